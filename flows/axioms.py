@@ -1,0 +1,198 @@
+"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0, 1, 2, 3, 5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.endpoints import EndpointConfig, endpoint_of
+from longform.llm.prompts import load_prompt
+from longform.rows import Source
+from longform.store import Digests
+from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
+from tasks.axioms.assemble import assemble_pairs
+from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
+from tasks.axioms.questions import attribute_posts, select_questions
+from tasks.axioms.related import find_related, retrieve_passages
+from tasks.axioms.report import tables
+from tasks.axioms.sides import assign_splits, sign_questions
+from tasks.card import Paper
+from tasks.publish import About, Published, publish
+from tasks.sources.dumps import join_threads, open_dumps, read_posts
+from tasks.stage import Build, Plan
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data" / "samples" / "community.example"
+PROMPTS = ROOT / "prompts"
+
+ABOUT = About(
+    dataset="axioms",
+    title="Axiomatic preference pairs for long-form answers",
+    summary=(
+        "Pairs of answers to community questions, of which one is preferred by an axiom: more votes (0), an answer to "
+        "this rather than a related question (1), grounded in evidence rather than not (2), true rather than corrupted "
+        "(3), two good answers combined rather than a lesser one (5). Rebuilt from a Stack Exchange data dump."
+    ),
+    paper=Paper(
+        title="Axiomatic Preference Modeling for Longform Question Answering",
+        citation=(
+            "Corby Rosset, Guoqing Zheng, Victor Dibia, Ahmed Awadallah, Paul Bennett. "
+            "Axiomatic Preference Modeling for Longform Question Answering. EMNLP 2023."
+        ),
+    ),
+)
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class AxiomsConfig(BaseModel):
+    """Settings of the axioms dataset."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dump: str | list[str] = Field(
+        str(SAMPLES), description="Stack Exchange dumps: a .7z, a folder, or a Posts.xml; or a list"
+    )
+    site: str | list[str] | None = Field(
+        None, description="host of each dump, e.g. beer.stackexchange.com, where its name does not tell"
+    )
+    retrieved_at: str | None = Field(None, description="when the dumps were fetched, e.g. 2024-04-02, if known")
+    model: str = Field("offline", description="endpoint that writes answers: offline (built in), or one of [endpoints]")
+    embedding: str = Field(
+        "tfidf",
+        description="nearest questions by: tfidf (offline), an endpoint's name, or a sentence-transformers model",
+    )
+    seed: int = Field(0, description="of every draw: hard negatives, caps, splits")
+    limit: int | None = Field(None, ge=1, description="at most this many questions of each site: a pilot")
+    min_answers: int = Field(2, ge=2, description="answers a question must have")
+    min_vote_ratio: float = Field(1.3, ge=1, description="some answer must have this many times another's votes")
+    closed: bool = Field(True, description="keep closed questions")
+    wiki: bool = Field(True, description="keep community-wiki questions and answers")
+    questions_per_site: int = Field(97_646, ge=1, description="larger sites are subsampled to this many questions")
+    pairs_per_question: int | None = Field(None, ge=1, description="axiom 0: at most this many pairs a question")
+    neighbours: int = Field(10, ge=1, le=100, description="axiom 1: related questions looked at")
+    paraphrase_similarity: Share = Field(0.8, description="axiom 1: as near as this is a paraphrase, not a relative")
+    negatives: int = Field(40, ge=1, description="axiom 1: hard negatives a question, at most")
+    negatives_with_all_answers: bool = Field(
+        False, description="axiom 1: pair each negative with every answer, not one"
+    )
+    passages: int = Field(5, ge=1, le=50, description="axiom 2: passages an open-book answer is given")
+    passage_words: int = Field(120, ge=20, description="axiom 2: words of a passage, about")
+    utilization_above: float = Field(
+        0.35, ge=0, le=2, description="axiom 5: a combined answer uses more of its parents"
+    )
+    utilization_below: float = Field(1.85, ge=0, le=2.1, description="axiom 5: and less than this, or it pasted them")
+    utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
+    test_share: Share = Field(0.1, description="share of the questions held out for testing")
+    duplicate_similarity: float = Field(
+        0.7, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay on one side"
+    )
+    endpoints: dict[str, EndpointConfig] = Field({}, description="models behind OpenAI-compatible APIs, one table each")
+
+
+def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None) -> Published | None:
+    """The method, stage by stage. Called with a plan it only says what would run."""
+    model = endpoint_of(config.model, config.endpoints)
+    embedding = (
+        endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
+    )
+    prompt = {
+        name: load_prompt(f"axioms/{name}", PROMPTS) for name in ("open_book", "closed_book", "corrupt", "combine")
+    }
+
+    posts = read_posts(run, sources(run, config))
+    threads = join_threads(run, posts)
+    kept = select_questions(
+        run,
+        threads,
+        min_answers=config.min_answers,
+        min_vote_ratio=config.min_vote_ratio,
+        closed=config.closed,
+        wiki=config.wiki,
+        questions_per_site=min(config.questions_per_site, config.limit or config.questions_per_site),
+    )
+    authors = attribute_posts(run, kept)
+    signed = sign_questions(run, kept)
+    splits = assign_splits(
+        run, signed, test_share=config.test_share, similarity=config.duplicate_similarity, seed=config.seed
+    )
+
+    by_votes = pair_by_votes(run, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
+    related = find_related(
+        run,
+        kept,
+        embedding=embedding,
+        k=config.neighbours,
+        below=config.paraphrase_similarity,
+        negatives=config.negatives,
+        seed=config.seed,
+    )
+    by_relevance = pair_with_related(
+        run, related, kept, with_all_answers=config.negatives_with_all_answers, seed=config.seed
+    )
+
+    passages = retrieve_passages(run, kept, passages=config.passages, words=config.passage_words)
+    open_book = answer_open_book(run, kept, passages, model=model, prompt=prompt["open_book"])
+    closed_book = answer_closed_book(run, kept, model=model, prompt=prompt["closed_book"])
+    corrupted = corrupt_answers(run, open_book, kept, passages, model=model, prompt=prompt["corrupt"])
+    by_grounding = pair_generated(run, kept, open_book, closed_book, corrupted)
+
+    combined = combine_answers(
+        run,
+        kept,
+        model=model,
+        prompt=prompt["combine"],
+        above=config.utilization_above,
+        below=config.utilization_below,
+        n=config.utilization_words,
+    )
+    by_thoroughness = pair_combined(run, kept, combined, splits)
+
+    pairs = assemble_pairs(
+        run,
+        kept,
+        by_votes,
+        by_relevance,
+        by_grounding,
+        by_thoroughness,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        passages,
+        splits,
+        kept,
+    )
+    return publish(run, ABOUT, pairs, authors, version=version, tables=lambda: tables(kept, pairs))
+
+
+def sources(run: Build | Plan, config: AxiomsConfig) -> list[Source]:
+    """The dumps, checked and identified by their content."""
+    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    return open_dumps(config.dump, config.site, config.retrieved_at, digest)
+
+
+STAGES = {
+    work.name: work
+    for work in (
+        read_posts,
+        join_threads,
+        select_questions,
+        attribute_posts,
+        sign_questions,
+        assign_splits,
+        pair_by_votes,
+        find_related,
+        pair_with_related,
+        retrieve_passages,
+        answer_open_book,
+        answer_closed_book,
+        corrupt_answers,
+        pair_generated,
+        combine_answers,
+        pair_combined,
+        assemble_pairs,
+    )
+}

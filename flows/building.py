@@ -1,0 +1,163 @@
+"""One build of one dataset: locked, recorded, published or stopped; and its plan."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from longform import __version__
+from longform.errors import LongformError, UsageError
+from longform.store import Store, read_json, write_json
+from longform.versions import Version, check_name
+from tasks.publish import Published, existing, recipe_of, stages_of
+from tasks.stage import Build, Plan, Progress, Runner, Stopped
+
+DATASETS = {"axioms": "flows.axioms"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person asks of a build besides its configuration."""
+
+    home: Path
+    version: str | None = None
+    until: str | None = None
+    force: str | None = None
+
+
+def module_of(dataset: str) -> ModuleType:
+    return import_module(DATASETS[dataset])
+
+
+def plan(dataset: str, config: BaseModel, options: Options) -> tuple[Plan, Version | None]:
+    """What a build would do, and the version that has its recipe already, if any.
+
+    Raises UsageError where a stage's name is unknown or another recipe has taken the version's name.
+    """
+    if options.version:
+        check_name(options.version)
+    planned = Plan(Store(options.home), force=options.force, until=options.until)
+    module = module_of(dataset)
+    try:
+        module.rebuild(planned, config)
+    except Stopped:
+        return planned, None
+    _check_stages(dataset, planned, options)
+    recipe = recipe_of(module.ABOUT, planned)
+    return planned, existing(options.home, dataset, recipe, options.version, stages_of(planned))
+
+
+def _check_stages(dataset: str, planned: Plan, options: Options) -> None:
+    import difflib
+
+    names = [stage.stage for stage in planned.stages]
+    for option in ("until", "force"):
+        name = getattr(options, option)
+        if name is not None and name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names)}."
+            raise UsageError(f'{dataset} has no stage "{name}" (--{option}); {hint}')
+
+
+def build(
+    dataset: str, config: BaseModel, options: Options, *, runner: Runner, progress: Progress
+) -> tuple[Published | None, Build]:
+    """Make what is missing and publish it. None is published where `until` ended the build."""
+    store = Store(options.home)
+    store.prepare()
+    with store.lock(dataset):
+        plan(dataset, config, options)
+        sweep(store)
+        run = Build(store, runner=runner, progress=progress, force=options.force, until=options.until)
+        with _recorded(store, dataset, config, run) as record:
+            published = _rebuilt(dataset, config, options, run)
+            record["version"] = published.version.name if published else None
+        return published, run
+
+
+def _rebuilt(dataset: str, config: BaseModel, options: Options, run: Build) -> Published | None:
+    try:
+        published: Published | None = module_of(dataset).rebuild(run, config, options.version)
+        return published
+    except Stopped:
+        return None
+    finally:
+        run.close()
+
+
+@contextmanager
+def _recorded(store: Store, dataset: str, config: BaseModel, run: Build) -> Iterator[dict[str, Any]]:
+    """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version."""
+    started = datetime.now(UTC)
+    begin = time.monotonic()
+    record: dict[str, Any] = {
+        "dataset": dataset,
+        "started": started.isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "process": os.getpid(),
+        "longform": __version__,
+        "python": platform.python_version(),
+        "config": config.model_dump(mode="json"),
+        "outcome": "failed",
+    }
+    try:
+        yield record
+        record["outcome"] = "done"
+    except LongformError as error:
+        record["outcome"] = str(error)
+        raise
+    except KeyboardInterrupt:
+        record["outcome"] = "interrupted"
+        raise
+    finally:
+        record["seconds"] = round(time.monotonic() - begin, 3)
+        record["stages"] = [entry.as_dict() for entry in run.done]
+        _write_quietly(store.home / "runs" / dataset / f"{started:%Y%m%dT%H%M%S}-{os.getpid()}.json", record)
+
+
+def _write_quietly(path: Path, record: dict[str, Any]) -> None:
+    """A record that cannot be written (a full disk) must not hide what went wrong."""
+    try:
+        write_json(path, record)
+    except OSError:
+        return
+
+
+def durations(home: Path, dataset: str) -> dict[str, float]:
+    """fingerprint -> seconds its stage took when it was last made."""
+    found: dict[str, float] = {}
+    for path in sorted((home / "runs" / dataset).glob("*.json")):
+        for stage in (read_json(path) or {}).get("stages", []):
+            if stage["state"] == "run":
+                found[stage["fingerprint"]] = stage["seconds"]
+    return found
+
+
+def sweep(store: Store) -> None:
+    """Remove the folders that killed builds of this machine left half-written."""
+    for path in store.home.glob("stages/*/parts/.tmp-*"):
+        process = path.name.split("-")[1]
+        if process.isdigit() and not alive(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

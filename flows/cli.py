@@ -1,0 +1,489 @@
+"""The command line: longform."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Rebuild datasets for long-form question answering and writing from raw public sources.",
+)
+
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="axioms")]
+Address = Annotated[str, typer.Argument(metavar="DATASET[@VERSION]", help="without a version: the latest")]
+Home = Annotated[
+    Path | None, typer.Option("--home", metavar="DIR", help="where everything is kept; else LONGFORM_HOME, else ./data")
+]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="settings; see `longform config`")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="one setting; wins over the file")
+]
+VersionName = Annotated[str | None, typer.Option("--version", metavar="NAME", help="else today's date")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", min=1, help="at most N questions of each site: a pilot")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="STAGE", help="stop after this stage, publish nothing")]
+Force = Annotated[
+    str | None, typer.Option("--force", metavar="STAGE", help="make this stage again even if it is there")
+]
+
+
+@app.command("config")
+def show_config(dataset: Dataset) -> None:
+    """Print the whole default configuration, commented, as TOML."""
+    from flows.configuration import toml
+
+    print(toml(dataset, _model(dataset)), end="")
+
+
+@app.command()
+def build(
+    dataset: Dataset,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    version: VersionName = None,
+    home: Home = None,
+    limit: Limit = None,
+    until: Until = None,
+    force: Force = None,
+    as_json: Json = False,
+) -> None:
+    """Build a dataset and publish it as a version; what is there already is reused."""
+    from flows import building
+
+    started = time.monotonic()
+    chosen, options = _options(dataset, config, settings, version, home, limit, until, force)
+    planned, known = building.plan(dataset, chosen, options)
+    if known and planned.nothing_to_do:
+        return _nothing_to_do(known, time.monotonic() - started, as_json)
+    _check_keys(chosen)
+    published = _run(dataset, chosen, options)
+    if published is None:
+        return _stopped(dataset, until, as_json)
+    from longform.versions import find
+
+    _built(find(options.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
+
+
+@app.command()
+def plan(
+    dataset: Dataset,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    version: VersionName = None,
+    home: Home = None,
+    limit: Limit = None,
+    until: Until = None,
+    force: Force = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a build would do and why; sends and writes nothing."""
+    from flows import building
+    from flows.console import console, plan_table
+
+    chosen, options = _options(dataset, config, settings, version, home, limit, until, force)
+    planned, known = building.plan(dataset, chosen, options)
+    if as_json:
+        return _print_json(
+            {
+                "dataset": dataset,
+                "nothing_to_do": bool(known) and planned.nothing_to_do,
+                "version": known.name if known else None,
+                "stages": [stage.as_dict() for stage in planned.stages],
+            }
+        )
+    out = console()
+    out.print(f"{dataset}, against endpoint {chosen.model}\n")
+    out.print(plan_table(planned.stages))
+    if known and planned.nothing_to_do:
+        out.print(f"\nNothing to do: {dataset} {known.name} has this recipe.")
+    elif planned.nothing_to_do and not until:
+        out.print("\nEvery stage is there; only publishing is left.")
+
+
+@app.command("ls")
+def list_versions(
+    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]")] = None, home: Home = None, as_json: Json = False
+) -> None:
+    """List the published versions."""
+    from flows.console import console, table
+    from longform import versions
+    from longform.settings import home as home_of
+
+    root = home_of(home)
+    names = [_known(dataset)] if dataset else versions.datasets(root)
+    found = [version for name in names for version in versions.versions(root, name)]
+    rows = [_summary(version) for version in found]
+    if as_json:
+        return _print_json(rows)
+    if not rows:
+        print(f"No version in {root}. Build one: longform build axioms")
+        return None
+    columns = {"dataset": "", "version": "", "rows": "right", "splits": "", "": "", "recipe": ""}
+    cells = [
+        (
+            r["dataset"],
+            r["version"],
+            r["rows"],
+            _splits(r["splits"]),
+            "offline" if r["offline"] else "",
+            r["recipe"][:12],
+        )
+        for r in rows
+    ]
+    console().print(table(columns, cells))
+
+
+@app.command()
+def show(address: Address, home: Home = None, as_json: Json = False) -> None:
+    """Show a version's stages: fingerprints, rows in and out, filtered, rejected by reason, duration."""
+    from flows.console import console, table
+    from flows.inspection import describe
+
+    store, version = _version(address, home)
+    stages = describe(store, version)
+    if as_json:
+        return _print_json({**_summary(version), "folder": str(version.folder), "stages": stages})
+    out = console()
+    mark = "   holds rows of the offline model" if version.manifest["offline"] else ""
+    out.print(f"{version.dataset} {version.name}   recipe {version.recipe}{mark}\n{version.folder}\n")
+    columns = {
+        "stage": "",
+        "fingerprint": "",
+        "in": "right",
+        "out": "right",
+        "filtered": "right",
+        "rejected": "right",
+        "s": "right",
+    }
+    names = ("stage", "fingerprint", "rows_in", "rows_out", "filtered", "rejected", "seconds")
+    rows = [["–" if stage[name] is None else stage[name] for name in names] for stage in stages]
+    out.print(table(columns, [[row[0], row[1][:12], *row[2:]] for row in rows]))
+    for stage in stages:
+        for reason in stage["reasons"]:
+            out.print(f"  {stage['stage']}: {reason['rows']:,} {reason['kind']}: {reason['reason']}")
+        for name, number in stage["counts"].items():
+            out.print(f"  {stage['stage']}: {number:,} {name}")
+
+
+@app.command()
+def rejects(
+    address: Address,
+    stage: Annotated[str | None, typer.Option("--stage", metavar="S", help="of this stage only")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="rows to print")] = 20,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print the rows a build left out, each with its reason and, for a defect, its raw text."""
+    from flows.console import console, table
+    from flows.inspection import rejected_rows
+
+    store, version = _version(address, home)
+    rows = rejected_rows(store, version, stage)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+        return
+    shown: list[tuple[str, ...]] = []
+    more = 0
+    for row in rows:
+        if len(shown) < limit:
+            shown.append((row["stage"], row["kind"], row["reason"], row["key"], _short(row["detail"] or row["raw"])))
+        else:
+            more += 1
+    console().print(table({"stage": "", "kind": "", "reason": "", "row": "", "detail or raw text": ""}, shown))
+    if more:
+        print(f"… and {more:,} more: --limit N shows more, --json all of them")
+
+
+@app.command()
+def trace(
+    address: Address,
+    row_id: Annotated[str, typer.Argument(metavar="ROW_ID", help="a pair_id, or the beginning of one")],
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show how a published row came to be: its posts, prompts, model calls, and the stages that made it."""
+    from flows.console import console
+    from flows.inspection import trace_lines
+    from tasks.axioms.trace import trace_pair
+
+    store, version = _version(address, home)
+    found = trace_pair(store, version, row_id)
+    if as_json:
+        return _print_json(found)
+    out = console()
+    for line in trace_lines(found):
+        out.print(line, soft_wrap=True)
+
+
+@app.command()
+def diff(
+    first: Annotated[str, typer.Argument(metavar="DATASET@A")],
+    second: Annotated[str, typer.Argument(metavar="DATASET@B")],
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two versions: recipes, row counts, rows added, removed and changed."""
+    from flows.console import console, table
+    from flows.inspection import compare
+
+    store, before = _version(first, home)
+    _, after = _version(second, home)
+    found = compare(store, before, after)
+    if as_json:
+        return _print_json(found)
+    out = console()
+    out.print(f"{first} -> {second}: {'the same recipe' if found['same_recipe'] else 'another recipe'}")
+    for change in found["stages"]:
+        out.print(f"  {change['stage']}: {change['why']}")
+    rows = [(s["split"], s["before"], s["after"], s["added"], s["removed"], s["changed"]) for s in found["splits"]]
+    columns = {
+        "split": "",
+        "rows before": "right",
+        "after": "right",
+        "added": "right",
+        "removed": "right",
+        "changed": "right",
+    }
+    out.print(table(columns, rows))
+
+
+@app.command()
+def verify(
+    address: Annotated[str | None, typer.Argument(metavar="[DATASET[@VERSION]]", help="else every version")] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Check files against their checksums, schemas and the stages they were built from, and conservation."""
+    from flows.inspection import check
+    from longform import versions
+    from longform.settings import home as home_of
+    from longform.store import Store
+
+    root = home_of(home)
+    store = Store(root)
+    chosen = (
+        [_version(address, home)[1]]
+        if address
+        else [version for name in versions.datasets(root) for version in versions.versions(root, name)]
+    )
+    found = [{"dataset": v.dataset, "version": v.name, "problems": list(check(store, v))} for v in chosen]
+    if as_json:
+        _print_json(found)
+    else:
+        for entry in found:
+            print(f"{entry['dataset']} {entry['version']}: {'sound' if not entry['problems'] else 'NOT sound'}")
+            for problem in entry["problems"]:
+                print(f"  {problem}")
+        if not found:
+            print(f"No version in {root}.")
+    if any(entry["problems"] for entry in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def withdraw(address: Annotated[str, typer.Argument(metavar="DATASET@VERSION")], home: Home = None) -> None:
+    """Remove a published version; its stages stay until `longform gc`."""
+    from longform import versions
+    from longform.errors import UsageError
+
+    if "@" not in address or address.endswith(("@", "@latest")):
+        raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
+    store, version = _version(address, home)
+    with store.lock(version.dataset):
+        versions.withdraw(store, version)
+    print(f"Withdrew {version.dataset} {version.name}. `longform gc` frees what only it needed.")
+
+
+@app.command()
+def gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would go")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Delete parts and leftovers that no published version needs; model responses stay."""
+    from contextlib import ExitStack
+
+    from flows.building import DATASETS
+    from longform import versions
+    from longform.settings import home as home_of
+    from longform.store import Store
+
+    store = Store(home_of(home))
+    with ExitStack() as locks:
+        if not dry_run and store.home.exists():
+            for dataset in DATASETS:
+                locks.enter_context(store.lock(dataset))
+        found = versions.garbage(store)
+        if not dry_run:
+            for path, _ in found:
+                versions.remove(path)
+    size = sum(size for _, size in found)
+    if as_json:
+        return _print_json({"dry_run": dry_run, "paths": [str(path) for path, _ in found], "bytes": size})
+    if dry_run:
+        for path, _ in found:
+            print(path)
+    print(f"{'Would free' if dry_run else 'Freed'} {size / 1e6:,.1f} MB in {len(found):,} files and folders.")
+
+
+def _known(dataset: str) -> str:
+    import difflib
+
+    from flows.building import DATASETS
+    from longform.errors import UsageError
+
+    if dataset not in DATASETS:
+        near = difflib.get_close_matches(dataset, DATASETS, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(DATASETS)}."
+        raise UsageError(f'There is no dataset "{dataset}"; {hint}')
+    return dataset
+
+
+def _model(dataset: str) -> Any:
+    from flows.axioms import AxiomsConfig
+
+    return {"axioms": AxiomsConfig}[_known(dataset)]
+
+
+def _options(
+    dataset: str,
+    config: Path | None,
+    settings: list[str] | None,
+    version: str | None,
+    home: Path | None,
+    limit: int | None,
+    until: str | None,
+    force: str | None,
+) -> tuple[Any, Any]:
+    from flows import configuration
+    from flows.building import Options
+    from longform.settings import home as home_of
+
+    given = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
+    chosen = configuration.read(dataset, _model(dataset), config, given)
+    return chosen, Options(home_of(home), version, until, force)
+
+
+def _check_keys(chosen: Any) -> None:
+    from flows.endpoints import check_keys
+
+    check_keys([chosen.model, chosen.embedding], chosen.endpoints)
+
+
+def _run(dataset: str, chosen: Any, options: Any) -> str | None:
+    """The flow, with progress on stderr: a bar on a terminal, else plain lines."""
+    from flows.console import Bars, Lines, console
+    from longform.settings import prefect_server_given, quiet_prefect
+    from longform.store import Store
+
+    store = Store(options.home)
+    store.prepare()
+    with store.lock(dataset):
+        pass
+    quiet_prefect()
+    out = console(stderr=True)
+    out.print(f"{dataset} in {options.home}")
+    if not prefect_server_given():
+        out.print("starting Prefect's local server (some seconds; set PREFECT_API_URL to use one of yours)")
+    from flows import deployed
+
+    progress = Bars(out) if out.is_terminal else Lines()
+    try:
+        return deployed.start(dataset, chosen, options, progress)
+    finally:
+        progress.close()
+
+
+def _nothing_to_do(version: Any, seconds: float, as_json: bool) -> None:
+    if as_json:
+        return _print_json(
+            {**_summary(version), "new": False, "folder": str(version.folder), "seconds": round(seconds, 2)}
+        )
+    print(f"Nothing to do: {version.dataset} {version.name} has this recipe ({seconds:.1f} s).")
+    print(f"  {version.folder}")
+
+
+def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
+    if as_json:
+        return _print_json({"dataset": dataset, "version": None, "stopped_after": until})
+    print(f"Stopped after {until}; nothing was published. Run without --until to go on from there.")
+
+
+def _built(version: Any, seconds: float, as_json: bool) -> None:
+    if as_json:
+        return _print_json(
+            {**_summary(version), "new": True, "folder": str(version.folder), "seconds": round(seconds, 2)}
+        )
+    from flows.inspection import summary_lines
+
+    for line in summary_lines(version, seconds):
+        print(line)
+
+
+def _version(address: str, home: Path | None) -> tuple[Any, Any]:
+    from longform import versions
+    from longform.settings import home as home_of
+    from longform.store import Store
+
+    _known(address.partition("@")[0])
+    root = home_of(home)
+    return Store(root), versions.find(root, address)
+
+
+def _summary(version: Any) -> dict[str, Any]:
+    splits = version.manifest["splits"]
+    return {
+        "dataset": version.dataset,
+        "version": version.name,
+        "rows": sum(splits.values()),
+        "splits": splits,
+        "offline": version.manifest["offline"],
+        "recipe": version.recipe,
+    }
+
+
+def _splits(splits: dict[str, int]) -> str:
+    return ", ".join(f"{name} {rows:,}" for name, rows in splits.items())
+
+
+def _short(text: str | None) -> str:
+    flat = " ".join((text or "").split())
+    return flat if len(flat) <= 60 else f"{flat[:59]}…"
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def main() -> None:
+    """Entry point: one sentence and an exit code for everything that can go wrong."""
+    from longform.errors import LongformError
+
+    try:
+        app(standalone_mode=True)
+    except LongformError as error:
+        print(str(error), file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("Interrupted. What was finished is kept; run the same command again to go on.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

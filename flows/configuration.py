@@ -1,0 +1,116 @@
+"""A dataset's configuration: read from TOML and `--set`, checked by its model, written with its documentation."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import BaseModel, ValidationError
+
+from longform.errors import UsageError
+
+
+def read(dataset: str, model: type[BaseModel], file: Path | None, settings: list[str]) -> Any:
+    """The configuration of a build. `settings` are `key=value`, dots reach into tables; they win over the file."""
+    values = _from_file(file) if file else {}
+    for setting in settings:
+        _set(values, dataset, setting)
+    try:
+        return model(**values)
+    except ValidationError as error:
+        raise UsageError(_explain(dataset, model, error)) from None
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"There is no configuration {file}: write one with `longform config axioms > {file}`."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The configuration {file} cannot be read ({error}).") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The configuration {file} is no TOML: {error}.") from None
+
+
+def _set(values: dict[str, Any], dataset: str, setting: str) -> None:
+    name, equals, text = setting.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f'--set takes key=value, not "{setting}"; `longform config {dataset}` shows the keys.')
+    *tables, key = name.strip().split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise UsageError(f'--set {setting}: "{table}" is no table of settings.')
+    values[key] = _value(text.strip())
+
+
+def _value(text: str) -> Any:
+    """As TOML would read it; what TOML cannot read is a string, so quotes are not needed."""
+    if text in ("none", "null"):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _explain(dataset: str, model: type[BaseModel], error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    path = [str(piece) for piece in problem["loc"]]
+    show = f"`longform config {dataset}` shows all of them."
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(path[-1], _names(model, path[:-1]), n=1, cutoff=0.5)
+        hint = f'; did you mean "{near[0]}"?' if near else "."
+        return f'{dataset} has no setting "{".".join(path)}"{hint} {show}'
+    if problem["type"] == "missing":
+        return f'{dataset}: the setting "{".".join(path)}" is missing. {show}'
+    name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
+    given = json.dumps(problem["input"], default=str)
+    rule = problem["msg"][0].lower() + problem["msg"][1:]
+    return f"{dataset}: {name} = {given} does not fit: {rule}. {show}"
+
+
+def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
+    if not tables:
+        return list(model.model_fields)
+    from flows.endpoints import EndpointConfig
+
+    return list(EndpointConfig.model_fields)
+
+
+def toml(dataset: str, model: type[BaseModel]) -> str:
+    """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out."""
+    document = tomlkit.document()
+    document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))
+    document.add(tomlkit.comment(f"    longform build {dataset} --config {dataset}.toml"))
+    for name, field in model.model_fields.items():
+        document.add(tomlkit.nl())
+        document.add(tomlkit.comment(str(field.description)))
+        if name == "endpoints":
+            _endpoint_example(document)
+        elif field.default is None:
+            document.add(tomlkit.comment(f"{name} ="))
+        else:
+            document.add(name, tomlkit.item(field.default))
+    return tomlkit.dumps(document)
+
+
+def _endpoint_example(document: tomlkit.TOMLDocument) -> None:
+    from flows.endpoints import EndpointConfig
+
+    document.add(tomlkit.comment("[endpoints.local]"))
+    examples = {
+        "base_url": '"http://127.0.0.1:8000/v1"',
+        "model": '"my-model"',
+        "key_env": '"MY_KEY"',
+        "parameters": "{}",
+    }
+    for name, field in EndpointConfig.model_fields.items():
+        value = examples.get(name, field.default)
+        document.add(tomlkit.comment(f"{name} = {value}    # {field.description}"))

@@ -1,0 +1,65 @@
+"""The Prefect flows: one a dataset, its parameters checked by its configuration model. A build is one flow run."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from pydantic import BaseModel
+
+from flows.axioms import AxiomsConfig
+from flows.building import Options, build
+from flows.console import Lines
+from flows.runner import PrefectRunner, task_runner, tie_server_to_this_process
+from longform.settings import home as home_of
+from tasks.stage import Build, Progress
+
+
+@flow(name="axioms", task_runner=task_runner())
+def axioms(
+    config: AxiomsConfig = AxiomsConfig(),  # noqa: B008 - Prefect shows it as the form's defaults
+    version: str | None = None,
+    home: str | None = None,
+    until: str | None = None,
+    force: str | None = None,
+) -> str | None:
+    """Rebuild the axioms dataset from Stack Exchange dumps; returns the version's folder."""
+    options = Options(home_of(Path(home) if home else None), version, until, force)
+    return run("axioms", config, options)
+
+
+FLOWS: dict[str, Any] = {"axioms": axioms}
+PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+def start(dataset: str, config: BaseModel, options: Options, progress: Progress) -> str | None:
+    """Run a dataset's flow from the command line, which shows its progress."""
+    PROGRESS.set(progress)
+    folder: str | None = FLOWS[dataset](config, options.version, str(options.home), options.until, options.force)
+    return folder
+
+
+def run(dataset: str, config: BaseModel, options: Options) -> str | None:
+    """The body of every flow: build with Prefect's task runs, then sum up in a table artifact."""
+    tie_server_to_this_process()
+    progress = PROGRESS.get() or Lines()
+    published, made = build(dataset, config, options, runner=PrefectRunner(), progress=progress)
+    create_table_artifact(table=_table(made), key=f"{dataset}-build", description=f"{dataset}: stages of this build")
+    return str(published.version.folder) if published else None
+
+
+def _table(made: Build) -> list[dict[str, str]]:
+    return [
+        {
+            "stage": entry.stage,
+            "state": entry.state,
+            "rows": f"{entry.artifact.rows:,}",
+            "rejected": f"{sum(entry.artifact.rejected().values()):,}",
+            "seconds": f"{entry.seconds:.1f}",
+            "fingerprint": entry.artifact.fingerprint,
+        }
+        for entry in made.done
+    ]

@@ -1,0 +1,171 @@
+"""Reading what builds left: stages, rejected rows, comparisons, checks, the summary of a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from flows.building import durations
+from longform.conservation import check_conservation
+from longform.errors import ConservationError
+from longform.rows import Rows, read_parquet
+from longform.store import Artifact, Store
+from longform.versions import Version, artifact, problems
+
+
+def describe(store: Store, version: Version) -> list[dict[str, Any]]:
+    """One dict a stage, in order: fingerprint, rows in and out, left out by kind and reason, counters, seconds."""
+    seconds = durations(store.home, version.dataset)
+    return [_stage(artifact(store, version, name), seconds) for name in version.stages]
+
+
+def _stage(made: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
+    reasons = [{"kind": kind, "reason": reason, "rows": n} for (kind, reason), n in made.rejected().items()]
+    counts = made.counts()
+    rows_in = next(iter(made.rows_in.values()), counts.get("read"))
+    return {
+        "stage": made.recipe.stage,
+        "fingerprint": made.fingerprint,
+        "rows_in": rows_in,
+        "rows_out": made.rows,
+        "filtered": sum(r["rows"] for r in reasons if r["kind"] == "filtered"),
+        "rejected": sum(r["rows"] for r in reasons if r["kind"] == "defect"),
+        "reasons": reasons,
+        "counts": counts,
+        "seconds": seconds.get(made.fingerprint),
+        "parts": len(made.parts),
+        "arguments": made.recipe.arguments,
+    }
+
+
+def rejected_rows(store: Store, version: Version, stage: str | None) -> Iterator[dict[str, Any]]:
+    """Every rejected row with its stage; of one stage, or of all in order."""
+    for name in [stage] if stage else version.stages:
+        for part in artifact(store, version, name).parts:
+            if part.rejected_sha256:
+                with pq.ParquetFile(store.rejected_path(part)) as file:
+                    for batch in file.iter_batches():
+                        yield from ({"stage": name, **row} for row in batch.to_pylist())
+
+
+def trace_lines(found: dict[str, Any]) -> Iterator[str]:
+    """A trace for people."""
+    for title, text in found["lines"]:
+        yield f"{title:<11}{text}"
+
+
+def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
+    """Recipes stage by stage, and rows by split and id."""
+    return {
+        "before": f"{before.dataset}@{before.name}",
+        "after": f"{after.dataset}@{after.name}",
+        "same_recipe": before.recipe == after.recipe,
+        "stages": list(_stage_changes(store, before, after)),
+        "splits": [_split_change(before, after, split) for split in _splits(before, after)],
+    }
+
+
+def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[dict[str, str]]:
+    for name in dict.fromkeys([*before.stages, *after.stages]):
+        old, new = before.stages.get(name), after.stages.get(name)
+        if old == new:
+            continue
+        if old is None or new is None:
+            yield {"stage": name, "why": "only in " + (after.name if old is None else before.name)}
+            continue
+        recipes = [artifact(store, version, name).recipe for version in (before, after)]
+        yield {"stage": name, "why": "; ".join(recipes[1].differences(recipes[0])) or "changed"}
+
+
+def _splits(before: Version, after: Version) -> list[str]:
+    return list(dict.fromkeys([*before.manifest["splits"], *after.manifest["splits"]]))
+
+
+def _split_change(before: Version, after: Version, split: str) -> dict[str, Any]:
+    counts = [version.manifest["splits"].get(split, 0) for version in (before, after)]
+    sides = [_hashed(version, split) for version in (before, after)]
+    query = f"""
+        SELECT count(*) FILTER (WHERE a.id IS NULL), count(*) FILTER (WHERE b.id IS NULL),
+               count(*) FILTER (WHERE a.hash <> b.hash)
+        FROM ({sides[0]}) AS a FULL OUTER JOIN ({sides[1]}) AS b ON a.id = b.id
+    """
+    with duckdb.connect() as database:
+        added, removed, changed = database.execute(query).fetchone() or (0, 0, 0)
+    numbers = {"before": counts[0], "after": counts[1], "added": added, "removed": removed, "changed": changed}
+    return {"split": split, **numbers}
+
+
+def _hashed(version: Version, split: str) -> str:
+    paths = sorted(str(path) for path in (version.folder / split).glob("*.parquet"))
+    if not paths:
+        return "SELECT NULL::VARCHAR AS id, NULL::UBIGINT AS hash LIMIT 0"
+    return f"SELECT pair_id AS id, hash(rows) AS hash FROM {read_parquet(paths)} AS rows"
+
+
+def check(store: Store, version: Version) -> Iterable[str]:
+    """What is wrong with a version: files, checksums, schemas, stages, conservation."""
+    found = list(problems(store, version))
+    yield from found
+    if not found:
+        yield from _unconserved(store, version)
+
+
+def _unconserved(store: Store, version: Version) -> Iterator[str]:
+    from flows.building import module_of
+
+    stages = module_of(version.dataset).STAGES
+    made = {name: artifact(store, version, name) for name in version.stages}
+    by_fingerprint = {a.fingerprint: a for a in made.values()}
+    for name, found in made.items():
+        work = stages[name]
+        inputs = []
+        for parameter, mark in found.recipe.inputs.items():
+            if work.inputs[parameter] is work.shape and isinstance(mark, str):
+                source = by_fingerprint[mark]
+                inputs.append(Rows(store, stages[source.recipe.stage].schema, source.recipe.stage, mark, source.parts))
+        try:
+            check_conservation(store, name, work.schema, found.parts, inputs)
+        except ConservationError as error:
+            yield str(error)
+
+
+def summary_lines(version: Version, seconds: float) -> Iterator[str]:
+    """What a finished build says: where the files are, what is in them, what to do next."""
+    name, folder = version.dataset, shown(version.folder)
+    splits = ", ".join(f"{rows:,} {split}" for split, rows in version.manifest["splits"].items())
+    offline = " · rows of the offline model are marked" if version.manifest["offline"] else ""
+    yield ""
+    yield f"{name} {version.name} · {splits} · {seconds:.0f} s{offline}"
+    yield ""
+    yield f"  {folder}/"
+    yield f"    {'  '.join(_files(version))}"
+    yield ""
+    pair = first_pair(version)
+    yield f"  look      longform show {name}"
+    yield f"  why       longform trace {name} {pair}"
+    yield f'  load      pandas.read_parquet("{folder}/train")' if "train" in version.manifest["splits"] else ""
+    yield f"  real      longform config {name} > {name}.toml   then set dump and model, and: longform plan {name} --config {name}.toml"
+
+
+def _files(version: Version) -> list[str]:
+    splits = [f"{split}/*.parquet" for split in version.manifest["splits"]]
+    return [*splits, *(name for name in version.manifest["files"] if "/" not in name)]
+
+
+def first_pair(version: Version) -> str:
+    """The id of some published row."""
+    path = next(name for name in version.manifest["files"] if "/" in name)
+    with pq.ParquetFile(version.folder / path) as file:
+        return str(next(file.iter_batches(batch_size=1, columns=["pair_id"])).column(0)[0].as_py())
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be typed from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,76 @@
+"""Units of work as Prefect task runs: one a stage and one a part, never one a row or a call."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import as_completed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from longform.store import Part
+from tasks.stage import Result, processors
+
+
+def task_runner() -> Any:
+    """Threads: they wait for worker processes, or for a model."""
+    return ThreadPoolTaskRunner(max_workers=processors())
+
+
+def task_of(work: Callable[[], Any], name: str, run_name: str) -> Any:
+    """A task that keeps nothing: the store is the only owner of results."""
+    return task(name=name, task_run_name=run_name, cache_policy=NO_CACHE, persist_result=False)(work)
+
+
+class PrefectRunner:
+    """Inside a flow run: stages are task runs, their parts are task runs below them."""
+
+    def stage(self, name: str, work: Callable[[], Any]) -> Any:
+        return task_of(work, name, name)()
+
+    def units(self, work: dict[str, Callable[[], list[Part]]]) -> Iterator[tuple[str, Result]]:
+        submitted = {_submit(label, run): label for label, run in work.items()}
+        for future in as_completed(list(submitted)):
+            yield submitted[future], _Result(future)
+
+
+def _submit(label: str, run: Callable[[], list[Part]]) -> Any:
+    return task_of(run, "part", label).submit()
+
+
+class _Result:
+    """A Prefect future with the one method of a standard future that a build uses."""
+
+    def __init__(self, future: Any) -> None:
+        self.future = future
+
+    def result(self) -> list[Part]:
+        parts: list[Part] = self.future.result(raise_on_failure=True)
+        return parts
+
+
+def tie_server_to_this_process() -> None:
+    """Have the server that Prefect started for this flow end when this process is killed.
+
+    Prefect stops it at a normal exit only; a killed build would leave one behind, of 200 MB each.
+    """
+    from prefect.server.api.server import SubprocessASGIServer
+
+    for server in SubprocessASGIServer._instances.values():
+        if server.server_process is not None and shutil.which("sh"):
+            wait = f"cat > /dev/null; kill {server.server_process.pid}"
+            guard = subprocess.Popen(
+                ["sh", "-c", wait],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            GUARDS.append(guard)  # its pipe closes when this process ends, however it ends
+
+
+GUARDS: list[subprocess.Popen[bytes]] = []

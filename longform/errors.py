@@ -1,0 +1,60 @@
+"""Everything that can go wrong, and the exit code it ends with.
+
+LongformError            1   failed
+├── UsageError           2   an unknown dataset, setting, row or version; a wrong value
+├── EndpointError        3   an endpoint refused: key, quota, unknown model
+├── BudgetError          4   the budget is reached
+├── SourceError          5   a source is unusable: missing, truncated, encrypted, empty, no dump
+├── Incomplete           6   some calls failed for a passing reason: run the same command again
+├── SchemaError          1   a stage yielded a row that breaks its schema (a bug of ours)
+├── ConservationError    1   a stage lost an input row (a bug of ours)
+├── StoreError           1   the home cannot be read or written, or holds something damaged
+├── BusyError            1   another build of this dataset is running
+└── NothingToPublish     1   a build ended without a row
+
+A message names subject, value, rule and next step, in one sentence.
+"""
+
+
+class LongformError(Exception):
+    exit_code = 1
+
+
+class UsageError(LongformError):
+    exit_code = 2
+
+
+class EndpointError(LongformError):
+    exit_code = 3
+
+
+class BudgetError(LongformError):
+    exit_code = 4
+
+
+class SourceError(LongformError):
+    exit_code = 5
+
+
+class Incomplete(LongformError):
+    exit_code = 6
+
+
+class SchemaError(LongformError):
+    pass
+
+
+class ConservationError(LongformError):
+    pass
+
+
+class StoreError(LongformError):
+    pass
+
+
+class BusyError(LongformError):
+    pass
+
+
+class NothingToPublish(LongformError):
+    pass

@@ -1,0 +1,255 @@
+"""The model of runs without a key: fixed rules, no network, the same words for the same request anywhere.
+
+It reads the rendered messages and nothing else, as a model behind an API does, and it answers in the same form,
+end mark included. What it writes is honest about itself: it quotes, hedges, merges or falsifies by rule, and knows
+nothing. Its choices are drawn from the sha256 of the user message.
+
+Of a long text it reads the first 20,000 characters. A reply that would not fit into `max_tokens` is cut off there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from longform.errors import UsageError
+from longform.llm.falsify import falsify
+from longform.llm.fence import unfenced
+from longform.llm.prose import balanced, blocks, sentences, sentences_of, words
+from longform.llm.types import Request
+
+MODEL = "offline-rules-1"
+READ_CHARACTERS = 20_000
+CHARACTERS_PER_TOKEN = 4
+END_MARK = "====="
+QUOTED_SENTENCES = 5
+NEAR_REPEAT = 0.6
+COMPARED_PARTS = 200
+
+Texts = list[tuple[str, str]]
+
+_FRAMES = (
+    "The passages say this on the question:",
+    "These statements of the passages bear on the question:",
+    "Going by the passages alone, this can be said:",
+)
+_OPENINGS = (
+    "Whether and how this holds depends on the particular case, above all where {a} is concerned.",
+    "There is probably no single answer here, because {a} can mean different things in practice.",
+    "In general this comes down to {a}, and to what exactly is expected of it.",
+    "It is hard to be definite about {a} without knowing more of the circumstances.",
+)
+_MIDDLES = (
+    "It may help to look at {b} first and to change one thing at a time.",
+    "One would usually want to weigh {b} against the effort, and to ask somebody who knows the case.",
+    "A cautious way is to begin with {b}, note what happens, and go on from there.",
+    "Much of what is said about {b} is a matter of habit, so a small trial may tell more.",
+)
+_ENDINGS = (
+    "This is a general remark and not checked against any source.",
+    "Take this as a starting point only: nothing here was looked up.",
+    "I am not certain of this, and a reliable source should be consulted.",
+)
+_COMMON = frozenset(
+    ["a", "about", "after", "all", "also", "am", "an", "and", "another", "any", "anyone", "are", "as", "at", "be", "because", "been", "before", "being", "between", "both", "but", "by", "can", "could", "did", "different", "do", "does", "doing", "for", "from", "had", "has", "have", "having", "how", "i", "if", "in", "into", "is", "it", "its", "just", "know", "like", "make", "many", "may", "me", "might", "more", "most", "much", "my", "need", "no", "not", "of", "off", "on", "one", "only", "or", "other", "our", "out", "over", "really", "same", "should", "since", "so", "some", "someone", "something", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "thing", "things", "this", "those", "through", "to", "too", "use", "used", "using", "very", "want", "was", "way", "we", "were", "what", "when", "where", "which", "while", "who", "why", "will", "with", "without", "would", "you", "your"]
+)
+
+
+def respond(request: Request) -> tuple[str, str, int, int]:
+    """(text, finish, input tokens, output tokens): finish is stop, or length where the reply was cut off."""
+    if request.task not in RULES:
+        raise UsageError(
+            f"The offline model has no rule for {request.task}, only for {', '.join(RULES)}: set another model for it."
+        )
+    message = next((content for role, content in reversed(request.messages) if role == "user"), "")
+    dice = hashlib.sha256(message.encode("utf-8", "surrogatepass")).digest()
+    room = request.max_tokens * CHARACTERS_PER_TOKEN
+    text = f"{RULES[request.task](_Material(request.task, message), dice, room)}\n{END_MARK}"
+    read = sum(len(content) for _, content in request.messages)
+    finish = "length" if len(text) > room else "stop"
+    return text[:room], finish, tokens(read), tokens(min(len(text), room))
+
+
+def tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+class _Material:
+    """The fenced texts of a user message."""
+
+    def __init__(self, task: str, message: str) -> None:
+        self.task = task
+        self.texts = unfenced(message)
+
+    def one(self, label: str) -> str:
+        for name, text in self.texts:
+            if name == label:
+                return text
+        raise UsageError(
+            f'The offline model finds no fenced text under "{label}:" in prompt {self.task}: '
+            "restore that line of the prompt, or set another model."
+        )
+
+    def passages(self) -> list[tuple[int, str]]:
+        """(number, text)"""
+        numbered = (
+            (name.removeprefix("Passage "), text) for name, text in self.texts if name[:8] == "Passage "
+        )
+        return [(int(number), text) for number, text in numbered if number.isdecimal()]
+
+
+def _open_book(material: _Material, dice: bytes, room: int) -> str:
+    """The sentences of the passages that share most words with the question, each with its passage's number."""
+    asked = words(material.one("Question")[:READ_CHARACTERS]) - _COMMON
+    chosen = _quotable(material.passages(), asked)
+    if not chosen:
+        return "The passages given here say nothing that could be quoted on this question."
+    quotes = " ".join(_cited(sentence, number) for number, sentence in chosen)
+    return f"{_FRAMES[dice[0] % len(_FRAMES)]}\n\n{quotes}"
+
+
+def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[int, str]]:
+    """At most five (passage number, sentence) in the order of the passages, from two passages where possible."""
+    ranked: list[tuple[int, int, str]] = []
+    for number, text in passages:
+        for sentence in _plain_sentences(text[:READ_CHARACTERS]):
+            ranked.append((len(asked & words(sentence)), number, sentence))
+    ranked.sort(key=lambda scored: -scored[0])
+    best_of_each = {number: (number, sentence) for _, number, sentence in reversed(ranked)}
+    order = dict.fromkeys(number for _, number, _ in ranked)
+    first = [best_of_each[number] for number in list(order)[:2]]
+    others = [(number, sentence) for score, number, sentence in ranked if score > 0]
+    picked: dict[str, int] = {}
+    for number, sentence in first + others:
+        if len(picked) < QUOTED_SENTENCES:
+            picked.setdefault(sentence, number)
+    return sorted(((number, sentence) for sentence, number in picked.items()), key=lambda pair: pair[0])
+
+
+def _plain_sentences(text: str) -> Iterable[str]:
+    """Sentences that can be quoted alone: 30 to 350 characters, no questions, images or HTML."""
+    for start, end in sentences(text):
+        if 30 <= end - start <= 350:
+            sentence = " ".join(text[start:end].split())
+            if (
+                sentence[-1] not in "?:,"
+                and balanced(sentence)
+                and "![" not in sentence
+                and "<" not in sentence
+            ):
+                yield sentence
+
+
+def _cited(sentence: str, number: int) -> str:
+    return f"{sentence.rstrip('.')} (Passage {number})."
+
+
+def _closed_book(material: _Material, dice: bytes, room: int) -> str:
+    """Hedges around the question's own words: no facts."""
+    title = material.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]
+    telling = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in _COMMON]
+    subjects = list(dict.fromkeys(telling)) or ["this"]
+    a, b = subjects[dice[1] % len(subjects)], subjects[dice[2] % len(subjects)]
+    opening = _OPENINGS[dice[3] % len(_OPENINGS)].format(a=f'"{a}"')
+    middle = _MIDDLES[dice[4] % len(_MIDDLES)].format(b=f'"{b}"')
+    return f"{opening} {middle}\n\n{_ENDINGS[dice[5] % len(_ENDINGS)]}"
+
+
+def _corrupt(material: _Material, dice: bytes, room: int) -> str:
+    """Claims, some of them falsified, and the answer with exactly these changes."""
+    answer = material.one("Answer")
+    evidence = "\n".join(text[:READ_CHARACTERS] for _, text in material.passages())
+    claims, changed, rewritten = falsify(answer, evidence, dice, read=READ_CHARACTERS)
+    lines = [f"<claim>{claim}</claim>" for claim in claims] or ["<claim></claim>"]
+    lines += [f"<corrupted_claim>{claim}</corrupted_claim>" for claim in changed]
+    return "\n".join([*lines, f"<corrupted_answer>\n{rewritten}\n</corrupted_answer>"])
+
+
+def _combine(material: _Material, dice: bytes, room: int) -> str:
+    """The first answer, then the half of the second that has most to do with the question; no near-repeats."""
+    asked = words(material.one("Question")[:READ_CHARACTERS]) - _COMMON
+    merged = _Merged(room - len(END_MARK) - 1)
+    first = material.one("First answer")[:READ_CHARACTERS]
+    merged.add(first, None)
+    merged.add(material.one("Second answer")[:READ_CHARACTERS], asked)
+    return "\n\n".join(merged.blocks or [first])
+
+
+class _Merged:
+    """Blocks of Markdown that say nothing twice and fit into `room` characters."""
+
+    def __init__(self, room: int) -> None:
+        self.blocks: list[str] = []
+        self.room = room
+        self._said: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
+        self._seen: set[str] = set()
+
+    def add(self, text: str, asked: set[str] | None) -> None:
+        """Add what is new in a text; with `asked`, only the half of its sentences that shares most words with it."""
+        pieces = _pieces(text)
+        wanted = _best_half(pieces, asked) if asked is not None else None
+        for kind, block in pieces:
+            kept = [
+                part
+                for part in block
+                if (wanted is None or kind != "prose" or part in wanted) and self._new(part)
+            ]
+            if kept:
+                self.blocks.append((" " if kind == "prose" else "\n").join(kept))
+
+    def _new(self, part: str) -> bool:
+        """Whether it is no near-repeat and fits; then it counts as said."""
+        if part in self._seen or len(part) + 2 > self.room:
+            return False
+        said = words(part)
+        if any(_jaccard(said, other) >= NEAR_REPEAT for other in self._said):
+            return False
+        self._seen.add(part)
+        self._said.append(said)
+        self.room -= len(part) + 2
+        return True
+
+
+def _pieces(text: str) -> list[tuple[str, list[str]]]:
+    """(kind, parts) of each block: a paragraph's sentences where each can stand alone, else the block whole."""
+    found = []
+    for kind, start, end in blocks(text):
+        parts = [text[start:end]]
+        if kind == "prose":
+            spans = sentences_of(text, start, end)
+            split = [text[span.start : span.end] for span in spans]
+            parts = split if all(map(balanced, split)) else parts
+        elif kind == "code":
+            parts = [_closed(parts[0])]
+        found.append((kind, parts))
+    return found
+
+
+def _best_half(pieces: list[tuple[str, list[str]]], asked: set[str]) -> set[str]:
+    prose = [part for kind, block in pieces if kind == "prose" for part in block]
+    ranked = sorted(prose, key=lambda part: -len(asked & words(part)))
+    return set(ranked[: (len(prose) + 1) // 2])
+
+
+def _closed(code: str) -> str:
+    """A fenced block whose end is missing gets one, so that it does not swallow what follows."""
+    bare = code.lstrip()
+    if not bare.startswith(("```", "~~~")):
+        return code
+    fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+    return code if "\n" in code and code.rpartition("\n")[2].strip().startswith(fence) else f"{code}\n{fence}"
+
+
+def _jaccard(a: set[str], b: set[str]) -> float:
+    shared = len(a & b)
+    return shared / (len(a) + len(b) - shared) if shared else 0.0
+
+
+RULES: dict[str, Callable[[_Material, bytes, int], str]] = {
+    "axioms/open_book": _open_book,
+    "axioms/closed_book": _closed_book,
+    "axioms/corrupt": _corrupt,
+    "axioms/combine": _combine,
+}

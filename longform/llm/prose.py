@@ -1,0 +1,143 @@
+"""Markdown cut into blocks, and its prose into sentences: what the offline rules read, move and change.
+
+Everything here is linear in the text, also for texts without a line break or a full stop.
+"""
+
+import re
+from typing import NamedTuple
+
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(?=\S)")
+_RULE = re.compile(r"(?:[-*_=][ \t]{0,3}){3,}\Z")
+_REFERENCE = re.compile(r"\[[^\]]{1,80}\]:")
+_SENTENCE_END = re.compile(
+    r"[.!?](?<!\b[A-Za-z]\.)(?<!\b(?:vs|Dr|Mr|Ms|St|cf|No)\.)(?<!\b(?:etc|Mrs|Fig)\.)"
+    r"[\"'”’)\]*_]{0,4}(?=\s{1,3}[^\sa-z])|[。！？]"
+)
+_WORD = re.compile(r"\w+")
+
+
+class Block(NamedTuple):
+    """`kind`: prose (a paragraph), list, code, or other (heading, table, quotation, HTML, reference)."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+
+
+def words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a Markdown text in order, without the blank lines between them."""
+    found: list[Block] = []
+    kind, start, end, at, fence, gap = "", 0, 0, 0, "", False
+    for line in text.split("\n"):
+        if fence:
+            end = at + len(line)
+            if _closes(line, fence):
+                fence, gap = "", True
+                if kind == "code":
+                    found.append(Block(kind, start, end))
+                    kind = ""
+        elif not line or line.isspace():
+            gap = True
+        else:
+            new = _kind(line, kind, gap)
+            fence = _opened_fence(line)
+            if new == "heading of the line before":
+                kind = "other"
+            elif new != kind or (fence and kind == "code") or (gap and kind in ("prose", "other")):
+                if kind:
+                    found.append(Block(kind, start, end))
+                kind, start = new, at
+            end, gap = at + len(line), False
+        at += len(line) + 1
+    return [*found, Block(kind, start, end)] if kind else found
+
+
+def sentences(text: str) -> list[Span]:
+    """Where the sentences of its paragraphs and list items are, in order; nothing of code, tables, headings."""
+    found: list[Span] = []
+    for block in blocks(text):
+        if block.kind == "prose":
+            found += sentences_of(text, block.start, block.end)
+        elif block.kind == "list":
+            found += _item_sentences(text, block)
+    return found
+
+
+def sentences_of(text: str, start: int, end: int) -> list[Span]:
+    """The sentences of one paragraph, trimmed of white space."""
+    found = []
+    at = start
+    for mark in _SENTENCE_END.finditer(text, start, end):
+        found.append(_trimmed(text, at, mark.end()))
+        at = mark.end()
+    found.append(_trimmed(text, at, end))
+    return [span for span in found if span.start < span.end]
+
+
+def balanced(sentence: str) -> bool:
+    """Whether it can stand without its neighbours: no code, emphasis, link or bracket begins or ends elsewhere."""
+    return (
+        sentence.count("`") % 2 == 0
+        and sentence.count("*") % 2 == 0
+        and sentence.count("(") == sentence.count(")")
+        and sentence.count("[") == sentence.count("]")
+    )
+
+
+def _kind(line: str, before: str, gap: bool) -> str:
+    bare = line.lstrip()
+    if _opened_fence(line):
+        return "list" if before == "list" and line[0] in " \t" else "code"
+    if line[:4] == "    " or line[0] == "\t":
+        return before if before == "list" or (before == "prose" and not gap) else "code"
+    if before == "prose" and not gap and set(bare.rstrip()) in ({"="}, {"-"}):
+        return "heading of the line before"
+    if _RULE.match(bare):
+        return "other"
+    if _ITEM.match(line) or (before == "list" and line[0] == " "):
+        return "list"
+    if bare[0] in "#|><" or _REFERENCE.match(bare):
+        return "other"
+    return "list" if before == "list" and not gap else "prose"
+
+
+def _opened_fence(line: str) -> str:
+    bare = line.lstrip()
+    if not bare.startswith(("```", "~~~")):
+        return ""
+    rest = bare.lstrip(bare[0])
+    return "" if bare[0] == "`" and "`" in rest else bare[: len(bare) - len(rest)]
+
+
+def _closes(line: str, fence: str) -> bool:
+    bare = line.strip()
+    return bare.startswith(fence) and not bare.strip(fence[0])
+
+
+def _item_sentences(text: str, block: Block) -> list[Span]:
+    """Of the first line of each item; none where the list holds code."""
+    if "```" in text[block.start : block.end] or "~~~" in text[block.start : block.end]:
+        return []
+    found: list[Span] = []
+    at = block.start
+    for line in text[block.start : block.end].split("\n"):
+        if marker := _ITEM.match(line):
+            found += sentences_of(text, at + marker.end(), at + len(line))
+        at += len(line) + 1
+    return found
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    piece = text[start:end]
+    bare = piece.lstrip()
+    start += len(piece) - len(bare)
+    return Span(start, start + len(bare.rstrip()))

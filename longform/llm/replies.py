@@ -1,0 +1,29 @@
+"""What any reply may hold: the end mark that proves it is whole, and citations of numbered passages."""
+
+import re
+
+_LIST = r"[\d,;&\s]{1,80}"
+_CITATION = re.compile(rf"\(\s{{0,3}}passages?({_LIST}(?:(?:and|passages?){_LIST}){{0,20}})\)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+_QUOTES = "\"'“”‘’*"
+
+
+def strip_end_mark(text: str) -> str | None:
+    """The reply without the `=====` that ends it, or None where it is missing: the reply was cut off.
+
+    A full stop, quotes or asterisks around the mark (models echo how the prompt wrote it) go with it.
+    """
+    whole = text.rstrip()
+    marked = whole.rstrip(_QUOTES + ". \t\r\n")
+    if not marked.endswith("====="):
+        return None
+    quoted = any(sign in _QUOTES for sign in whole[len(marked) :])
+    body = marked.rstrip("=")
+    return (body.rstrip(_QUOTES) if quoted else body).rstrip().strip("\r\n")
+
+
+def cited_passages(text: str) -> list[int]:
+    """Passage numbers as written, each once, in order: `(Passage 4)`, `(Passages 4, 5)`, `(Passage 4 and 5)`."""
+    lists = (match[1] for match in _CITATION.finditer(text))
+    numbers = (int(number) for cited in lists for number in _NUMBER.findall(cited))
+    return list(dict.fromkeys(numbers))

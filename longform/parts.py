@@ -1,0 +1,311 @@
+"""Writing the rows of one unit of work as parts: checked against the schema, cut at ranges of hashes."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from longform.errors import SchemaError
+from longform.recipe import fingerprint
+from longform.rows import REJECTED, Rejected, Row
+from longform.store import Part, Store, sha256_of, sync
+
+BATCH_ROWS = 1_000
+GROUP_ROWS = 20_000
+GROUP_BYTES = 64 << 20
+
+
+def key_hash(key: str) -> int:
+    """The 64-bit hash that orders rows and cuts parts."""
+    return xxhash.xxh3_64_intdigest(key.encode())
+
+
+def part_keys(group: str, bits: int) -> list[str]:
+    """The keys of a group's parts: 2**bits equal ranges of the hash, in order."""
+    return [f"{group}/{bits}-{index:05d}" for index in range(1 << bits)]
+
+
+def group_of(key: str) -> str:
+    return key.split("/", 1)[0]
+
+
+def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
+    """group -> (position of its first part, how far a hash is shifted to give the part within the group)."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for position, key in enumerate(keys):
+        group, part = key.split("/")
+        ranges.setdefault(group, (position, 64 - int(part.split("-")[0])))
+    return ranges
+
+
+class Parts:
+    """Writes one unit's rows into the parts named by `keys`, which cover ranges of the hash in order.
+
+    One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and
+    rows must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut once more by the values of that column.
+    """
+
+    def __init__(
+        self, store: Store, stage: str, unit: str, schema: pa.Schema, keys: list[str], split_by: str | None
+    ) -> None:
+        self.store, self.stage, self.unit, self.schema = store, stage, unit, schema
+        self.keys, self.split_by = keys, split_by
+        self.cut = schema.metadata[b"cut"].decode()
+        self.check = row_check(schema)
+        self.groups = _ranges(keys) if len(keys) > 1 else {}
+        self.position = 0
+        self.open: dict[str, PartWriter] = {}
+        self.done: list[Part] = []
+        self.pending: list[Row] = []
+        self.counts: Counter[str] = Counter()
+
+    def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
+        if isinstance(item, Rejected):
+            self._reject(item)
+        elif isinstance(item, pa.RecordBatch):
+            self._flush()
+            self._batch(item)
+        else:
+            self.check(item)
+            self.pending.append(item)
+            if len(self.pending) >= BATCH_ROWS:
+                self._flush()
+
+    def finish(self) -> list[Part]:
+        self._flush()
+        self._close()
+        for key in self.keys[self.position + 1 :] if len(self.keys) > 1 else ():
+            self.done.append(self._writer(key).finish({}))
+        return self.done
+
+    def discard(self) -> None:
+        for writer in self.open.values():
+            writer.discard()
+
+    def _flush(self) -> None:
+        rows, self.pending = self.pending, []
+        if rows:
+            self._batch(pa.RecordBatch.from_pylist(rows, schema=self.schema))
+
+    def _batch(self, batch: pa.RecordBatch) -> None:
+        check_batch(batch, self.schema)
+        for position, piece in self._cut(batch):
+            self._advance(position)
+            self._write(piece)
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
+        if len(self.keys) == 1:
+            yield 0, batch
+            return
+        places = [self._place(key) for key in batch.column(self.cut).to_pylist()]
+        start = 0
+        for end in range(1, len(places) + 1):
+            if end == len(places) or places[end] != places[start]:
+                yield places[start], batch.slice(start, end - start)
+                start = end
+
+    def _place(self, key: str) -> int:
+        first, shift = self.groups[group_of(key)]
+        return first + (key_hash(key) >> shift)
+
+    def _advance(self, position: int) -> None:
+        if position < self.position:
+            raise SchemaError(f"{self.stage} yields rows out of the order of {self.cut}: sort them by its hash.")
+        while self.position < position:
+            self._close()
+            self.position += 1
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self.split_by is None:
+            self._open(None).write(batch)
+            return
+        values = batch.column(self.split_by)
+        for value in sorted(pc.unique(values).to_pylist()):
+            self._open(value).write(batch.filter(pc.equal(values, value)))
+
+    def _reject(self, item: Rejected) -> None:
+        self._flush()
+        self._open(None).reject(item)
+
+    def _open(self, split: str | None) -> PartWriter:
+        key = self.keys[self.position] + (f"/{split}" if split is not None else "")
+        if key not in self.open:
+            self.open[key] = self._writer(key)
+        return self.open[key]
+
+    def _writer(self, key: str) -> PartWriter:
+        return PartWriter(self.store, self.stage, key, fingerprint([self.unit, key]), self.schema)
+
+    def _close(self) -> None:
+        if not self.open:
+            self._open(None)
+        counts, self.counts = dict(self.counts), Counter()
+        for number, key in enumerate(sorted(self.open)):
+            self.done.append(self.open[key].finish(counts if number == 0 else {}))
+        self.open = {}
+
+
+class PartWriter:
+    """One part: rows.parquet, rejected.parquet and part.json in a folder beside its place."""
+
+    def __init__(self, store: Store, stage: str, key: str, id: str, schema: pa.Schema) -> None:
+        self.store, self.stage, self.key, self.id, self.schema = store, stage, key, id, schema
+        self.folder = store.new_folder(stage)
+        self.writer: pq.ParquetWriter | None = open_parquet(self.folder / "rows.parquet", schema)
+        self.rejects: pq.ParquetWriter | None = None
+        self.batches: list[pa.RecordBatch] = []
+        self.waiting: list[Rejected] = []
+        self.buffered = 0
+        self.rows = 0
+        self.reasons: Counter[tuple[str, str]] = Counter()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.buffered += batch.get_total_buffer_size() if batch.num_rows > BATCH_ROWS else batch.nbytes
+        if self.buffered >= GROUP_BYTES or sum(len(held) for held in self.batches) >= GROUP_ROWS:
+            self._write_group()
+
+    def reject(self, item: Rejected) -> None:
+        self.reasons[item.kind, item.reason] += 1
+        self.waiting.append(item)
+        if len(self.waiting) >= BATCH_ROWS:
+            self._write_rejected()
+
+    def finish(self, counts: Mapping[str, int]) -> Part:
+        self._write_group()
+        self._write_rejected()
+        self._close()
+        rows, rejected = self.folder / "rows.parquet", self.folder / "rejected.parquet"
+        sync(rows)
+        part = Part(
+            stage=self.stage,
+            key=self.key,
+            id=self.id,
+            rows=self.rows,
+            bytes=rows.stat().st_size,
+            sha256=sha256_of(rows),
+            rejected=tuple((kind, reason, n) for (kind, reason), n in sorted(self.reasons.items())),
+            rejected_sha256=sha256_of(rejected) if rejected.exists() else None,
+            counts=tuple(sorted(counts.items())),
+        )
+        self.store.commit(self.folder, part)
+        return part
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self._close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _close(self) -> None:
+        for writer in (self.writer, self.rejects):
+            if writer is not None:
+                writer.close()
+        self.writer = self.rejects = None
+
+    def _write_group(self) -> None:
+        if self.batches and self.writer:
+            table = pa.Table.from_batches(self.batches, schema=self.schema)
+            self.writer.write_table(table, row_group_size=GROUP_ROWS)
+        self.batches, self.buffered = [], 0
+
+    def _write_rejected(self) -> None:
+        if self.waiting:
+            self.rejects = self.rejects or open_parquet(self.folder / "rejected.parquet", REJECTED)
+            names = REJECTED.names
+            rows = [{name: getattr(item, name) for name in names} for item in self.waiting]
+            self.rejects.write_table(pa.Table.from_pylist(rows, schema=REJECTED))
+        self.waiting = []
+
+
+def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """zstd 3; dictionaries for everything but long texts, where they only cost."""
+    plain = {"text", "raw", "element", "rejected"}
+    leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
+    coded = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in plain]
+    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=3, use_dictionary=coded)
+
+
+def _leaves(type: pa.DataType, path: str) -> list[str]:
+    if pa.types.is_list(type):
+        return _leaves(type.value_type, f"{path}.list.element")
+    if pa.types.is_struct(type):
+        return [leaf for field in type for leaf in _leaves(field.type, f"{path}.{field.name}")]
+    return [path]
+
+
+def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
+    """A batch has exactly the schema's columns, no null where none is allowed, no NaN or infinity."""
+    if batch.schema.names != schema.names or batch.schema.types != schema.types:
+        raise SchemaError(f"A batch has the columns {batch.schema.names}, its schema says {schema.names}.")
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise SchemaError(f"Column {field.name} holds null, but its schema allows none.")
+        if pa.types.is_floating(field.type) and not pc.all(pc.is_finite(column.drop_null())).as_py() and len(column):
+            raise SchemaError(f"Column {field.name} holds NaN or an infinite number.")
+
+
+def row_check(schema: pa.Schema) -> Callable[[Row], None]:
+    """A check of one row: exactly the schema's columns, no fraction where an integer belongs.
+
+    Arrow itself drops unknown keys and truncates fractions in silence.
+    """
+    names = set(schema.names)
+    checks = [(field.name, check) for field in schema if (check := _value_check(field.type, field.name))]
+
+    def check_row(row: Row) -> None:
+        if row.keys() != names:
+            odd = sorted(row.keys() ^ names)
+            raise SchemaError(f"A row and its schema differ in the columns {', '.join(odd)}.")
+        for name, check in checks:
+            check(row[name])
+
+    return check_row
+
+
+def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
+    if pa.types.is_integer(type):
+        return lambda value: _no_fraction(value, name)
+    if pa.types.is_list(type):
+        inner = _value_check(type.value_type, name)
+        return _each(inner) if inner else None
+    if pa.types.is_struct(type):
+        return _struct_check(type, name)
+    return None
+
+
+def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    def check_values(values: Any) -> None:
+        for value in values or ():
+            check(value)
+
+    return check_values
+
+
+def _struct_check(type: pa.StructType, name: str) -> Callable[[Any], None]:
+    names = {field.name for field in type}
+    checks = [(field.name, check) for field in type if (check := _value_check(field.type, f"{name}.{field.name}"))]
+
+    def check_struct(value: Any) -> None:
+        if value is None:
+            return
+        if value.keys() != names:
+            raise SchemaError(f"{name} and its schema differ in {', '.join(sorted(value.keys() ^ names))}.")
+        for key, check in checks:
+            check(value[key])
+
+    return check_struct
+
+
+def _no_fraction(value: Any, name: str) -> None:
+    if isinstance(value, float):
+        raise SchemaError(f"Column {name} takes whole numbers, not {value}.")

@@ -1,0 +1,89 @@
+"""Identity: what a stage's output is made of, as a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+
+def fingerprint(value: Any) -> str:
+    """20 hex digits of the SHA-256 of a JSON value, independent of the order of its keys."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def identity(value: Any) -> Any:
+    """A stage argument as a JSON value. Endpoints, prompts and sources say themselves what counts of them."""
+    if hasattr(value, "identity"):
+        return value.identity()
+    if isinstance(value, Mapping):
+        return {str(name): identity(item) for name, item in value.items()}
+    if isinstance(value, Path):
+        raise TypeError("a path is no identity: pass what the file holds")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [identity(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be a stage argument")
+
+
+def shape(schema: pa.Schema) -> list[list[str]]:
+    """A schema as far as it is identity: names, types and nullability, not the documentation."""
+    return [[field.name, str(field.type), "null" if field.nullable else "set"] for field in schema]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a stage's rows come to be. `inputs` maps each input's name to its fingerprint."""
+
+    stage: str
+    revision: int
+    schema: list[list[str]]
+    arguments: dict[str, Any]
+    inputs: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "revision": self.revision,
+            "schema": self.schema,
+            "arguments": self.arguments,
+            "inputs": self.inputs,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.as_dict())
+
+    def unit(self, contents: dict[str, list[str]]) -> str:
+        """Id of the work on one unit: the recipe without inputs, and the hashes of its input parts' rows."""
+        return fingerprint([self.stage, self.revision, self.schema, self.arguments, contents])
+
+    def differences(self, other: Recipe) -> list[str]:
+        """What changed since `other`, as short phrases: `k: 10 -> 12`, `prompt changed`, `its input x changes`."""
+        found = []
+        if self.revision != other.revision:
+            found.append(f"revision {other.revision} -> {self.revision}")
+        if self.schema != other.schema:
+            found.append("schema changed")
+        for name in sorted(self.arguments.keys() | other.arguments.keys()):
+            before, now = other.arguments.get(name), self.arguments.get(name)
+            if before != now:
+                found.append(_change(name, before, now))
+        changed = [name for name in self.inputs if self.inputs[name] != other.inputs.get(name)]
+        return found + [f"its input {name} changes" for name in changed]
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    if isinstance(now, dict) and isinstance(before, dict) and "prompt" in now:
+        return f"prompt {now['prompt']} changed"
+    if isinstance(now, dict) and isinstance(before, dict):
+        keys = [key for key in now if now[key] != before.get(key)]
+        return ", ".join(f"{name}.{key}: {before.get(key)} -> {now[key]}" for key in keys)
+    return f"{name}: {before} -> {now}"

@@ -1,0 +1,138 @@
+"""What stages read and yield: sources, rows, rejected rows."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from longform.store import Part, Store
+
+Row = dict[str, Any]
+
+REJECTED = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=True),
+        pa.field("raw", pa.string(), nullable=True),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An input row that became no output row.
+
+    `filtered`: a rule of the method left it out. `defect`: it is broken; `raw` keeps its text.
+    `reason` is a short fixed phrase that reports count by; figures of one row go to `detail`.
+    """
+
+    key: str
+    kind: Literal["filtered", "defect"]
+    reason: str
+    detail: str | None = None
+    raw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Upstream bytes. Identity: their sha256 and what the user says of them, never their path."""
+
+    group: str
+    path: str
+    sha256: str
+    facts: tuple[tuple[str, str | None], ...]
+    pieces: tuple[tuple[int, int], ...]
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "sha256": self.sha256,
+            "facts": dict(self.facts),
+            "pieces": len(self.pieces),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one unit of a source stage reads: a byte range of a source, or all of it (one range)."""
+
+    source: Source
+    index: int
+
+    @property
+    def start(self) -> int:
+        return self.source.pieces[self.index][0]
+
+    @property
+    def end(self) -> int:
+        return self.source.pieces[self.index][1]
+
+
+def read_parquet(paths: Iterable[str | Path]) -> str:
+    """These files as a table in a DuckDB query, whatever characters their names hold."""
+    quoted = ", ".join("'" + glob.escape(str(path)).replace("'", "''") + "'" for path in paths)
+    return f"read_parquet([{quoted}])"
+
+
+class Rows:
+    """The rows of a stage, or of some of its parts: an address; iterating reads it.
+
+    In a plan, `parts` is None where the stage is not built yet; `at_most` then bounds the rows if known.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        schema: pa.Schema,
+        stage: str,
+        fingerprint: str,
+        parts: list[Part] | None,
+        at_most: int | None = None,
+    ) -> None:
+        self.store, self.schema, self.stage, self.fingerprint = store, schema, stage, fingerprint
+        self.parts, self.at_most = parts, at_most
+
+    @property
+    def key(self) -> str:
+        return str(self.schema.metadata[b"key"].decode())
+
+    @property
+    def paths(self) -> list[str]:
+        """The Parquet files, in order."""
+        return [str(self.store.rows_path(part)) for part in self.parts or ()]
+
+    @property
+    def count(self) -> int:
+        return sum(part.rows for part in self.parts or ())
+
+    def batches(self, columns: list[str] | None = None, size: int = 1_000) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        for path in self.paths:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(batch_size=size, columns=columns)
+
+    def table(self, columns: list[str] | None = None) -> pa.Table:
+        """All rows in memory: for parts, and for columns that are known to be small."""
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+
+class Group(Rows):
+    """All rows of one group (for community question answering, a site), seen whole."""
+
+
+class Whole(Rows):
+    """All rows of the stage, seen whole."""

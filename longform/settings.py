@@ -1,0 +1,35 @@
+"""The only place that reads the environment."""
+
+import os
+from pathlib import Path
+
+PREFECT_DEFAULTS = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_CLI_PROMPT": "false",
+    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+}
+
+
+def home(given: Path | None = None) -> Path:
+    """Where stages, datasets, responses and runs live: `--home`, else LONGFORM_HOME, else ./data."""
+    return Path(given or os.environ.get("LONGFORM_HOME") or "data").absolute()
+
+
+def api_key(variable: str) -> str | None:
+    """The key that an endpoint's `key_env` names; empty counts as unset."""
+    return os.environ.get(variable) or None
+
+
+def quiet_prefect() -> None:
+    """Prefect without telemetry and with a calm console; what the user set wins. Call before importing it."""
+    for name, value in PREFECT_DEFAULTS.items():
+        os.environ.setdefault(name, value)
+
+
+def prefect_server_given() -> bool:
+    """Whether runs are reported to a server of the user's, so that none is started for the build."""
+    return bool(os.environ.get("PREFECT_API_URL"))

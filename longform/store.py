@@ -1,0 +1,290 @@
+"""The artifact store: immutable parts, artifacts that list them, and the lock of a build.
+
+    <home>/format.json                                   version of this layout
+    <home>/stages/<stage>/parts/<part>/rows.parquet      immutable, written beside its place and renamed
+                                      /rejected.parquet  only where rows were rejected
+                                      /part.json         counts and checksums
+    <home>/stages/<stage>/units/<unit>.json              the parts that one unit of work made, written after them
+    <home>/stages/<stage>/<fingerprint>.json             an artifact: its recipe and its parts, written last
+    <home>/locks/<dataset>.lock                          held by the one build of a dataset
+
+What is not complete has no name here, so a killed build leaves at most folders that begin with `.tmp-`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longform.errors import BusyError, StoreError
+from longform.recipe import Recipe, fingerprint
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a stage. `key` is `<group>/<bits>-<index>`, optionally `/<split>`: its range of hashes."""
+
+    stage: str
+    key: str
+    id: str
+    rows: int
+    bytes: int
+    sha256: str
+    rejected: tuple[tuple[str, str, int], ...] = ()
+    rejected_sha256: str | None = None
+    counts: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Part:
+        rejected = tuple((kind, reason, number) for kind, reason, number in fields["rejected"])
+        counts = tuple((name, number) for name, number in fields["counts"])
+        return cls(**{**fields, "rejected": rejected, "counts": counts})
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a stage made under one recipe."""
+
+    fingerprint: str
+    recipe: Recipe
+    contents: str
+    rows_in: dict[str, int]
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def rejected(self) -> dict[tuple[str, str], int]:
+        """(kind, reason) -> rows, largest first."""
+        sums: dict[tuple[str, str], int] = {}
+        for part in self.parts:
+            for kind, reason, number in part.rejected:
+                sums[kind, reason] = sums.get((kind, reason), 0) + number
+        return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
+
+    def counts(self) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for part in self.parts:
+            for name, number in part.counts:
+                sums[name] = sums.get(name, 0) + number
+        return sums
+
+
+class Store:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._check_format()
+
+    # paths
+
+    def stage(self, name: str) -> Path:
+        return self.home / "stages" / name
+
+    def part(self, part: Part) -> Path:
+        return self.stage(part.stage) / "parts" / part.id
+
+    def rows_path(self, part: Part) -> Path:
+        return self.part(part) / "rows.parquet"
+
+    def rejected_path(self, part: Part) -> Path:
+        return self.part(part) / "rejected.parquet"
+
+    def has(self, part: Part) -> bool:
+        return (self.part(part) / "part.json").exists()
+
+    # reading
+
+    def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
+        """The artifact with all its parts in place, else None."""
+        document = read_json(self.stage(stage) / f"{fingerprint}.json")
+        artifact = document and _artifact(fingerprint, document)
+        return artifact if artifact and all(map(self.has, artifact.parts)) else None
+
+    def artifacts(self, stage: str) -> list[Artifact]:
+        """Every artifact of a stage, newest first."""
+        files = sorted(self.stage(stage).glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+        documents = ((path.stem, read_json(path)) for path in files)
+        return [_artifact(name, document) for name, document in documents if document]
+
+    def unit(self, stage: str, unit: str) -> list[Part] | None:
+        """The parts a finished unit of work made, if all are still in place."""
+        document = read_json(self.stage(stage) / "units" / f"{unit}.json")
+        parts = [Part.of(fields) for fields in document] if document is not None else None
+        return parts if parts is not None and all(map(self.has, parts)) else None
+
+    # writing
+
+    def new_folder(self, stage: str) -> Path:
+        """A fresh folder beside the parts, to be handed to `commit`."""
+        folder = self.stage(stage) / "parts" / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+        self.make(folder)
+        return folder
+
+    def commit(self, folder: Path, part: Part) -> None:
+        """Give a written folder its name. An equal part that is there already wins; a differing one is replaced."""
+        write_json(folder / "part.json", asdict(part))
+        place = self.part(part)
+        if _same(read_json(place / "part.json"), part):
+            shutil.rmtree(folder)
+            return
+        if place.exists():
+            place.rename(folder.with_name(f"{folder.name}-old"))
+        folder.rename(place)
+        sync(place.parent)
+        shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
+
+    def commit_unit(self, stage: str, unit: str, parts: list[Part]) -> None:
+        write_json(self.stage(stage) / "units" / f"{unit}.json", [asdict(part) for part in parts])
+
+    def commit_artifact(self, artifact: Artifact) -> None:
+        document = {
+            "recipe": artifact.recipe.as_dict(),
+            "contents": artifact.contents,
+            "rows_in": artifact.rows_in,
+            "parts": [asdict(part) for part in artifact.parts],
+        }
+        write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
+
+    def make(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from None
+
+    @contextmanager
+    def lock(self, dataset: str) -> Iterator[None]:
+        """Hold the one build of a dataset. A dead owner's lock is free: the system released it."""
+        self.make(self.home / "locks")
+        path = self.home / "locks" / f"{dataset}.lock"
+        with path.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                raise BusyError(
+                    f"{dataset} is being built in {self.home} by {file.read().strip() or 'another process'}: "
+                    "wait for it, or stop it and run this again."
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+
+    def _check_format(self) -> None:
+        path = self.home / "format.json"
+        document = read_json(path)
+        if document is not None and document.get("format") != FORMAT:
+            raise StoreError(
+                f"The home {self.home} has format {document.get('format')}, this release writes format {FORMAT}: "
+                "use the release that made it, or another --home."
+            )
+
+    def prepare(self) -> None:
+        """Make the home, or say why it cannot be written."""
+        self.make(self.home / "stages")
+        try:
+            if not (self.home / "format.json").exists():
+                write_json(self.home / "format.json", {"format": FORMAT})
+            probe = self.home / f".tmp-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise unwritable(self.home, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> StoreError:
+    """The error of the store for one of the system: a full disk, a folder that must not be written."""
+    if full(error):
+        return StoreError(
+            f"The disk of {path} is full: what was finished is kept; free some space and run the same command again."
+        )
+    return StoreError(f"Cannot write {path} ({error.strerror or error}): give another --home or make it writable.")
+
+
+def full(error: BaseException) -> bool:
+    """Whether an error of the system, of Arrow or of DuckDB means that a disk is full."""
+    number = getattr(error, "errno", None)
+    return number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+
+
+def read_json(path: Path) -> Any:
+    """The document, or None where there is none."""
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        raise StoreError(f"{path} is damaged: delete it and run again.") from None
+    except PermissionError as error:
+        raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Written whole or not at all: beside its place, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".tmp-{os.getpid()}-{uuid.uuid4().hex}")
+    try:
+        with beside.open("w") as file:
+            json.dump(document, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def sync(path: Path) -> None:
+    """Ask the system to put a file or folder on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Digests:
+    """SHA-256 of source files, remembered by path, size, time and inode in `<home>/digests.json`."""
+
+    def __init__(self, home: Path, *, remember: bool) -> None:
+        self.path = home / "digests.json"
+        self.remember = remember
+        self.known: dict[str, str] = read_json(self.path) or {}
+
+    def __call__(self, path: Path) -> str:
+        stat = path.stat()
+        key = fingerprint([str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
+        if key not in self.known:
+            self.known[key] = sha256_of(path)
+            if self.remember:
+                write_json(self.path, self.known)
+        return self.known[key]
+
+
+def _artifact(name: str, document: dict[str, Any]) -> Artifact:
+    parts = [Part.of(fields) for fields in document["parts"]]
+    return Artifact(name, Recipe(**document["recipe"]), document["contents"], document["rows_in"], parts)
+
+
+def _same(document: dict[str, Any] | None, part: Part) -> bool:
+    return document is not None and Part.of(document) == part

@@ -1,0 +1,216 @@
+"""Published dataset versions: finding, loading, checking and withdrawing them.
+
+<home>/datasets/<dataset>/<version>/<split>/*.parquet
+                                   /README.md croissant.json attribution.parquet report.html
+                                   /manifest.json    the lock of the build: every stage's fingerprint, every file's hash
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from longform.errors import StoreError, UsageError
+from longform.store import Artifact, Store, read_json, sha256_of
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    dataset: str
+    name: str
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def recipe(self) -> str:
+        return str(self.manifest["recipe"])
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """stage -> fingerprint, in the order they ran."""
+        return dict(self.manifest["stages"])
+
+
+def datasets(home: Path) -> list[str]:
+    """The datasets that have a version in this home."""
+    folder = home / "datasets"
+    return sorted(path.name for path in folder.glob("[!.]*") if versions(home, path.name)) if folder.exists() else []
+
+
+def versions(home: Path, dataset: str) -> list[Version]:
+    """Every version of a dataset, oldest first; of equal dates by `.2`, `.3`."""
+    folder = home / "datasets" / dataset
+    found = []
+    for path in folder.glob("[!.]*") if folder.exists() else ():
+        manifest = read_json(path / "manifest.json")
+        if manifest is not None:
+            found.append(Version(dataset, path.name, path, manifest))
+    return sorted(found, key=lambda version: (version.manifest["number"], natural(version.name)))
+
+
+def natural(name: str) -> list[Any]:
+    """Sort key by which 2026.11.20.10 follows 2026.11.20.9."""
+    return [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def find(home: Path, address: str) -> Version:
+    """The version that `dataset@version` names; without a version the latest."""
+    dataset, _, name = address.partition("@")
+    there = versions(home, dataset)
+    if not there:
+        raise UsageError(
+            f"{dataset} has no version in {home}: build one with `longform build {dataset}`, or give another --home."
+        )
+    if name in ("", "latest"):
+        return there[-1]
+    for version in there:
+        if version.name == name:
+            return version
+    names = ", ".join(version.name for version in there[-5:])
+    near = difflib.get_close_matches(name, [version.name for version in there], n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {names}."
+    raise UsageError(f"{dataset} has no version {name}; {hint}")
+
+
+def check_name(name: str) -> str:
+    """The version name a person gave, if it can be a folder and follow an `@`."""
+    if not NAME.fullmatch(name) or name == "latest":
+        raise UsageError(
+            f'"{name}" cannot name a version: take letters, digits, dots, dashes and underscores, not "latest".'
+        )
+    return name
+
+
+def artifact(store: Store, version: Version, stage: str) -> Artifact:
+    """What a stage made for a version."""
+    if stage not in version.stages:
+        names = ", ".join(version.stages)
+        raise UsageError(f"{version.dataset} {version.name} has no stage {stage}; it has {names}.")
+    found = store.artifact(stage, version.stages[stage])
+    if found is None:
+        raise StoreError(
+            f"The rows of {stage} of {version.dataset} {version.name} are no longer in {store.home}: build it again."
+        )
+    return found
+
+
+def load(
+    dataset: str, version: str = "latest", split: str = "train", stage: str | None = None, home: Path | None = None
+) -> pa.Table:
+    """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
+
+        longform.load("axioms", split="test").to_pandas()
+
+    Raises UsageError for a dataset, version, split or stage that is not there.
+    """
+    from longform.settings import home as home_of
+
+    root = home_of(home)
+    found = find(root, f"{dataset}@{version}")
+    if stage is not None:
+        store = Store(root)
+        parts = artifact(store, found, stage).parts
+        return pa.concat_tables([pq.read_table(store.rows_path(part)) for part in parts])
+    if split not in found.manifest["splits"]:
+        names = ", ".join(found.manifest["splits"]) or "none"
+        raise UsageError(f"{dataset} {found.name} has no split {split}; it has {names}.")
+    return pa.concat_tables([pq.read_table(path) for path in sorted((found.folder / split).glob("*.parquet"))])
+
+
+def problems(store: Store, version: Version) -> Iterable[str]:
+    """What is wrong with a published version: files, checksums, schemas, and the stages it was built from."""
+    for name, fields in version.manifest["files"].items():
+        path = version.folder / name
+        if not path.exists():
+            yield f"{path} is missing"
+        elif sha256_of(path) != fields["sha256"]:
+            yield f"{path} was changed: its checksum is not that of the manifest"
+        elif name.endswith(".parquet"):
+            yield from _parquet_problems(path, fields["rows"])
+    known = set(version.manifest["files"]) | {"manifest.json"}
+    for path in sorted(version.folder.rglob("*")):
+        if path.is_file() and str(path.relative_to(version.folder)) not in known:
+            yield f"{path} is not in the manifest"
+    for stage, fingerprint in version.stages.items():
+        yield from _stage_problems(store, stage, fingerprint)
+
+
+def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
+    try:
+        found = pq.read_metadata(path).num_rows
+    except (OSError, pa.ArrowInvalid) as error:
+        yield f"{path} cannot be read ({error})"
+        return
+    if found != rows:
+        yield f"{path} holds {found} rows, the manifest says {rows}"
+
+
+def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
+    artifact = store.artifact(stage, fingerprint)
+    if artifact is None:
+        yield f"the rows of stage {stage} ({fingerprint}) are gone"
+        return
+    for part in artifact.parts:
+        for path, digest in ((store.rows_path(part), part.sha256), (store.rejected_path(part), part.rejected_sha256)):
+            if digest is not None and (not path.exists() or sha256_of(path) != digest):
+                yield f"{path} is missing or was changed"
+
+
+def withdraw(store: Store, version: Version) -> None:
+    """Remove a published version; its stages stay until `gc`."""
+    hidden = version.folder.with_name(f".tmp-withdrawn-{version.name}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    version.folder.rename(hidden)
+    shutil.rmtree(hidden)
+
+
+def garbage(store: Store) -> list[tuple[Path, int]]:
+    """(path, bytes) of everything no published version needs: parts, artifacts, units and leftovers."""
+    fingerprints, parts = _needed(store)
+    found = []
+    for folder in sorted((store.home / "stages").glob("[!.]*")):
+        found += [path for path in folder.glob("*.json") if (folder.name, path.stem) not in fingerprints]
+        found += [path for path in folder.glob("parts/*") if (folder.name, path.name) not in parts]
+        found += [path for path in folder.glob("units/*.json") if not _unit_needed(folder.name, path, parts)]
+    found += [path for path in (store.home / "datasets").glob("*/.tmp-*")]
+    return [(path, size_of(path)) for path in found]
+
+
+def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    fingerprints: set[tuple[str, str]] = set()
+    parts: set[tuple[str, str]] = set()
+    for dataset in datasets(store.home):
+        for version in versions(store.home, dataset):
+            for stage, fingerprint in version.stages.items():
+                fingerprints.add((stage, fingerprint))
+                made = store.artifact(stage, fingerprint)
+                parts |= {(stage, part.id) for part in made.parts} if made else set()
+    return fingerprints, parts
+
+
+def _unit_needed(stage: str, path: Path, parts: set[tuple[str, str]]) -> bool:
+    document = read_json(path) or []
+    return bool(document) and all((stage, fields["id"]) in parts for fields in document)
+
+
+def size_of(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

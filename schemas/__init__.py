@@ -1,0 +1,27 @@
+"""Contracts: Arrow schemas of stages (this package) and pydantic models of model replies (replies.py)."""
+
+import json
+
+import pyarrow as pa
+
+
+def column(name: str, type: pa.DataType, doc: str, *, null: bool = False) -> pa.Field:
+    """A column whose meaning is written where it is declared; `null=True` where it may be absent."""
+    return pa.field(name, type, nullable=null, metadata={"doc": doc})
+
+
+def table(
+    name: str,
+    *columns: pa.Field,
+    key: str,
+    cut: str | None = None,
+    parents: dict[str, list[str]] | None = None,
+) -> pa.Schema:
+    """The schema of a stage's rows.
+
+    `key` names the column that identifies a row; a later table that carries a column of this name
+    says with it which row it was made from; `parents` says so where the names differ, as paths into
+    this table (`answers.answer_id`). Parts are cut at the hash of `cut` (default: the key).
+    """
+    metadata = {"name": name, "key": key, "cut": cut or key, "parents": json.dumps(parents or {})}
+    return pa.schema(columns, metadata=metadata)

@@ -1,0 +1,70 @@
+"""Posts and threads of community question answering sites."""
+
+import pyarrow as pa
+
+from schemas import column, table
+
+MOMENT = pa.timestamp("ms", tz="UTC")
+
+POSTS = table(
+    "posts",
+    column("post_id", pa.string(), "<site>/<upstream id>"),
+    column("kind", pa.string(), "question or answer"),
+    column(
+        "question_id", pa.string(), "<site>/<upstream id> of the question: its own, or the one it answers"
+    ),
+    column("question_hash", pa.uint64(), "xxh3 of question_id: the order of parts and rows from here on"),
+    column("site", pa.string(), "host of today, e.g. beer.stackexchange.com"),
+    column("number", pa.int64(), "upstream id"),
+    column("title", pa.string(), "questions only", null=True),
+    column("text", pa.string(), "body as Markdown; never empty"),
+    column("tags", pa.list_(pa.string()), "questions only; empty for answers"),
+    column("votes", pa.int32(), "upstream Score: up minus down, may be negative"),
+    column("created", MOMENT, "CreationDate, UTC"),
+    column("accepted_id", pa.string(), "questions only: <site>/<id> of the accepted answer", null=True),
+    column("closed", pa.bool_(), "closed (off-topic, duplicate, ...)"),
+    column("wiki", pa.bool_(), "community wiki: votes mean something else"),
+    column("author_id", pa.string(), "upstream user id; null for deleted users", null=True),
+    column("author", pa.string(), "display name where the row carries one (deleted users)", null=True),
+    column("licence", pa.string(), "as the row says, else by its creation date, e.g. CC BY-SA 3.0"),
+    column(
+        "retrieved_at", MOMENT, "when the dump was fetched, where the fetch or the user said so", null=True
+    ),
+    column("repairs", pa.int32(), "illegal characters removed from the row"),
+    key="post_id",
+    cut="question_id",
+)
+
+ANSWER = pa.struct(
+    [
+        column("answer_id", pa.string(), "<site>/<upstream id>"),
+        column("text", pa.string(), "body as Markdown"),
+        column("votes", pa.int32(), "up minus down"),
+        column("created", MOMENT, "UTC"),
+        column("accepted", pa.bool_(), "the asker accepted it"),
+        column("wiki", pa.bool_(), "community wiki"),
+        column("author_id", pa.string(), "upstream user id", null=True),
+        column("author", pa.string(), "display name where the row carries one", null=True),
+        column("licence", pa.string(), "e.g. CC BY-SA 3.0"),
+    ]
+)
+
+THREADS = table(
+    "threads",
+    column("question_id", pa.string(), "<site>/<upstream id>"),
+    column("site", pa.string(), "host of today"),
+    column("title", pa.string(), "title, plain text"),
+    column("text", pa.string(), "question body as Markdown"),
+    column("tags", pa.list_(pa.string()), "as written, in order"),
+    column("votes", pa.int32(), "up minus down"),
+    column("created", MOMENT, "UTC"),
+    column("closed", pa.bool_(), "closed (off-topic, duplicate, ...)"),
+    column("wiki", pa.bool_(), "community wiki"),
+    column("author_id", pa.string(), "upstream user id", null=True),
+    column("author", pa.string(), "display name where the row carries one", null=True),
+    column("licence", pa.string(), "of the question"),
+    column("retrieved_at", MOMENT, "of the dump", null=True),
+    column("answers", pa.list_(ANSWER), "most votes first, then by upstream id; may be empty"),
+    key="question_id",
+    parents={"post_id": ["question_id", "answers.answer_id"]},
+)

@@ -1,0 +1,217 @@
+"""Answers that a model writes: open-book and closed-book (axiom 2), corrupted (3), combined (5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from longform.llm.prompts import Prompt
+from longform.llm.replies import cited_passages, strip_end_mark
+from longform.llm.types import Answer, Endpoint, Failure, Request
+from longform.recipe import fingerprint
+from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
+from tasks.axioms.replies import parse_corruption
+from tasks.metrics.utilization import utilization
+from tasks.stage import Rejected, Row, Rows, Run, stage
+
+QUESTION_CHARACTERS = 8_000
+ANSWER_CHARACTERS = 12_000
+
+
+@stage(ANSWERS, revision=1)
+def answer_open_book(
+    run: Run, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
+    """LLM(P+, q): an answer written from numbered passages, which it cites."""
+    items = []
+    for thread, found in zip(threads, passages, strict=True):
+        if found["passages"]:
+            items.append((thread["question_id"], (thread, found["passages"])))
+        else:
+            yield Rejected(thread["question_id"], "filtered", "no passage found")
+    requests = (
+        (question, _request(prompt, question=asked(thread), passages=texts(given)))
+        for question, (thread, given) in items
+    )
+    for question, answer in run.ask(model, requests):
+        yield _answer(question, "open_book", answer, model, prompt)
+
+
+@stage(ANSWERS, revision=1)
+def answer_closed_book(run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+    """LLM(q): an answer written from nothing but the question."""
+    requests = ((thread["question_id"], _request(prompt, question=asked(thread))) for thread in threads)
+    for question, answer in run.ask(model, requests):
+        yield _answer(question, "closed_book", answer, model, prompt)
+
+
+def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    if isinstance(answer, Failure):
+        return refused(question, answer)
+    text = usable(question, answer)
+    if isinstance(text, Rejected):
+        return text
+    return {
+        "answer_id": _name("a", question, kind, answer.key),
+        "question_id": question,
+        "kind": kind,
+        "text": text,
+        "cites": cited_passages(text) if kind == "open_book" else [],
+        **_made_by(answer, model, prompt),
+    }
+
+
+@stage(CORRUPTED, revision=1)
+def corrupt_answers(
+    run: Run, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
+    """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites it."""
+    questions = {thread["question_id"]: asked(thread) for thread in threads}
+    evidence = {row["question_id"]: texts(row["passages"]) for row in passages}
+    requests = (
+        (
+            answer,
+            _request(
+                prompt,
+                question=questions[answer["question_id"]],
+                passages=evidence[answer["question_id"]],
+                answer=answer["text"][:ANSWER_CHARACTERS],
+            ),
+        )
+        for answer in open_book
+    )
+    for answer, reply in run.ask(model, requests):
+        yield _corrupted(answer, reply, model, prompt)
+
+
+def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    key = answer["answer_id"]
+    if isinstance(reply, Failure):
+        return refused(key, reply)
+    text = usable(key, reply)
+    if isinstance(text, Rejected):
+        return text
+    corruption = parse_corruption(text)
+    if isinstance(corruption, str):
+        return Rejected(key, "defect", corruption, raw=reply.text)
+    if not corruption.claims:
+        return Rejected(key, "filtered", "no claim to corrupt")
+    if not corruption.corrupted_claims or corruption.answer.strip() == answer["text"].strip():
+        return Rejected(key, "filtered", "nothing was corrupted")
+    return {
+        "corrupted_id": _name("c", key, reply.key),
+        "answer_id": key,
+        "question_id": answer["question_id"],
+        "claims": corruption.claims,
+        "corrupted_claims": corruption.corrupted_claims,
+        "text": corruption.answer.strip(),
+        **_made_by(reply, model, prompt),
+    }
+
+
+@stage(COMBINED, revision=1)
+def combine_answers(
+    run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
+) -> Iterator[Row | Rejected]:
+    """LLM-Combine(q, A', A'') of the two top answers, kept where `above` < utilization < `below` (C.4)."""
+    pairs = []
+    for thread in threads:
+        first, second = _two_best(thread)
+        if second is None:
+            yield Rejected(thread["question_id"], "filtered", "no second answer with positive votes")
+        else:
+            pairs.append((thread, first, second))
+    requests = (
+        (
+            (thread, first, second),
+            _request(
+                prompt,
+                question=asked(thread),
+                first=first["text"][:ANSWER_CHARACTERS],
+                second=second["text"][:ANSWER_CHARACTERS],
+            ),
+        )
+        for thread, first, second in pairs
+    )
+    for item, answer in run.ask(model, requests):
+        yield _combined(*item, answer, model, prompt, above, below, n)
+
+
+def _two_best(thread: Row) -> tuple[Row, Row | None]:
+    first, second = thread["answers"][:2]
+    return first, second if second["votes"] > 0 else None
+
+
+def _combined(
+    thread: Row,
+    first: Row,
+    second: Row,
+    answer: Answer | Failure,
+    model: Endpoint,
+    prompt: Prompt,
+    above: float,
+    below: float,
+    n: int,
+) -> Row | Rejected:
+    question = thread["question_id"]
+    if isinstance(answer, Failure):
+        return refused(question, answer)
+    text = usable(question, answer)
+    if isinstance(text, Rejected):
+        return text
+    used = utilization(text, first["text"], second["text"], n=n)
+    if not above < used < below:
+        side = "ignores its parents" if used <= above else "pastes its parents together"
+        return Rejected(question, "filtered", side, detail=f"utilization {used:.3f}")
+    return {
+        "combined_id": _name("m", question, answer.key),
+        "question_id": question,
+        "first_id": first["answer_id"],
+        "second_id": second["answer_id"],
+        "text": text,
+        "utilization": used,
+        **_made_by(answer, model, prompt),
+    }
+
+
+def question_text(thread: Row) -> str:
+    """Title, blank line, body: how a question is shown."""
+    return f"{thread['title']}\n\n{thread['text']}"
+
+
+def asked(thread: Row) -> str:
+    """The question as a prompt gets it: cut where it is very long."""
+    return question_text(thread)[:QUESTION_CHARACTERS]
+
+
+def texts(passages: list[Row]) -> list[str]:
+    return [passage["text"] for passage in passages]
+
+
+def _request(prompt: Prompt, **inputs: object) -> Request:
+    return Request(prompt.render(**inputs), task=prompt.name)
+
+
+def refused(key: str, answer: Failure) -> Rejected:
+    return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message)
+
+
+def usable(key: str, answer: Answer) -> str | Rejected:
+    """The text of a reply without its end mark, or why the row it is for is rejected."""
+    text = strip_end_mark(answer.text)
+    if text is None:
+        return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
+    return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)
+
+
+def _made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
+    return {
+        "response": answer.key,
+        "prompt": prompt.name,
+        "prompt_hash": prompt.hash,
+        "endpoint": model.name,
+        "model": answer.model,
+    }
+
+
+def _name(kind: str, *parts: str) -> str:
+    return f"{kind}_{fingerprint(list(parts))}"

@@ -1,0 +1,188 @@
+"""The published rows: pairs of ids joined with their texts, authors, licences and model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from longform.rows import read_parquet
+from schemas.axioms import PAIRS
+from tasks.axioms.answers import question_text
+from tasks.sources.permalinks import permalink, profile
+from tasks.stage import Group, Row, Rows, Run, stage
+
+ROWS_PER_BATCH = 2_000
+SIDE = (
+    pa.field("text", pa.string()),
+    pa.field("url", pa.string()),
+    pa.field("author", pa.string()),
+    pa.field("author_url", pa.string()),
+    pa.field("licence", pa.string()),
+    pa.field("response", pa.string()),
+    pa.field("prompt", pa.string()),
+    pa.field("endpoint", pa.string()),
+    pa.field("model", pa.string()),
+)
+
+
+@stage(PAIRS, revision=1, split_by="split")
+def assemble_pairs(
+    run: Run,
+    threads: Rows,
+    votes: Rows,
+    related: Rows,
+    generated: Rows,
+    combined_pairs: Rows,
+    open_book: Rows,
+    closed_book: Rows,
+    corrupted: Rows,
+    combined: Rows,
+    passages: Rows,
+    splits: Rows,
+    site: Group,
+) -> Iterator[pa.RecordBatch]:
+    """All pairs of a part with all they need to be read and checked on their own, question after question."""
+    pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
+    if not pairs.num_rows:
+        return
+    evidence = {row["question_id"]: row["passages"] for row in passages}
+    asked = {thread["question_id"]: thread for thread in threads}
+    human = _human(threads, _foreign(run, pairs, passages, asked, site))
+    made = [
+        (open_book, "answer_id"),
+        (closed_book, "answer_id"),
+        (corrupted, "corrupted_id"),
+        (combined, "combined_id"),
+    ]
+    answers = {**human, **_written(made, asked, evidence, human)}
+    sides = {row["question_id"]: row["split"] for row in splits}
+    texts = Texts(answers)
+    for start in range(0, pairs.num_rows, ROWS_PER_BATCH):
+        yield _batch(pairs.slice(start, ROWS_PER_BATCH), texts, asked, evidence, sides)
+
+
+def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
+    """All pairs, questions in the order of the threads, within one by axiom and then by id."""
+    order = {
+        question: place for place, question in enumerate(threads.table(["question_id"])["question_id"].to_pylist())
+    }
+    table = pa.concat_tables([rows.table() for rows in inputs])
+    places = np.array([order[question] for question in table["question_id"].to_pylist()], dtype=np.int64)
+    by = np.lexsort((table["pair_id"].to_numpy(), table["axiom"].to_numpy(), places)) if len(places) else places
+    return table.take(pa.array(by))
+
+
+def _foreign(run: Run, pairs: pa.Table, passages: Rows, asked: dict[str, Row], site: Group) -> list[Row]:
+    """The answers of other threads that these pairs or passages need, from the whole site."""
+    own = {answer["answer_id"] for thread in asked.values() for answer in thread["answers"]}
+    wanted = {value for value in pairs["rejected_id"].to_pylist() if "/" in value}
+    wanted |= {passage["answer_id"] for row in passages for passage in row["passages"]}
+    ids = pa.table({"answer_id": sorted(wanted - own)})
+    if not ids.num_rows:
+        return []
+    with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
+        query = f"""
+            SELECT answer.* FROM (SELECT unnest(answers) AS answer FROM {read_parquet(site.paths)})
+            WHERE answer.answer_id IN (SELECT answer_id FROM ids)
+        """
+        return [row for batch in database.sql(query).to_arrow_reader() for row in batch.to_pylist()]
+
+
+def _human(threads: Rows, foreign: list[Row]) -> dict[str, dict[str, Any]]:
+    answers = [answer for thread in threads for answer in thread["answers"]] + foreign
+    return {answer["answer_id"]: _human_side(answer) for answer in answers}
+
+
+def _human_side(answer: Row) -> dict[str, Any]:
+    host = answer["answer_id"].split("/", 1)[0]
+    return {
+        "text": answer["text"],
+        "url": permalink(answer["answer_id"], "answer"),
+        "author": answer["author"],
+        "author_url": profile(host, answer["author_id"]),
+        "licence": answer["licence"],
+    }
+
+
+def _written(
+    made: list[tuple[Rows, str]], asked: dict[str, Row], evidence: dict[str, list[Row]], human: dict[str, Row]
+) -> dict[str, Row]:
+    """The generated answers by id. Their licence is the newest of the human texts they were made from:
+    share-alike lets an adaptation take a later version."""
+    found = {}
+    for rows, key in made:
+        for row in rows:
+            parents = _parents(row, evidence)
+            licences = [asked[row["question_id"]]["licence"], *(human[parent]["licence"] for parent in parents)]
+            found[row[key]] = {
+                "text": row["text"],
+                "licence": max(licences),
+                "response": row["response"],
+                "prompt": f"{row['prompt']}@{row['prompt_hash'][:12]}",
+                "endpoint": row["endpoint"],
+                "model": row["model"],
+            }
+    return found
+
+
+def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
+    if "first_id" in row:
+        return [row["first_id"], row["second_id"]]
+    if row.get("kind") == "closed_book":
+        return []
+    return [passage["answer_id"] for passage in evidence.get(row["question_id"], ())]
+
+
+def _batch(
+    pairs: pa.Table, texts: Texts, asked: dict[str, Row], evidence: dict[str, list[Row]], sides: dict[str, str]
+) -> pa.RecordBatch:
+    pairs = pairs.combine_chunks()
+    questions = pairs["question_id"].to_pylist()
+    threads = [asked[question] for question in questions]
+    shown = [
+        evidence.get(question, []) if source == "open_book" else []
+        for question, source in zip(questions, pairs["preferred_source"].to_pylist(), strict=True)
+    ]
+    columns: dict[str, Any] = {name: pairs[name] for name in pairs.column_names}
+    columns |= _side("preferred", texts.take(pairs["preferred_id"].to_pylist()))
+    columns |= _side("rejected", texts.take(pairs["rejected_id"].to_pylist()))
+    columns |= {
+        "question": [question_text(thread) for thread in threads],
+        "evidence": [[passage["text"] for passage in given] for given in shown],
+        "evidence_ids": [[passage["passage_id"] for passage in given] for given in shown],
+        "split": [sides[question] for question in questions],
+        "source": ["stackexchange"] * len(questions),
+        "question_url": [permalink(question, "question") for question in questions],
+        "question_author": [thread["author"] for thread in threads],
+        "question_author_url": [profile(thread["site"], thread["author_id"]) for thread in threads],
+        "question_licence": [thread["licence"] for thread in threads],
+        **{name: [thread[name] for thread in threads] for name in ("site", "tags", "retrieved_at")},
+    }
+    return pa.RecordBatch.from_arrays([_array(columns[field.name], field) for field in PAIRS], schema=PAIRS)
+
+
+def _side(name: str, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    return {name if column == "text" else f"{name}_{column}": values for column, values in columns.items()}
+
+
+def _array(values: Any, field: pa.Field) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    return values if isinstance(values, pa.Array) else pa.array(values, field.type)
+
+
+class Texts:
+    """Answers by id, as columns that rows are taken from."""
+
+    def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
+        self.places = {answer: place for place, answer in enumerate(answers)}
+        columns = [pa.array([fields.get(f.name) for fields in answers.values()], f.type) for f in SIDE]
+        self.columns = {field.name: column for field, column in zip(SIDE, columns, strict=True)}
+
+    def take(self, ids: list[str]) -> dict[str, pa.Array]:
+        places = pa.array([self.places[answer] for answer in ids], pa.int32())
+        return {name: column.take(places) for name, column in self.columns.items()}

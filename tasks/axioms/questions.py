@@ -1,0 +1,106 @@
+"""Which questions have something to learn from (section 3), and who wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.attribution import ATTRIBUTION
+from schemas.stackexchange import THREADS
+from tasks.axioms.votes import why_not
+from tasks.sources.permalinks import permalink, profile
+from tasks.stage import Rejected, Row, Rows, Run, stage
+
+
+@stage(THREADS, revision=1)
+def select_questions(
+    run: Run,
+    threads: Rows,
+    *,
+    min_answers: int,
+    min_vote_ratio: float,
+    closed: bool,
+    wiki: bool,
+    questions_per_site: int,
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """The questions with enough answers and a clear difference of votes, at most `questions_per_site` of a site.
+
+    The cap is shared out evenly among a site's parts and takes the lowest hashes, so that a site that grows keeps
+    what it had. `closed` and `wiki` keep such posts; a wiki answer that is left out is no row, but counted.
+    """
+    left = share(questions_per_site, threads.parts[0].key if threads.parts else "-/0-00000")
+    for batch in threads.batches():
+        if not wiki:
+            batch = without_wiki_answers(run, batch)
+        reasons = [
+            _why_not(row, votes, min_answers, min_vote_ratio, closed, wiki)
+            for row, votes in zip(_flags(batch), votes_of(batch), strict=True)
+        ]
+        for place, reason in enumerate(reasons):
+            if reason is None and left <= 0:
+                reasons[place] = "over the cap of its site"
+            left -= reasons[place] is None
+        yield batch.filter(pa.array([reason is None for reason in reasons]))
+        ids = batch.column("question_id").to_pylist()
+        yield from (Rejected(key, "filtered", why) for key, why in zip(ids, reasons, strict=True) if why)
+
+
+def share(cap: int, key: str) -> int:
+    """How many of `cap` questions the part `<site>/<bits>-<index>` may hold; the shares of a site sum to `cap`."""
+    bits, index = map(int, key.split("/")[1].split("-"))
+    return (cap * (index + 1) >> bits) - (cap * index >> bits)
+
+
+def _why_not(
+    flags: tuple[bool, bool], votes: list[int], min_answers: int, min_vote_ratio: float, closed: bool, wiki: bool
+) -> str | None:
+    if flags[0] and not closed:
+        return "closed"
+    if flags[1] and not wiki:
+        return "community wiki"
+    return why_not(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
+
+
+def _flags(batch: pa.RecordBatch) -> Iterator[tuple[bool, bool]]:
+    return zip(batch.column("closed").to_pylist(), batch.column("wiki").to_pylist(), strict=True)
+
+
+def votes_of(batch: pa.RecordBatch) -> list[list[int]]:
+    """The votes of each thread's answers, in their order."""
+    answers = batch.column("answers")
+    votes = answers.flatten().field("votes").to_pylist()
+    ends = np.cumsum(answers.value_lengths().to_numpy(zero_copy_only=False))
+    return [votes[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if len(ends) else []
+
+
+def without_wiki_answers(run: Run, batch: pa.RecordBatch) -> pa.RecordBatch:
+    rows = batch.to_pylist()
+    for row in rows:
+        kept = [answer for answer in row["answers"] if not answer["wiki"]]
+        run.count("wiki answers left out", len(row["answers"]) - len(kept))
+        row["answers"] = kept
+    return pa.RecordBatch.from_pylist(rows, schema=THREADS)
+
+
+@stage(ATTRIBUTION, revision=1)
+def attribute_posts(run: Run, threads: Rows) -> Iterator[Row]:
+    """Every question and answer the dataset may show, with its author and licence, as CC BY-SA demands."""
+    for thread in threads:
+        shared = {name: thread[name] for name in ("question_id", "site", "title", "retrieved_at")}
+        yield {**shared, "kind": "question", **_credit(thread["question_id"], "question", thread)}
+        for answer in thread["answers"]:
+            yield {**shared, "kind": "answer", **_credit(answer["answer_id"], "answer", answer)}
+
+
+def _credit(post_id: str, kind: str, post: Row) -> Row:
+    site = post_id.split("/", 1)[0]
+    return {
+        "post_id": post_id,
+        "url": permalink(post_id, kind),
+        "author": post["author"],
+        "author_url": profile(site, post["author_id"]),
+        "licence": post["licence"],
+        "created": post["created"],
+    }

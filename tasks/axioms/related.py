@@ -1,0 +1,189 @@
+"""Related questions and hard negatives (axiom 1), and passages from other threads (axiom 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from longform.errors import UsageError
+from longform.llm.types import Endpoint
+from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
+from tasks.axioms.negatives import draw
+from tasks.stage import Group, Rejected, Run, stage
+
+QUESTION_CHARACTERS = 1_000
+BLOCK = 5_000
+
+
+@stage(RELATED, revision=1)
+def find_related(
+    run: Run, threads: Group, *, embedding: str | Endpoint, k: int, below: float, negatives: int, seed: int
+) -> Iterator[pa.RecordBatch]:
+    """The k nearest questions of the same site that are no paraphrases, and the hard negatives drawn from them.
+
+    Nearest by dot product of unit embeddings of title and first 1,000 characters, below `below`. At most
+    `negatives` of the neighbours' answers, drawn without replacement with probability proportional to votes.
+    """
+    ids, texts, answers = _questions(threads)
+    neighbours, similarities = nearest(run, texts, embedding, k, below)
+    for start in range(0, len(ids), BLOCK):
+        block = slice(start, start + BLOCK)
+        yield _related_batch(ids, answers, block, neighbours[block], similarities[block], negatives, seed)
+
+
+def nearest(
+    run: Run, texts: list[str], embedding: str | Endpoint, k: int, below: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (n, k) int64 padded with -1 and similarities (n, k) float32 of each text's neighbours."""
+    from tasks.retrieval.nearest import nearest_dense, nearest_tfidf
+
+    if embedding == "tfidf":
+        return nearest_tfidf(texts, k, below)
+    vectors = run.embed(embedding, texts) if isinstance(embedding, Endpoint) else encode(embedding, texts)
+    return nearest_dense(np.asarray(vectors, dtype=np.float32), k, below)
+
+
+def encode(model: str, texts: list[str]) -> np.ndarray:
+    """Embeddings (n, d) float32 by a sentence-transformers model, named or in a folder."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise UsageError(
+            f'embedding = "{model}" names a sentence-transformers model, which is not installed: '
+            'install the extra with `pip install -c constraints.txt -e ".[dense]"`, or use embedding = "tfidf".'
+        ) from None
+    try:
+        loaded = SentenceTransformer(model)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise UsageError(
+            f'The sentence-transformers model "{model}" cannot be loaded ({reason}): '
+            'give the path of a folder that holds it, or use embedding = "tfidf".'
+        ) from None
+    return np.asarray(loaded.encode(texts, normalize_embeddings=True), dtype=np.float32)
+
+
+def _questions(threads: Group) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
+    """Ids, texts, and the (id, votes) of the answers, of all questions of a site."""
+    ids: list[str] = []
+    texts: list[str] = []
+    answers: list[list[tuple[str, int]]] = []
+    columns = ["question_id", "title", "text", "answers.list.element.answer_id", "answers.list.element.votes"]
+    for batch in threads.batches(columns):
+        ids += batch.column("question_id").to_pylist()
+        pairs = zip(batch.column("title").to_pylist(), batch.column("text").to_pylist(), strict=True)
+        texts += [f"{title}\n{text[:QUESTION_CHARACTERS]}" for title, text in pairs]
+        answers += [[(a["answer_id"], a["votes"]) for a in held] for held in batch.column("answers").to_pylist()]
+    return ids, texts, answers
+
+
+def _related_batch(
+    ids: list[str],
+    answers: list[list[tuple[str, int]]],
+    block: slice,
+    neighbours: np.ndarray,
+    similarities: np.ndarray,
+    most: int,
+    seed: int,
+) -> pa.RecordBatch:
+    questions = ids[block]
+    found = neighbours >= 0
+    drawn = [
+        _draw(ids, answers, question, near[near >= 0], alike, most, seed)
+        for question, near, alike in zip(questions, neighbours, similarities, strict=True)
+    ]
+    ends = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
+    negatives = pa.StructArray.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(_columns(drawn), NEGATIVE, strict=True)],
+        fields=list(NEGATIVE),
+    )
+    offsets = pa.array(np.concatenate([[0], np.cumsum([len(rows) for rows in drawn])]), pa.int32())
+    arrays = [
+        pa.array(questions),
+        _list(ends, pa.array([ids[near] for near in neighbours[found]], pa.string()), "neighbours"),
+        _list(ends, pa.array(similarities[found], pa.float32()), "similarities"),
+        _list(offsets, negatives, "negatives"),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=RELATED)
+
+
+def _list(offsets: pa.Array, values: pa.Array, name: str) -> pa.Array:
+    return pa.ListArray.from_arrays(offsets, values, type=RELATED.field(name).type)
+
+
+def _columns(drawn: list[list[tuple[str, str, int, float]]]) -> list[tuple[object, ...]]:
+    return list(zip(*(row for rows in drawn for row in rows), strict=True)) or [()] * 4
+
+
+def _draw(
+    ids: list[str],
+    answers: list[list[tuple[str, int]]],
+    question: str,
+    neighbours: np.ndarray,
+    similarities: np.ndarray,
+    most: int,
+    seed: int,
+) -> list[tuple[str, str, int, float]]:
+    """(answer id, its question, votes, similarity of the questions) of each hard negative, as drawn."""
+    pool = {
+        answer: (ids[near], votes, float(alike))
+        for near, alike in zip(neighbours, similarities, strict=False)
+        for answer, votes in answers[near]
+    }
+    chosen = draw({answer: fields[1] for answer, fields in pool.items()}, most, seed=seed, question_id=question)
+    return [(answer, *pool[answer]) for answer in chosen]
+
+
+@stage(PASSAGES, revision=1)
+def retrieve_passages(run: Run, threads: Group, *, passages: int, words: int) -> Iterator[pa.RecordBatch | Rejected]:
+    """Passages for each question from the other threads of its site, never its own: BM25 with the title as query."""
+    from tasks.retrieval.bm25 import Index
+
+    titles, table = _passages(threads, words)
+    groups = np.asarray(table.column("group").to_numpy(), dtype=np.int64)
+    index = Index(table.column("text").to_pylist(), groups)
+    ids = [question for question, _ in titles]
+    table = table.drop_columns(["group"])
+    for start in range(0, len(ids), BLOCK):
+        own = np.arange(start, min(start + BLOCK, len(ids)), dtype=np.int64)
+        found, scores = index.top([titles[place][1] for place in own], own, passages)
+        yield _passages_batch([ids[place] for place in own], table, found, scores)
+        bare = own[(found >= 0).sum(axis=1) == 0]
+        run.count("questions without a passage", len(bare))
+
+
+def _passages(threads: Group, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
+    """(id, title) of each question, and all passages of the site with the position of their question."""
+    from tasks.text.passages import cut
+
+    titles: list[tuple[str, str]] = []
+    columns: dict[str, list[object]] = {name: [] for name in (*_PASSAGE_COLUMNS, "group")}
+    names = ["question_id", "title", "answers.list.element.answer_id", "answers.list.element.text"]
+    for batch in threads.batches(names):
+        for thread in batch.to_pylist():
+            for answer in thread["answers"]:
+                for position, text in enumerate(cut(answer["text"], words=words)):
+                    row = (f"{answer['answer_id']}#{position}", answer["answer_id"], thread["question_id"])
+                    for name, value in zip(columns, (*row, thread["title"], text, len(titles)), strict=True):
+                        columns[name].append(value)
+            titles.append((thread["question_id"], thread["title"]))
+    return titles, pa.table({**columns, "group": pa.array(columns["group"], pa.int64())})
+
+
+_PASSAGE_COLUMNS = ("passage_id", "answer_id", "question_id", "title", "text")
+
+
+def _passages_batch(ids: list[str], table: pa.Table, found: np.ndarray, scores: np.ndarray) -> pa.RecordBatch:
+    hits = found >= 0
+    rows = table.take(pa.array(found[hits])).combine_chunks()
+    arrays = [_one_chunk(rows.column(name)) for name in _PASSAGE_COLUMNS] + [pa.array(scores[hits], pa.float32())]
+    passages = pa.StructArray.from_arrays(arrays, fields=list(PASSAGE))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(hits.sum(axis=1))]), pa.int32())
+    listed = pa.ListArray.from_arrays(offsets, passages, type=PASSAGES.field("passages").type)
+    return pa.RecordBatch.from_arrays([pa.array(ids), listed], schema=PASSAGES)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

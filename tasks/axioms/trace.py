@@ -1,0 +1,122 @@
+"""From a published pair back to its posts, prompts, model calls and the stages that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+
+from longform.errors import UsageError
+from longform.rows import read_parquet
+from longform.store import Store
+from longform.versions import Version, artifact
+
+Line = tuple[str, str]
+MADE_BY = {"open_book": "answer_open_book", "closed_book": "answer_closed_book", "corrupted": "corrupt_answers"}
+MADE_BY["combined"] = "combine_answers"
+KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
+
+
+def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
+    """The row, the stage rows behind it, and `lines` of (title, text) for people.
+
+    Raises UsageError where no row, or more than one, begins with `pair_id`.
+    """
+    row = _pair(version, pair_id)
+    sides = {side: _side(store, version, row, side) for side in ("preferred", "rejected")}
+    chain = _chain(store, version)
+    lines = [*_head(row), *_shown(row, "preferred", sides["preferred"]), *_evidence(row)]
+    lines += [*_shown(row, "rejected", sides["rejected"]), *(("built by", link) for link in chain)]
+    return {"pair": row, **{side: found for side, found in sides.items()}, "stages": version.stages, "lines": lines}
+
+
+def _pair(version: Version, pair_id: str) -> dict[str, Any]:
+    paths = [str(version.folder / name) for name in version.manifest["files"] if "/" in name]
+    found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE starts_with(pair_id, ?) LIMIT 2", pair_id)
+    if not found:
+        raise UsageError(
+            f"{version.dataset} {version.name} has no row {pair_id}: take a pair_id of its Parquet files, or the beginning of one."
+        )
+    if len(found) > 1 and found[0]["pair_id"] != pair_id:
+        raise UsageError(
+            f"More than one row of {version.dataset} {version.name} begins with {pair_id}: give more of it."
+        )
+    return found[0]
+
+
+def _side(store: Store, version: Version, row: dict[str, Any], side: str) -> dict[str, Any] | None:
+    """The stage row of a generated answer, or the post of a human one, with the stage it is from."""
+    source, key = row[f"{side}_source"], row[f"{side}_id"]
+    stage = MADE_BY.get(source, "read_posts")
+    column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
+    found = _lookup(store, version, stage, column, key)
+    return found and {"stage": stage, **found}
+
+
+def _lookup(store: Store, version: Version, stage: str, column: str, key: str) -> dict[str, Any] | None:
+    made = artifact(store, version, stage)
+    group = key.split("/", 1)[0]
+    parts = [part for part in made.parts if part.rows and ("/" not in key or part.key.startswith(f"{group}/"))]
+    paths = [str(store.rows_path(part)) for part in parts]
+    found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE {column} = ? LIMIT 1", key) if paths else []
+    return found[0] if found else None
+
+
+def _rows(query: str, value: str) -> list[dict[str, Any]]:
+    with duckdb.connect() as database:
+        cursor = database.execute(query, [value])
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _head(row: dict[str, Any]) -> Iterator[Line]:
+    kind = f"axiom {row['axiom']}   {row['pair_type']}   margin {row['margin']:.3g}   {row['split']}"
+    yield "pair", f"{row['pair_id']}   {kind}"
+    title = row["question"].split("\n", 1)[0]
+    yield "question", f'{row["question_id"]}   "{title}"   {_credit(row, "question")}'
+    yield "", row["question_url"]
+
+
+def _credit(row: dict[str, Any], side: str) -> str:
+    author = row[f"{side}_author"] or row[f"{side}_author_url"] or "author unknown"
+    return f"{row[f'{side}_licence']}   by {author}"
+
+
+def _shown(row: dict[str, Any], side: str, found: dict[str, Any] | None) -> Iterator[Line]:
+    if row[f"{side}_source"] == "human":
+        yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
+        yield "", row[f"{side}_url"]
+        return
+    prompt = f"prompt {row[f'{side}_prompt']} · response {row[f'{side}_response'][:16]}…"
+    yield side, f"{row[f'{side}_source']}   {row[f'{side}_model']} via {row[f'{side}_endpoint']} · {prompt}"
+    if found and "corrupted_claims" in found:
+        yield (
+            "",
+            f"from {found['answer_id']}: {len(found['claims'])} claims, {len(found['corrupted_claims'])} corrupted",
+        )
+    if found and "first_id" in found:
+        yield "", f"from {found['first_id']} and {found['second_id']}, utilization {found['utilization']:.2f}"
+
+
+def _evidence(row: dict[str, Any]) -> Iterator[Line]:
+    for number, passage in enumerate(row["evidence_ids"], start=1):
+        yield ("evidence" if number == 1 else ""), f"[{number}] {passage}"
+
+
+def _chain(store: Store, version: Version) -> Iterator[str]:
+    """The stages from the last to the source, each with what it was made from."""
+    names = {mark: stage for stage, mark in version.stages.items()}
+    for stage, mark in reversed(version.stages.items()):
+        inputs = artifact(store, version, stage).recipe.inputs.values()
+        yield f"{stage} {mark[:8]} <- {', '.join(dict.fromkeys(_origin(value, names) for value in inputs))}"
+
+
+def _origin(value: Any, names: dict[str, str]) -> str:
+    if isinstance(value, str):
+        return f"{names.get(value, '?')} {value[:8]}"
+    return ", ".join(f"{source['group']} sha256 {source['sha256'][:12]}…" for source in value)

@@ -1,0 +1,371 @@
+"""README.md of a dataset version: a dataset card, whose YAML tells `datasets.load_dataset` the splits.
+
+    ---
+    pretty_name: "Axioms"
+    license:
+    - "cc-by-sa-4.0"
+    configs:
+    - config_name: "pairs"
+      default: true
+      data_files:
+      - split: "train"
+        path: "train/*.parquet"
+    ---
+
+Equal versions give equal bytes: nothing here asks a clock, a host or the environment. `Version` is also
+what croissant.py and report.py are written from.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+
+OFFLINE_MODEL = "offline-rules-1"
+TASKS = ("question-answering", "text-generation")
+LANGUAGES = ("en",)
+FINGERPRINT_SHOWN = 12
+
+HUB_LICENCES = {
+    "apache-2.0", "mit", "cc0-1.0",
+    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0",
+    "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0",
+    "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0",
+}  # fmt: skip
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A Parquet file of a split; `path` is relative to the version's folder, with forward slashes."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    name: str
+    rows: int
+    files: Sequence[File]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A table of the version and its splits; the default one is what `load_dataset(folder)` reads."""
+
+    name: str
+    default: bool
+    splits: Sequence[Split]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    name: str
+    fingerprint: str
+    rows_out: int
+    filtered: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    title: str
+    citation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table of the card or the report. Cells are plain text or figures; None is shown as a dash."""
+
+    title: str
+    note: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A dataset version: all that its card, Croissant file and report say.
+
+    `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: it holds rows of the offline model;
+    `offline_kinds` names their kinds ("open_book"). `date_published`: ISO date. `counts`: tables of the card.
+    """
+
+    dataset: str
+    version: str
+    title: str
+    summary: str
+    paper: Paper
+    licence: Sequence[str]
+    offline: bool
+    schema: pa.Schema
+    configs: Sequence[Config]
+    sites: Sequence[str]
+    stages: Sequence[Stage]
+    date_published: str
+    counts: Sequence[ReportTable] = ()
+    offline_kinds: Sequence[str] = ()
+
+
+def card(version: Version) -> str:
+    """README.md: YAML front matter, then what the rows are, how they were built, licensed and are read."""
+    sections = (
+        _opening(version),
+        _splits(version),
+        _columns(version),
+        *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in version.counts),
+        _built(version),
+        _licence(version),
+        _loading(version),
+        _tracing(version),
+    )
+    return f"---\n{_front_matter(version)}\n---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def rows_of(version: Version) -> int:
+    return sum(split.rows for config in version.configs for split in config.splits)
+
+
+def default_config(version: Version) -> Config:
+    """The config marked as default, else the first."""
+    return next((config for config in version.configs if config.default), version.configs[0])
+
+
+def key_of(schema: pa.Schema) -> str:
+    """The column that identifies a row."""
+    return str(schema.metadata[b"key"], "utf-8")
+
+
+def doc_of(field: pa.Field) -> str:
+    """What the column means, as written where it is declared."""
+    return str((field.metadata or {}).get(b"doc", b""), "utf-8")
+
+
+def offline_note(version: Version) -> str:
+    """A sentence that says which rows no language model wrote; empty if the version has none."""
+    if not version.offline:
+        return ""
+    kinds = f"Rows of kind {', '.join(version.offline_kinds)}" if version.offline_kinds else "Generated texts"
+    said = f"{kinds} were written by a rule-based offline model ({OFFLINE_MODEL}), not by a language model"
+    models = [name for name in version.schema.names if name == "model" or name.endswith("_model")]
+    return f"{said}; such a row says {OFFLINE_MODEL} in {' or '.join(models)}." if models else f"{said}."
+
+
+def licence_url(licence: str) -> str | None:
+    """The deed of a Creative Commons licence, however spelt ("CC BY-SA 4.0", "CC-BY-SA-4.0"); else None."""
+    found = re.fullmatch(r"CC[ -](BY(?:-(?:NC|ND|SA))*)[ -]([0-9]\.[0-9])", licence, re.IGNORECASE)
+    return f"https://creativecommons.org/licenses/{found[1].lower()}/{found[2]}/" if found else None
+
+
+def figure(cell: Cell) -> str:
+    """`1,044`, `12.30`, a dash for None or not-a-number, text as it is."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:,.2f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def numeric_columns(table: ReportTable) -> list[bool]:
+    """For each column whether every cell is a figure or missing."""
+    return [
+        bool(table.rows) and not any(isinstance(row[place], str) for row in table.rows)
+        for place in range(len(table.columns))
+    ]
+
+
+def splits_table(version: Version) -> ReportTable:
+    rows = [
+        (config.name, split.name, split.rows, len(split.files), sum(file.bytes for file in split.files))
+        for config in version.configs
+        for split in config.splits
+    ]
+    return ReportTable("Splits", "", ("config", "split", "rows", "files", "bytes"), rows)
+
+
+def stages_table(version: Version) -> ReportTable:
+    rows = [
+        (stage.name, stage.fingerprint[:FINGERPRINT_SHOWN], stage.rows_out, stage.filtered, stage.rejected)
+        for stage in version.stages
+    ]
+    note = "Filtered: a rule of the method left the row out. Rejected: the row was broken."
+    return ReportTable("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
+
+
+def escaped(text: str) -> str:
+    """Text on one line that Markdown shows as it stands: no markup, no HTML, no cell of a table."""
+    line = " ".join(text.split())
+    return re.sub(r"[\\`*\[\]<|&~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", line)
+
+
+def type_name(type: pa.DataType) -> str:
+    """`list of string`, `timestamp (ms, UTC)`; else Arrow's own name."""
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
+        return f"list of {type_name(type.value_type)}"
+    if pa.types.is_timestamp(type):
+        return f"timestamp ({type.unit}, {type.tz})" if type.tz else f"timestamp ({type.unit})"
+    return str(type)
+
+
+def _front_matter(version: Version) -> str:
+    lines = [
+        f"pretty_name: {_quoted(version.title)}",
+        *_listed("license", _hub_licences(version.licence)),
+        *_own_licence(version.licence),
+        *_listed("task_categories", TASKS),
+        *_listed("language", LANGUAGES),
+        *_listed("size_categories", [_size_category(rows_of(version))]),
+        "configs:",
+    ]
+    return "\n".join([*lines, *(line for config in version.configs for line in _config_lines(config))])
+
+
+def _quoted(text: str) -> str:
+    """A YAML double-quoted scalar: JSON's, on one line."""
+    return json.dumps(" ".join(text.split()), ensure_ascii=False)
+
+
+def _listed(key: str, values: Iterable[str]) -> list[str]:
+    return [f"{key}:", *(f"- {_quoted(value)}" for value in values)]
+
+
+def _hub_id(licence: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")
+
+
+def _hub_licences(licences: Sequence[str]) -> list[str]:
+    """Identifiers that dataset cards know, each once; `other` for the rest, CC BY-SA 2.5 among them."""
+    ids = (_hub_id(licence) for licence in licences)
+    return list(dict.fromkeys(name if name in HUB_LICENCES else "other" for name in ids)) or ["unknown"]
+
+
+def _own_licence(licences: Sequence[str]) -> list[str]:
+    """What cards want beside `other`: a name and a link of the first licence that has no identifier there."""
+    other = next((licence for licence in licences if _hub_id(licence) not in HUB_LICENCES), None)
+    if other is None:
+        return []
+    link = licence_url(other)
+    name = f"license_name: {_quoted(_hub_id(other))}"
+    return [name, f"license_link: {_quoted(link)}"] if link else [name]
+
+
+def _size_category(rows: int) -> str:
+    bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
+    place = sum(rows >= 10 ** (3 + power) for power in range(len(bounds)))
+    if place == 0:
+        return "n<1K"
+    return "n>1T" if place == len(bounds) else f"{bounds[place - 1]}<n<{bounds[place]}"
+
+
+def _config_lines(config: Config) -> list[str]:
+    lines = [f"- config_name: {_quoted(config.name)}"]
+    lines += ["  default: true"] if config.default else []
+    lines += ["  data_files:"]
+    for split in config.splits:
+        lines += [f"  - split: {_quoted(split.name)}", "    path:"] if split.files else []
+        lines += [f"    - {_quoted(glob)}" for glob in _globs(split)]
+    return lines
+
+
+def _globs(split: Split) -> list[str]:
+    folders = dict.fromkeys(PurePosixPath(file.path).parent for file in split.files)
+    return [str(folder / "*.parquet") for folder in folders]
+
+
+def _opening(version: Version) -> str:
+    note = offline_note(version)
+    parts = [
+        f"# {escaped(version.title)}",
+        escaped(version.summary),
+        f"> **Offline model.** {escaped(note)}" if note else "",
+        f"Version {escaped(version.version)}, published {escaped(version.date_published)}, "
+        f"{figure(rows_of(version))} rows. It rebuilds the dataset of *{escaped(version.paper.title)}*: "
+        f"{escaped(version.paper.citation)}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _splits(version: Version) -> str:
+    return f"## Splits\n\n{_markdown(splits_table(version))}"
+
+
+def _columns(version: Version) -> str:
+    rows = [
+        (field.name, type_name(field.type), "may be null" if field.nullable else "never null", doc_of(field))
+        for field in version.schema
+    ]
+    return f"## Columns\n\n{_markdown(ReportTable('', '', ('column', 'type', 'null', 'meaning'), rows))}"
+
+
+def _built(version: Version) -> str:
+    sites = f"\n\nSources: {', '.join(escaped(site) for site in version.sites)}." if version.sites else ""
+    full = f"Fingerprints are cut to {FINGERPRINT_SHOWN} characters; manifest.json holds them whole."
+    return f"## How it was built\n\n{_noted(stages_table(version))}\n\n{full}{sites}"
+
+
+def _licence(version: Version) -> str:
+    named = ", ".join(_linked(licence) for licence in version.licence)
+    text = (
+        f"Licences found in the rows: {named or 'none'}. Each row names the licence of each of its texts.\n\n"
+        "Whoever passes on rows, or texts made from them, must name their authors and link to the posts: "
+        "`attribution.parquet` lists every post with its permalink, author, author profile and licence."
+    )
+    if any("BY-SA" in licence.upper() for licence in version.licence):
+        text += " CC BY-SA is share-alike: what is adapted from these texts goes under the same licence."
+    return f"## Licence and attribution\n\n{text}"
+
+
+def _linked(licence: str) -> str:
+    url = licence_url(licence)
+    return f"[{escaped(licence)}]({url})" if url else escaped(licence)
+
+
+def _loading(version: Version) -> str:
+    """Code that runs as it stands; `load_dataset(".")` would not, it names the dataset after the path."""
+    config = default_config(version)
+    split = next(split for split in config.splits if split.files)
+    parquet = PurePosixPath(split.files[0].path).parent
+    others = [other.name for other in version.configs if other is not config]
+    more = "".join(f'\n# also: load_dataset(folder, "{name}")' for name in others)
+    return f"""## How to load it
+
+```python
+import duckdb
+import pandas
+import polars
+from datasets import load_dataset
+
+folder = "data/datasets/{version.dataset}/{version.version}"  # where this version lies
+
+in_pandas = pandas.read_parquet(f"{{folder}}/{parquet}")
+in_polars = polars.read_parquet(f"{{folder}}/{parquet}/*.parquet")
+in_duckdb = duckdb.sql(f"select * from '{{folder}}/{parquet}/*.parquet'")
+in_datasets = load_dataset(folder, split="{split.name}"){more}
+```"""
+
+
+def _tracing(version: Version) -> str:
+    return (
+        "## How to check a row\n\n"
+        f"`longform trace {version.dataset} <{key_of(version.schema)}>` shows where a row is from: posts, "
+        "their authors and licences; for generated text the model, the prompt and the response."
+    )
+
+
+def _noted(table: ReportTable) -> str:
+    return f"{escaped(table.note)}\n\n{_markdown(table)}" if table.note else _markdown(table)
+
+
+def _markdown(table: ReportTable) -> str:
+    """The rows as a Markdown table, figures to the right."""
+    marks = ["---:" if numeric else "---" for numeric in numeric_columns(table)]
+    body = [[escaped(figure(cell)) for cell in row] for row in table.rows]
+    lines = [[escaped(column) for column in table.columns], marks, *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

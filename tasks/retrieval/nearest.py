@@ -1,0 +1,162 @@
+"""Related questions: the exact nearest neighbours of every text among the others, paraphrases left out (axiom 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Positions = NDArray[np.int64]
+Scores = NDArray[np.float32]
+Usable = Callable[[Positions, Positions, Scores], NDArray[np.bool_]]
+
+WORD = r"(?u)\b\w+\b"
+STOP_WORDS = [
+    "a",
+    "an",
+    "and",
+    "are",
+    "as",
+    "at",
+    "be",
+    "but",
+    "by",
+    "for",
+    "if",
+    "in",
+    "into",
+    "is",
+    "it",
+    "no",
+    "not",
+    "of",
+    "on",
+    "or",
+    "such",
+    "that",
+    "the",
+    "their",
+    "then",
+    "there",
+    "these",
+    "they",
+    "this",
+    "to",
+    "was",
+    "will",
+    "with",
+]
+DECIMALS = 6  # of a similarity: the noise of float32 sums neither orders texts nor passes a threshold
+CELLS = 2**24  # scores in memory at a time
+
+
+def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions, Scores]:
+    """Of each text the k nearest others by TF-IDF cosine in (0, below): positions and similarities, (n, k).
+
+    Nearest first, ties by position; padded with -1 and 0. The weight of a word is (1 + log tf) * idf.
+    Words of one letter count (C, R), and so do words of one text (they make it unlike the others, and
+    two texts are enough). Left out are only the 33 commonest English words: longer lists of stop
+    words hold some with a meaning (fire, interest, system).
+    """
+    matrix = _tfidf(texts)
+    if matrix is None:
+        return padded(len(texts), k)
+    return top_products(
+        matrix, matrix.T.tocsr(), k, lambda row, column, score: (row != column) & (score < below), DECIMALS
+    )
+
+
+def _tfidf(texts: Sequence[str]) -> csr_matrix | None:
+    """(texts, words) float32, each row of length 1 or 0; None where no text has a word."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(dtype=np.float32, sublinear_tf=True, token_pattern=WORD, stop_words=STOP_WORDS)
+    analyse = vectorizer.build_analyzer()
+    return vectorizer.fit_transform(texts) if any(map(analyse, texts)) else None
+
+
+def top_products(
+    left: csr_matrix, right: csr_matrix, k: int, usable: Usable, decimals: int
+) -> tuple[Positions, Scores]:
+    """Of each row of left @ right the k largest positive cells that are usable: columns and scores, (rows, k).
+
+    Exact: largest first, ties (after rounding to `decimals`) by column, padded with -1 and 0.
+    `usable(rows, columns, scores)` says which cells count; a row whose largest cells do not settle
+    its k usable ones is asked again for more, until they do or no positive cell is left.
+    """
+    columns, scores = padded(left.shape[0], k)
+    rows, ask = np.arange(left.shape[0]), 2 * k + 8
+    while rows.size:
+        ask, short = min(ask, right.shape[1]), []
+        for block in _blocks(rows, ask):
+            row, column, score, floor = _largest(left[block], right, ask, decimals)
+            good = (score > 0) & usable(block[row], column, score)
+            settled = np.bincount(row[good & (score > floor[row])], minlength=block.size) >= k
+            row, column, score = row[good], column[good], score[good]
+            rank = np.arange(row.size) - np.searchsorted(row, row)
+            top = rank < k
+            columns[block[row[top]], rank[top]] = column[top]
+            scores[block[row[top]], rank[top]] = score[top]
+            short.append(block[~settled & (floor > 0)])
+        rows, ask = np.concatenate(short), 4 * ask
+    return columns, scores
+
+
+def _largest(
+    left: csr_matrix, right: csr_matrix, ask: int, decimals: int
+) -> tuple[Positions, Positions, Scores, Scores]:
+    """(row, column, score) of each row's `ask` largest positive cells, by row, score and column; and a floor a row.
+
+    No cell that was left out exceeds its row's floor, but it may equal it (which of the ties at the
+    last place are kept is the library's secret); 0 where none was left out.
+    """
+    from sparse_dot_topn import sp_matmul_topn
+
+    found = sp_matmul_topn(left, right, top_n=ask, threshold=0, sort=True)
+    counts = np.diff(found.indptr)
+    row = np.repeat(np.arange(counts.size), counts)
+    score = np.round(found.data, decimals)
+    floor = np.zeros(counts.size, np.float32)
+    if ask < right.shape[1]:
+        cut = counts == ask
+        floor[cut] = score[found.indptr[1:][cut] - 1]
+    order = np.lexsort((found.indices, -score, row))
+    return row, found.indices[order].astype(np.int64), score[order], floor
+
+
+def nearest_dense(vectors: Scores, k: int, below: float) -> tuple[Positions, Scores]:
+    """As `nearest_tfidf`, by the cosine of embeddings (n, d); a vector of length 0 is near to none."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths > 0, lengths, 1)
+    columns, scores = padded(len(vectors), k)
+    for block in _blocks(np.arange(len(vectors)), len(vectors)):
+        similarities = np.round(unit[block] @ unit.T, DECIMALS)
+        similarities[~(similarities < below)] = 0
+        similarities[np.arange(block.size), block] = 0
+        for row, cells in zip(block, similarities, strict=True):
+            best = _best(cells, k)
+            columns[row, : best.size], scores[row, : best.size] = best, cells[best]
+    return columns, scores
+
+
+def _best(cells: Scores, k: int) -> Positions:
+    """Positions of the k largest positive cells, largest first, ties by position."""
+    least = np.partition(cells, -k)[-k] if 0 < k < cells.size else 0
+    found = np.flatnonzero((cells > 0) & (cells >= least))
+    return found[np.argsort(-cells[found], kind="stable")][:k]
+
+
+def padded(rows: int, k: int) -> tuple[Positions, Scores]:
+    """No neighbours yet: positions -1 and scores 0, (rows, k)."""
+    return np.full((rows, k), -1, np.int64), np.zeros((rows, k), np.float32)
+
+
+def _blocks(rows: Positions, cells: int) -> Iterator[Positions]:
+    """`rows` in runs that need no more than CELLS cells, when each of them needs `cells`."""
+    size = max(1, CELLS // max(cells, 1))
+    return (rows[start : start + size] for start in range(0, rows.size, size))

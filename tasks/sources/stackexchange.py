@@ -1,0 +1,519 @@
+"""Stack Exchange data dumps: Posts.xml, one <row/> a line, everything in attributes.
+
+    <?xml version="1.0" encoding="utf-8"?>
+    <posts>
+      <row Id="3" PostTypeId="1" AcceptedAnswerId="4" CreationDate="2014-01-21T20:26:05.383" Score="18"
+           Body="&lt;p&gt;Why &lt;code&gt;a&lt;/code&gt;?&lt;/p&gt;&#xA;" OwnerUserId="7" Title="Why a?"
+           Tags="&lt;hops&gt;&lt;ale&gt;" ContentLicense="CC BY-SA 4.0" />
+      <row Id="4" PostTypeId="2" ParentId="3" CreationDate="..." Score="-1" Body="..." OwnerDisplayName="user9" />
+    </posts>
+
+PostTypeId 1 asks, 2 answers; its question may come later in the file, or never. An absent attribute is null.
+Body is escaped HTML. Before 2024 tags are <a><b>, after |a|b|. Since 2024-06-30 a comment of several lines
+stands before the root. Deleted users have a display name instead of an id. Some rows hold characters that XML 1.0
+forbids: such a row would end a parser of the whole file, so each row is parsed by itself, and repaired where that
+helps. The dumps of 2025-06-30 hold two fabricated posts on every site; user -2 is a bot that answers. Files are
+named by a site's first host (beer), links need its host of today (alcohol).
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from lxml import etree
+
+from longform.errors import SourceError, UsageError
+from longform.rows import Piece, Rejected, Source
+from schemas.stackexchange import ANSWER, POSTS, THREADS
+from tasks.sources import archives
+from tasks.text.markdown import STAND_IN, to_markdown
+
+POSTS_XML = "Posts.xml"
+PIECE_BYTES = 64 << 20
+BLOCK_BYTES = 1 << 20
+HEAD_BYTES = 64 << 10
+MAX_ROW_BYTES = 16 << 20
+RAW_CHARS = 2_000
+BATCH_ROWS = 2_000
+WHOLE = (0, -1)
+
+RENAMED = {
+    "beer": "alcohol",
+    "materials": "mattermodeling",
+    "moderators": "communitybuilding",
+    "health": "medicalsciences",
+    "cogsci": "psychology",
+    "writers": "writing",
+    "avp": "video",
+}
+_HOST = re.compile(
+    r"((?:[a-z0-9-]+\.)*(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps)\.com"
+    r"|(?:[a-z0-9-]+\.)?mathoverflow\.net)(?![a-z0-9.])"
+)
+_ANY_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
+_META_OF_LANGUAGE = re.compile(r"meta\.(es|ja|pt|ru)\.stackoverflow\.com")
+
+_PROLOGUE = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*+", re.DOTALL)
+_ROOT = re.compile(rb"<([A-Za-z]+)[\s/>]")
+_ILLEGAL = re.compile(
+    rb"&#(x[0-9a-fA-F]+|[0-9]+);|[\x00-\x08\x0b\x0c\x0e-\x1f]|\xed[\xa0-\xbf][\x80-\xbf]|\xef\xbf[\xbe\xbf]"
+)
+_ID = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_SCORE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_ROW_ID = re.compile(rb'\sId="([1-9][0-9]{0,17})"')
+_BETWEEN_TAGS = re.compile(r"\||><")
+
+_EPOCH = datetime(1970, 1, 1)
+_MILLISECOND = timedelta(milliseconds=1)
+_LICENCES = (
+    (datetime(2011, 4, 8), "CC BY-SA 2.5"),
+    (datetime(2018, 5, 2), "CC BY-SA 3.0"),
+    (datetime.max, "CC BY-SA 4.0"),
+)
+_ANSWER_BOT = "-2"
+_COMMUNITY = "-1"
+_FABRICATED_FROM = 1_000_000_000
+
+Post = tuple[Any, ...]
+Attribute = Callable[..., Any]
+
+
+# ---------------------------------------------------------------- opening
+
+
+def open_dump(
+    path: Path,
+    *,
+    site: str | None,
+    retrieved_at: str | None,
+    digest: Callable[[Path], str],
+    piece_bytes: int = PIECE_BYTES,
+) -> Source:
+    """The posts of one site: a .7z, a bare Posts.xml, or a folder that holds one of them.
+
+    A bare file is cut at multiples of `piece_bytes`; an archive is one piece. What only shows while an archive is
+    decompressed (damage inside, a wrong root, no rows) is a SourceError of `read_rows`.
+    """
+    file = _posts_file(Path(path))
+    host = _host(Path(path), file, site)
+    if retrieved_at is not None:
+        _moment(retrieved_at)
+    if _is_archive(file):
+        archives.check(file, POSTS_XML)
+        pieces: tuple[tuple[int, int], ...] = (WHOLE,)
+    else:
+        _check_xml(file)
+        pieces = _ranges(file.stat().st_size, piece_bytes)
+    facts = (("site", host), ("retrieved_at", retrieved_at))
+    return Source(host, str(file), digest(file), facts, pieces)
+
+
+def _posts_file(path: Path) -> Path:
+    if not path.exists():
+        raise SourceError(f"{path} does not exist: give a dump's .7z, its Posts.xml or the folder of it.")
+    file = _inside(path) if path.is_dir() else path
+    if not file.stat().st_size:
+        raise SourceError(f"{file} is empty: fetch the dump again.")
+    return file
+
+
+def _inside(folder: Path) -> Path:
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    bare = [file for file in files if file.name.lower() == POSTS_XML.lower()]
+    zipped = [file for file in files if file.suffix.lower() == ".7z"]
+    of_posts = [file for file in zipped if file.stem.lower().endswith("-posts")]
+    for found in (bare, of_posts, zipped):
+        if len(found) == 1:
+            return found[0]
+    raise SourceError(f"{folder} holds no {POSTS_XML} and {len(zipped)} .7z archives, not one: give the file itself.")
+
+
+def _is_archive(file: Path) -> bool:
+    if file.suffix.lower() == ".7z":
+        return True
+    with file.open("rb") as stream:
+        return stream.read(len(archives.MAGIC)) == archives.MAGIC
+
+
+def _host(path: Path, file: Path, site: str | None) -> str:
+    """The site's host of today: as given, else from the name of the file or its folder."""
+    if site is not None:
+        if not _ANY_HOST.fullmatch(site.lower()):
+            raise UsageError(f'site "{site}" of dump {path} is no host: set site to e.g. coffee.stackexchange.com.')
+        return site.lower()
+    for name in (file.name, file.absolute().parent.name):
+        if match := _HOST.match(name.lower().removesuffix(".7z").removesuffix(".xml")):
+            return _host_of_today(match[1])
+    raise UsageError(f"The name of dump {path} does not say which site it is: set site, e.g. coffee.stackexchange.com.")
+
+
+def _host_of_today(host: str) -> str:
+    if match := _META_OF_LANGUAGE.fullmatch(host):
+        return f"{match[1]}.meta.stackoverflow.com"
+    first, _, rest = host.partition(".")
+    if rest in ("stackexchange.com", "meta.stackexchange.com"):
+        return f"{RENAMED.get(first, first)}.{rest}"
+    return host
+
+
+def _moment(text: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 date or time; UTC where it names no zone."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f'retrieved_at "{text}" is no ISO 8601 date: write e.g. 2024-06-30.') from error
+    return int(when.replace(tzinfo=when.tzinfo or UTC).timestamp() * 1000)
+
+
+def _check_xml(file: Path) -> None:
+    with file.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+        stream.seek(max(0, file.stat().st_size - 256))
+        end = stream.read().rstrip()
+    body = _body_start(head, str(file))
+    if not (end.endswith(b"</posts>") or _closes(head, body)):
+        raise SourceError(f"{file} is truncated: it does not end in </posts>; fetch it again.")
+    if b"<row" not in head[body:]:
+        raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
+
+
+def _closes(head: bytes, body: int) -> bool:
+    return head[body - 2 : body] == b"/>"
+
+
+def _body_start(head: bytes, subject: str) -> int:
+    """The offset behind the tag <posts>."""
+    match = _PROLOGUE.match(head)
+    start = match.end() if match else 0
+    root = _ROOT.match(head, start)
+    if root is None or b">" not in head[start:]:
+        raise SourceError(f"{subject} is no dump of posts: it does not start as XML; give a Posts.xml.")
+    if root[1] != b"posts":
+        name = root[1].decode()
+        raise SourceError(f"{subject} is no dump of posts: its root element is <{name}>, not <posts>; give Posts.xml.")
+    return head.index(b">", start) + 1
+
+
+def _ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
+    return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_rows(piece: Piece) -> Iterator[bytes]:
+    """The piece's `<row .../>` elements as they stand, in constant memory. A range has those that start in it."""
+    file = Path(piece.source.path)
+    if (piece.start, piece.end) == WHOLE:
+        return _archived_rows(file)
+    return _ranged_rows(file, piece.start, piece.end)
+
+
+def _ranged_rows(file: Path, start: int, end: int) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        start = max(start, _body_start(stream.read(HEAD_BYTES), str(file)))
+        if start < end:
+            stream.seek(start)
+            yield from split_rows(iter(lambda: stream.read(BLOCK_BYTES), b""), stop=end - start)
+
+
+def _archived_rows(file: Path) -> Iterator[bytes]:
+    empty = True
+    for row in split_rows(_body(archives.member_blocks(file, POSTS_XML), str(file))):
+        empty = False
+        yield row
+    if empty:
+        raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
+
+
+def _body(blocks: Iterator[bytes], subject: str) -> Iterator[bytes]:
+    """What follows the tag <posts>; SourceError where the stream ends without </posts>."""
+    head = b""
+    while len(head) < HEAD_BYTES and (block := next(blocks, b"")):
+        head += block
+    start, end = _body_start(head, subject), head[-256:]
+    yield head[start:]
+    for block in blocks:
+        end = (end + block)[-256:]
+        yield block
+    if not (end.rstrip().endswith(b"</posts>") or _closes(head, start)):
+        raise SourceError(f"{POSTS_XML} in {subject} is truncated: it does not end in </posts>; fetch it again.")
+
+
+def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[bytes]:
+    """Each row that starts before offset `stop`, however rows and lines are laid out.
+
+    In attributes a "<" is always escaped, so "<row" begins a row wherever it stands. Of a row over
+    MAX_ROW_BYTES only the start is given, which no parser takes.
+    """
+    tail, offset, inside = b"", 0, False
+    for block in chain(blocks, (b"<row",)):
+        parts = (tail + block).split(b"<row")
+        tail = parts.pop()
+        for part in parts:
+            if inside:
+                yield b"<row" + (part[: part.rfind(b"/>") + 2] or part.rstrip())
+            offset += len(part)
+            if stop is not None and offset >= stop:
+                return
+            offset, inside = offset + 4, True
+        if len(tail) > MAX_ROW_BYTES:
+            if inside:
+                yield b"<row" + tail[:RAW_CHARS]
+            offset, inside, tail = offset + len(tail) - 3, False, tail[-3:]
+
+
+# ---------------------------------------------------------------- parsing
+
+
+def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of POSTS in the rows' order, and a Rejected for every row that is no readable post."""
+    retrieved = None if retrieved_at is None else _moment(retrieved_at)
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    posts: list[Post] = []
+    for row in rows:
+        post = _post(row, site, retrieved, parser)
+        if isinstance(post, Rejected):
+            yield post
+            continue
+        posts.append(post)
+        if len(posts) == BATCH_ROWS:
+            yield _batch(posts)
+            posts = []
+    if posts:
+        yield _batch(posts)
+
+
+def _batch(posts: list[Post]) -> pa.RecordBatch:
+    columns = zip(zip(*posts, strict=True), POSTS, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=POSTS)
+
+
+def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser) -> Post | Rejected:
+    """The columns of POSTS."""
+    try:
+        element, repairs = _element(row, parser)
+    except etree.XMLSyntaxError as error:
+        return _defect(row, site, "unreadable row", str(error))
+    get = element.get
+    if reason := _left_out(get):
+        return Rejected(_key(row, site), "filtered", reason, f"PostTypeId {get('PostTypeId')}")
+    if attribute := _ill_formed(get):
+        return _defect(row, site, f"missing or ill-formed {attribute}")
+    body = get("Body", "")
+    text = to_markdown(body)
+    if not text:
+        return _defect(row, site, "empty post")
+    return _columns(get, site, text, retrieved, repairs + body.count(STAND_IN))
+
+
+def _columns(get: Attribute, site: str, text: str, retrieved: int | None, repairs: int) -> Post:
+    asks = get("PostTypeId") == "1"
+    number, accepted = get("Id"), get("AcceptedAnswerId", "")
+    created = _created(get("CreationDate"))
+    question_id = f"{site}/{number if asks else get('ParentId')}"
+    return (
+        f"{site}/{number}",
+        "question" if asks else "answer",
+        question_id,
+        xxhash.xxh3_64_intdigest(question_id.encode()),
+        site,
+        int(number),
+        _title(get) if asks else None,
+        text,
+        _tags(get("Tags")) if asks else [],
+        int(get("Score")),
+        (created - _EPOCH) // _MILLISECOND,
+        f"{site}/{accepted}" if asks and _ID.fullmatch(accepted) else None,
+        bool(get("ClosedDate")),
+        bool(get("CommunityOwnedDate")),
+        get("OwnerUserId") or None,
+        get("OwnerDisplayName") or None,
+        get("ContentLicense") or _licence(created),
+        retrieved,
+        repairs,
+    )
+
+
+def _element(row: bytes, parser: etree.XMLParser) -> tuple[etree._Element, int]:
+    """The parsed row, and how many illegal characters had to go for it."""
+    try:
+        return etree.fromstring(row, parser), 0
+    except etree.XMLSyntaxError:
+        repaired, repairs = repair(row)
+        return etree.fromstring(repaired, parser), repairs
+
+
+def repair(row: bytes) -> tuple[bytes, int]:
+    """The row without the characters and numeric references that XML 1.0 forbids, and their number."""
+    removed = 0
+
+    def keep(match: re.Match[bytes]) -> bytes:
+        nonlocal removed
+        if match[1] and _is_legal(match[1].decode()):
+            return match[0]
+        removed += 1
+        return b""
+
+    return _ILLEGAL.sub(keep, row), removed
+
+
+def _is_legal(reference: str) -> bool:
+    digits, base = (reference[1:], 16) if reference[0] == "x" else (reference, 10)
+    code = int(digits.lstrip("0")[:10] or "0", base)
+    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF
+
+
+def _left_out(get: Attribute) -> str | None:
+    """Why the method has no use for this post."""
+    if get("PostTypeId") not in ("1", "2") and get("PostTypeId", "").isdecimal():
+        return "not a question or answer"
+    owner, number = get("OwnerUserId"), get("Id", "")
+    if owner == _ANSWER_BOT:
+        return "answer bot"
+    if owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM:
+        return "fabricated post"
+    return None
+
+
+def _ill_formed(get: Attribute) -> str | None:
+    """The first attribute that a post needs and this one lacks, or has in no form to be read."""
+    kind = get("PostTypeId")
+    if kind not in ("1", "2"):
+        return "PostTypeId"
+    if not _ID.fullmatch(get("Id", "")):
+        return "Id"
+    if not _SCORE.fullmatch(get("Score", "")):
+        return "Score"
+    if kind == "1" and not _title(get):
+        return "Title"
+    if kind == "2" and not _ID.fullmatch(get("ParentId", "")):
+        return "ParentId"
+    return None if _is_date(get("CreationDate", "")) else "CreationDate"
+
+
+def _is_date(text: str) -> bool:
+    try:
+        _created(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _created(text: str) -> datetime:
+    """UTC without a zone, as dumps write it."""
+    when = datetime.fromisoformat(text)
+    return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+
+
+def _title(get: Attribute) -> str:
+    return " ".join(get("Title", "").split())
+
+
+def _tags(text: str | None) -> list[str]:
+    return [tag for tag in _BETWEEN_TAGS.split(text[1:-1]) if tag] if text else []
+
+
+def _licence(created: datetime) -> str:
+    return next(licence for until, licence in _LICENCES if created < until)
+
+
+def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
+    return Rejected(
+        _key(row, site), "defect", reason, detail, row[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+    )
+
+
+def _key(row: bytes, site: str) -> str:
+    """The post's id where the row shows one, else a hash of the row."""
+    match = _ROW_ID.search(row)
+    return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
+
+
+# ---------------------------------------------------------------- threads
+
+_COLUMNS = ", ".join(POSTS.names)
+_DROPPED = f"""
+    create table dropped as
+    with twice as (select number from posts group by number having count(*) > 1)
+    select filename, file_row_number, post_id, left(text, {RAW_CHARS}) as raw
+    from posts semi join twice using (number)
+    qualify row_number() over (partition by number order by {_COLUMNS}, filename, file_row_number) > 1
+"""
+_SORTED = f"""
+    select {_COLUMNS} from posts anti join dropped using (filename, file_row_number)
+    order by question_hash, question_id, kind desc, votes desc, number
+"""
+
+
+def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of THREADS in order of (question_hash, question_id), from the posts of one site in any order.
+
+    Sorts out of core, spilling to `scratch`. Of posts with one id the first by all columns stays.
+    """
+    import duckdb
+
+    settings = {"memory_limit": f"{memory_limit_mb}MB", "temp_directory": str(scratch)}
+    with duckdb.connect(config={**settings, "preserve_insertion_order": False}) as database:
+        files = [glob.escape(path) for path in paths]
+        database.read_parquet(files, filename=True, file_row_number=True).create_view("posts")
+        database.execute(_DROPPED)
+        for key, raw in database.execute("select post_id, raw from dropped order by all").fetchall():
+            yield Rejected(key, "defect", "duplicate id", raw=raw)
+        yield from _whole_groups(database.sql(_SORTED).to_arrow_reader(BATCH_ROWS))
+
+
+def _whole_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Rejected]:
+    """Threads, batch by batch; the last group of a batch waits for the rest of it."""
+    held = pa.RecordBatch.from_pylist([], POSTS)
+    for batch in batches:
+        columns = [column.cast(field.type) for column, field in zip(batch.columns, POSTS, strict=True)]
+        held = pa.concat_batches([held, pa.RecordBatch.from_arrays(columns, schema=POSTS)])
+        ids = held["question_id"]
+        last = pc.index(ids, ids[-1]).as_py()
+        if last:
+            yield from _nest(held.slice(0, last))
+        held = held.slice(last)
+    if len(held):
+        yield from _nest(held)
+
+
+def _nest(posts: pa.RecordBatch) -> Iterator[pa.RecordBatch | Rejected]:
+    """One batch of threads, of posts whose groups are whole and begin with the question."""
+    ids = posts["question_id"]
+    group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
+    asks = pc.equal(posts["kind"], "question").to_numpy(zero_copy_only=False)
+    asked = np.isin(group, group[asks])
+    yield from _orphans(posts.filter(pa.array(~asked)))
+    questions, answers = posts.filter(pa.array(asks)), posts.filter(pa.array(asked & ~asks))
+    if len(questions):
+        counts = np.diff(np.append(np.flatnonzero(asks[asked]), asked.sum())) - 1
+        yield _threads(questions, answers, counts)
+
+
+def _orphans(answers: pa.RecordBatch) -> Iterator[Rejected]:
+    for key, text in zip(answers["post_id"].to_pylist(), answers["text"].to_pylist(), strict=True):
+        yield Rejected(key, "defect", "orphan answer", raw=text[:RAW_CHARS])
+
+
+def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
+    """`counts[i]` answers go to question i, in order."""
+    accepted = questions["accepted_id"].take(pa.array(np.repeat(np.arange(len(questions)), counts)))
+    given = {name: answers[name] for name in answers.schema.names}
+    given["answer_id"] = given["post_id"]
+    given["accepted"] = pc.fill_null(pc.equal(given["post_id"], accepted), False)
+    nested = pa.StructArray.from_arrays([given[field.name] for field in ANSWER], fields=list(ANSWER))
+    offsets = pa.array(np.append([0], np.cumsum(counts)), pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, nested, type=THREADS.field("answers").type)
+    columns = [lists if name == "answers" else questions[name] for name in THREADS.names]
+    return pa.RecordBatch.from_arrays(columns, schema=THREADS)

@@ -1,0 +1,74 @@
+"""Near-duplicates: every pair of texts whose sets of shingles are alike enough, none missed.
+
+An exact set similarity join by prefix filtering (Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and
+Srikant 2007): two sets of Jaccard similarity t overlap in t or more of each, so among the rarest
+shingles of either, all but that many, they have one in common. Only sets that do are compared.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Integers = NDArray[np.int64]
+Shingles = NDArray[np.uint64]
+
+BLOCK_ROWS = 4096
+
+
+def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tuple[int, int]]:
+    """Positions i < j, ascending, of all pairs with Jaccard similarity >= threshold, which is above 0.
+
+    Each text's shingles: sorted, each once. A text without shingles is like no other.
+    """
+    sizes = np.array([one.size for one in shingles], np.int64)
+    if not sizes.any():
+        return []
+    least = _least_overlap(sizes, threshold)
+    rare = _rarest(*_shared(shingles, sizes), sizes, least)
+    return [(i, j) for i, j in _sharing(rare, sizes, least) if _jaccard(shingles[i], shingles[j]) >= threshold]
+
+
+def _jaccard(first: Shingles, second: Shingles) -> float:
+    both = np.intersect1d(first, second, assume_unique=True).size
+    return both / (first.size + second.size - both)
+
+
+def _least_overlap(sizes: Integers, threshold: float) -> Integers:
+    """Of a set of this size with any that is alike; the noise of 0.7 * 10 must not raise it."""
+    least: Integers = np.ceil(threshold * sizes - 1e-6).astype(np.int64)
+    return least
+
+
+def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, Integers]:
+    """(text, rank) of every shingle that two texts or more have, by text and rank; the rarest rank first."""
+    _, which, counts = np.unique(np.concatenate(shingles), return_inverse=True, return_counts=True)
+    by_count = np.argsort(counts, kind="stable")
+    ranks = np.empty_like(by_count)
+    ranks[by_count] = np.arange(counts.size)
+    shared = counts[which] > 1
+    texts = np.repeat(np.arange(sizes.size), sizes)[shared]
+    texts, places = np.divmod(np.sort(texts * counts.size + ranks[which[shared]]), counts.size)
+    return texts, places
+
+
+def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) -> csr_array:
+    """(texts, ranks) of 0 and 1: all but `least` - 1 of each text's shingles, those of one text only counted first."""
+    shared = np.bincount(texts, minlength=sizes.size)
+    place = np.arange(texts.size) - np.repeat(np.cumsum(shared) - sizes, shared)
+    rare = place < (sizes - least + 1)[texts]
+    cells = np.ones(np.count_nonzero(rare), np.int32), (texts[rare], ranks[rare])
+    return csr_array(cells, shape=(sizes.size, ranks.max(initial=0) + 1))
+
+
+def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tuple[int, int]]:
+    """Pairs i < j, ascending, that share a rare shingle and whose sizes do not rule them out."""
+    texts = rare.T.tocsr()
+    for start in range(0, sizes.size, BLOCK_ROWS):
+        common = (rare[start : start + BLOCK_ROWS] @ texts).tocoo()
+        i, j = common.row.astype(np.int64) + start, common.col.astype(np.int64)
+        fits = (i < j) & (sizes[i] >= least[j]) & (sizes[j] >= least[i])
+        i, j = i[fits], j[fits]
+        order = np.lexsort((j, i))
+        yield from zip(i[order].tolist(), j[order].tolist(), strict=True)
