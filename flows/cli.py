@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -471,18 +473,37 @@ def _print_json(document: Any) -> None:
 
 def main() -> None:
     """Entry point: one sentence and an exit code for everything that can go wrong."""
+    leave(_run_command())
+
+
+def _run_command() -> int:
     from longform.errors import LongformError
 
     try:
         app(standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except LongformError as error:
         print(str(error), file=sys.stderr)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
         print("Interrupted. What was finished is kept; run the same command again to go on.", file=sys.stderr)
-        sys.exit(130)
+        return 130
     except BrokenPipeError:
-        sys.exit(0)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads what is left
+        return 0
+    return 0
+
+
+def leave(code: int) -> None:
+    """End the process after its exit functions, without taking the interpreter down.
+
+    Threads that Prefect leaves running would else make DuckDB's binding report leaked objects at the end.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

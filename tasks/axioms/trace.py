@@ -28,7 +28,7 @@ def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
     chain = _chain(store, version)
     lines = [*_head(row), *_shown(row, "preferred", sides["preferred"]), *_evidence(row)]
     lines += [*_shown(row, "rejected", sides["rejected"]), *(("built by", link) for link in chain)]
-    return {"pair": row, **{side: found for side, found in sides.items()}, "stages": version.stages, "lines": lines}
+    return {"pair": row, **sides, "stages": version.stages, "lines": lines}
 
 
 def _pair(version: Version, pair_id: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from longform.errors import SourceError
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
 BLOCK_BYTES = 1 << 20
-QUEUED_BLOCKS = 8
+QUEUED_BLOCKS = 4
 DEEPEST = 3
 
 

@@ -5,16 +5,22 @@ Srikant 2007): two sets of Jaccard similarity t overlap in t or more of each, so
 shingles of either, all but that many, they have one in common. Only sets that do are compared.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Integers = NDArray[np.int64]
 Shingles = NDArray[np.uint64]
 
-BLOCK_ROWS = 4096
+CELLS = 2**24  # candidate pairs in memory at a time
 
 
 def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tuple[int, int]]:
@@ -55,6 +61,8 @@ def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, In
 
 def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) -> csr_array:
     """(texts, ranks) of 0 and 1: all but `least` - 1 of each text's shingles, those of one text only counted first."""
+    from scipy.sparse import csr_array
+
     shared = np.bincount(texts, minlength=sizes.size)
     place = np.arange(texts.size) - np.repeat(np.cumsum(shared) - sizes, shared)
     rare = place < (sizes - least + 1)[texts]
@@ -65,8 +73,10 @@ def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) 
 def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tuple[int, int]]:
     """Pairs i < j, ascending, that share a rare shingle and whose sizes do not rule them out."""
     texts = rare.T.tocsr()
-    for start in range(0, sizes.size, BLOCK_ROWS):
-        common = (rare[start : start + BLOCK_ROWS] @ texts).tocoo()
+    cells = np.cumsum(rare @ np.diff(texts.indptr))
+    starts = np.unique(cells // CELLS, return_index=True)[1].tolist()
+    for start, end in pairwise([*starts, sizes.size]):
+        common = (rare[start:end] @ texts).tocoo()
         i, j = common.row.astype(np.int64) + start, common.col.astype(np.int64)
         fits = (i < j) & (sizes[i] >= least[j]) & (sizes[j] >= least[i])
         i, j = i[fits], j[fits]
