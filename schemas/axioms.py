@@ -91,9 +91,7 @@ SIGNATURES = table(
     "signatures",
     column("question_id", pa.string(), "parent: threads.question_id"),
     column("created", MOMENT, "of the question"),
-    column(
-        "shingles", pa.list_(pa.uint64()), "hashes of the word 3-grams of title and text, sorted, each once"
-    ),
+    column("shingles", pa.list_(pa.uint64()), "hashes of the word 3-grams of title and text, sorted, each once"),
     key="question_id",
 )
 

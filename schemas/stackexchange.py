@@ -10,9 +10,7 @@ POSTS = table(
     "posts",
     column("post_id", pa.string(), "<site>/<upstream id>"),
     column("kind", pa.string(), "question or answer"),
-    column(
-        "question_id", pa.string(), "<site>/<upstream id> of the question: its own, or the one it answers"
-    ),
+    column("question_id", pa.string(), "<site>/<upstream id> of the question: its own, or the one it answers"),
     column("question_hash", pa.uint64(), "xxh3 of question_id: the order of parts and rows from here on"),
     column("site", pa.string(), "host of today, e.g. beer.stackexchange.com"),
     column("number", pa.int64(), "upstream id"),
@@ -27,9 +25,7 @@ POSTS = table(
     column("author_id", pa.string(), "upstream user id; null for deleted users", null=True),
     column("author", pa.string(), "display name where the row carries one (deleted users)", null=True),
     column("licence", pa.string(), "as the row says, else by its creation date, e.g. CC BY-SA 3.0"),
-    column(
-        "retrieved_at", MOMENT, "when the dump was fetched, where the fetch or the user said so", null=True
-    ),
+    column("retrieved_at", MOMENT, "when the dump was fetched, where the fetch or the user said so", null=True),
     column("repairs", pa.int32(), "illegal characters removed from the row"),
     key="post_id",
     cut="question_id",

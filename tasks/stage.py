@@ -78,7 +78,7 @@ class Stage:
         Others are looked things up in.
         """
         key = self.schema.metadata[b"key"].decode()
-        first = next(iter(inputs))
+        first = next(iter(self.inputs))
         return [v for name, v in inputs.items() if isinstance(v, Rows) and (name == first or v.key == key)]
 
     def endpoint(self, arguments: dict[str, Any]) -> Endpoint | None:

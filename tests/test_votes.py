@@ -42,9 +42,9 @@ def test_the_reason_names_the_number_of_answers_that_was_asked_for():
 
 
 def test_the_ratio_is_the_decimal_it_is_written_as():
-    assert 1.1 * 30 > 33  # in floating point
-    assert verdict([33, 30], min_vote_ratio=1.1) is None
-    assert verdict([32, 30], min_vote_ratio=1.1) == "no vote gap"
+    assert 1.1 * 50 > 55  # in floating point
+    assert verdict([55, 50], min_vote_ratio=1.1) is None
+    assert verdict([54, 50], min_vote_ratio=1.1) == "no vote gap"
 
 
 def test_a_ratio_of_one_still_wants_more_votes():

@@ -74,7 +74,10 @@ _OPPOSITES = [
     ),
 ]
 _INVERSE = {
-    **{word: f"{word} not" for word in ["is", "are", "was", "were", "can", "will", "should", "must", "may", "could", "would"]},
+    **{
+        word: f"{word} not"
+        for word in ["is", "are", "was", "were", "can", "will", "should", "must", "may", "could", "would"]
+    },
     **{"cannot": "can", "can't": "can", "won't": "will", "isn't": "is", "aren't": "are", "wasn't": "was"},
     **{"weren't": "were", "doesn't": "does", "don't": "do", "didn't": "did", "shouldn't": "should"},
     **{"couldn't": "could", "wouldn't": "would", "hasn't": "has", "haven't": "have", "not": ""},
@@ -147,11 +150,7 @@ def _other_number(sentence: str, protected: list[Span], terms: _Terms, drawn: in
             figure = match[0]
             year = len(figure) == 4 and figure.isdigit() and figure[0] in "12"
             at = 2 if year else 0
-            digit = (
-                str((int(figure[at]) + 1 + drawn % 8) % 10)
-                if year
-                else str(1 + (int(figure[0]) + drawn % 8) % 9)
-            )
+            digit = str((int(figure[at]) + 1 + drawn % 8) % 10) if year else str(1 + (int(figure[0]) + drawn % 8) % 9)
             return Edit(match.start() + at, match.start() + at + 1, digit)
     return None
 
@@ -181,11 +180,7 @@ def _other_name(sentence: str, protected: list[Span], terms: _Terms, drawn: int)
     """Another name of the answer or the evidence in place of one; without names, another term of the evidence."""
     for found, pool in ((_NAME, terms.names), (_TERM, terms.words)):
         for match in found.finditer(sentence):
-            others = [
-                term
-                for term in pool()
-                if term not in match[0] and match[0] not in term and term not in sentence
-            ]
+            others = [term for term in pool() if term not in match[0] and match[0] not in term and term not in sentence]
             if others and _free(match.start(), protected):
                 return Edit(match.start(), match.end(), others[drawn % len(others)])
     return None

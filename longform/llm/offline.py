@@ -53,7 +53,124 @@ _ENDINGS = (
     "I am not certain of this, and a reliable source should be consulted.",
 )
 _COMMON = frozenset(
-    ["a", "about", "after", "all", "also", "am", "an", "and", "another", "any", "anyone", "are", "as", "at", "be", "because", "been", "before", "being", "between", "both", "but", "by", "can", "could", "did", "different", "do", "does", "doing", "for", "from", "had", "has", "have", "having", "how", "i", "if", "in", "into", "is", "it", "its", "just", "know", "like", "make", "many", "may", "me", "might", "more", "most", "much", "my", "need", "no", "not", "of", "off", "on", "one", "only", "or", "other", "our", "out", "over", "really", "same", "should", "since", "so", "some", "someone", "something", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "thing", "things", "this", "those", "through", "to", "too", "use", "used", "using", "very", "want", "was", "way", "we", "were", "what", "when", "where", "which", "while", "who", "why", "will", "with", "without", "would", "you", "your"]
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "another",
+        "any",
+        "anyone",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "between",
+        "both",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "different",
+        "do",
+        "does",
+        "doing",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "having",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "just",
+        "know",
+        "like",
+        "make",
+        "many",
+        "may",
+        "me",
+        "might",
+        "more",
+        "most",
+        "much",
+        "my",
+        "need",
+        "no",
+        "not",
+        "of",
+        "off",
+        "on",
+        "one",
+        "only",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "really",
+        "same",
+        "should",
+        "since",
+        "so",
+        "some",
+        "someone",
+        "something",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "thing",
+        "things",
+        "this",
+        "those",
+        "through",
+        "to",
+        "too",
+        "use",
+        "used",
+        "using",
+        "very",
+        "want",
+        "was",
+        "way",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "why",
+        "will",
+        "with",
+        "without",
+        "would",
+        "you",
+        "your",
+    ]
 )
 
 
@@ -94,9 +211,7 @@ class _Material:
 
     def passages(self) -> list[tuple[int, str]]:
         """(number, text)"""
-        numbered = (
-            (name.removeprefix("Passage "), text) for name, text in self.texts if name[:8] == "Passage "
-        )
+        numbered = ((name.removeprefix("Passage "), text) for name, text in self.texts if name[:8] == "Passage ")
         return [(int(number), text) for number, text in numbered if number.isdecimal()]
 
 
@@ -133,12 +248,7 @@ def _plain_sentences(text: str) -> Iterable[str]:
     for start, end in sentences(text):
         if 30 <= end - start <= 350:
             sentence = " ".join(text[start:end].split())
-            if (
-                sentence[-1] not in "?:,"
-                and balanced(sentence)
-                and "![" not in sentence
-                and "<" not in sentence
-            ):
+            if sentence[-1] not in "?:," and balanced(sentence) and "![" not in sentence and "<" not in sentence:
                 yield sentence
 
 
@@ -191,11 +301,7 @@ class _Merged:
         pieces = _pieces(text)
         wanted = _best_half(pieces, asked) if asked is not None else None
         for kind, block in pieces:
-            kept = [
-                part
-                for part in block
-                if (wanted is None or kind != "prose" or part in wanted) and self._new(part)
-            ]
+            kept = [part for part in block if (wanted is None or kind != "prose" or part in wanted) and self._new(part)]
             if kept:
                 self.blocks.append((" " if kind == "prose" else "\n").join(kept))
 

@@ -29,9 +29,7 @@ from longform.llm.fence import fenced
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-_FILE = re.compile(
-    r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE
-)
+_FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +106,7 @@ def _check_inputs(prompt: Prompt) -> None:
         raise UsageError(_mismatch(prompt.name, prompt.inputs, unused, undeclared, verb="uses"))
 
 
-def _mismatch(
-    name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got"
-) -> str:
+def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got") -> str:
     wrong = [f"no {item}" for item in missing] + [f"the undeclared {item}" for item in extra]
     return f"Prompt {name} {verb} {' and '.join(wrong)}: it declares the inputs {', '.join(declared)}."
 

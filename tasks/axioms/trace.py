@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 
 from longform.errors import UsageError
+from longform.recipe import Recipe
 from longform.rows import read_parquet
 from longform.store import Store
 from longform.versions import Version, artifact
@@ -15,6 +16,13 @@ from longform.versions import Version, artifact
 Line = tuple[str, str]
 MADE_BY = {"open_book": "answer_open_book", "closed_book": "answer_closed_book", "corrupted": "corrupt_answers"}
 MADE_BY["combined"] = "combine_answers"
+PAIRED_BY = {
+    0: "pair_by_votes",
+    1: "pair_with_related",
+    2: "pair_generated",
+    3: "pair_generated",
+    5: "pair_combined",
+}
 KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
@@ -25,9 +33,9 @@ def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
     """
     row = _pair(version, pair_id)
     sides = {side: _side(store, version, row, side) for side in ("preferred", "rejected")}
-    chain = _chain(store, version)
+    chain = _chain(store, version, PAIRED_BY[row["axiom"]])
     lines = [*_head(row), *_shown(row, "preferred", sides["preferred"]), *_evidence(row)]
-    lines += [*_shown(row, "rejected", sides["rejected"]), *(("built by", link) for link in chain)]
+    lines += [*_shown(row, "rejected", sides["rejected"]), ("built by", " <- ".join(chain))]
     return {"pair": row, **sides, "stages": version.stages, "lines": lines}
 
 
@@ -108,15 +116,24 @@ def _evidence(row: dict[str, Any]) -> Iterator[Line]:
         yield ("evidence" if number == 1 else ""), f"[{number}] {passage}"
 
 
-def _chain(store: Store, version: Version) -> Iterator[str]:
-    """The stages from the last to the source, each with what it was made from."""
+def _chain(store: Store, version: Version, paired_by: str) -> list[str]:
+    """The stages behind a pair, from the last to the source, each with its fingerprint."""
+    recipes = {stage: artifact(store, version, stage).recipe for stage in version.stages}
     names = {mark: stage for stage, mark in version.stages.items()}
-    for stage, mark in reversed(version.stages.items()):
-        inputs = artifact(store, version, stage).recipe.inputs.values()
-        yield f"{stage} {mark[:8]} <- {', '.join(dict.fromkeys(_origin(value, names) for value in inputs))}"
+    behind = _ancestors(paired_by, recipes, names)
+    links = [f"{stage} {mark[:8]}" for stage, mark in reversed(version.stages.items()) if stage in behind]
+    return [f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *links, *_dumps(recipes["read_posts"])]
 
 
-def _origin(value: Any, names: dict[str, str]) -> str:
-    if isinstance(value, str):
-        return f"{names.get(value, '?')} {value[:8]}"
-    return ", ".join(f"{source['group']} sha256 {source['sha256'][:12]}…" for source in value)
+def _ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
+    """A stage and all it was made from."""
+    found = {stage}
+    for mark in recipes[stage].inputs.values():
+        if isinstance(mark, str) and names[mark] not in found:
+            found |= _ancestors(names[mark], recipes, names)
+    return found
+
+
+def _dumps(recipe: Recipe) -> list[str]:
+    sources = [source for given in recipe.inputs.values() for source in given]
+    return [", ".join(f"{source['group']} sha256 {source['sha256'][:12]}…" for source in sources)]

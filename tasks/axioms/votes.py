@@ -10,7 +10,7 @@ def why_not(votes: Sequence[int], *, min_answers: int, min_vote_ratio: float) ->
 
     A kept question has enough answers, one of them with positive votes, and a pair whose higher
     answer has more votes than the lower, at least `min_vote_ratio` times as many (negative votes
-    count as 0 there). The ratio is taken as the decimal it is written as: 33 is 1.1 times 30.
+    count as 0 there). The ratio is the decimal it is written as: 55 is 1.1 times 50.
     """
     if len(votes) < min_answers:
         return f"fewer than {min_answers} answers"

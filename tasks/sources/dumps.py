@@ -21,7 +21,9 @@ def open_dumps(
         raise UsageError("dump is an empty list: name at least one Stack Exchange dump.")
     hosts = site if isinstance(site, list) else [site] * len(paths)
     if len(hosts) != len(paths):
-        raise UsageError(f"site names {len(hosts)} hosts for {len(paths)} dumps: give one host for each, in their order.")
+        raise UsageError(
+            f"site names {len(hosts)} hosts for {len(paths)} dumps: give one host for each, in their order."
+        )
     found = [
         open_dump(Path(path), site=host or None, retrieved_at=retrieved_at, digest=digest)
         for path, host in zip(paths, hosts, strict=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Shingles = NDArray[np.uint64]
 
-CELLS = 2**24  # candidate pairs in memory at a time
+CELLS = 2**18  # candidate pairs in memory at a time
 
 
 def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tuple[int, int]]:

@@ -1,0 +1,50 @@
+"""What tests share: real data where it lies beside the project, and builds without Prefect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.axioms import AxiomsConfig
+from flows.building import Options, build
+from longform.store import Part
+from longform.versions import Version
+from tasks.stage import Build, StageRun, Threads
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "stackexchange"
+
+
+class Silent:
+    """Progress that remembers which stages worked, and on how many units."""
+
+    def __init__(self) -> None:
+        self.begun: dict[str, int] = {}
+        self.ended: list[StageRun] = []
+
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None:
+        self.begun[stage] = units
+
+    def advance(self, stage: str, parts: list[Part]) -> None:
+        pass
+
+    def end(self, entry: StageRun) -> None:
+        self.ended.append(entry)
+
+
+@pytest.fixture
+def beer() -> Path:
+    """The beer site of 2017, whole: 663 questions, 1,572 answers."""
+    folder = SHARED / "beer_2017"
+    if not folder.exists():
+        pytest.skip("the real dumps are not beside the project")
+    return folder
+
+
+def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
+    """Build the axioms dataset in this process; the version, what worked, and the build."""
+    progress = Silent()
+    options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
+    published, made = build("axioms", AxiomsConfig(**settings), options, runner=Threads(), progress=progress)
+    return published.version if published else None, progress, made

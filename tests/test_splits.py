@@ -1,0 +1,105 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.axioms.splits import assign
+
+DAY = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def sides(ids, days, duplicates, *, test_share=0.5, seed=1):
+    created = [DAY + timedelta(days=day) for day in days]
+    return assign(ids, created, duplicates, test_share=test_share, seed=seed)
+
+
+def alone(question_id, **kwargs):
+    return sides([question_id], [0], [], **kwargs)[0]
+
+
+TRAIN = next(name for name in map("q{}".format, range(99)) if alone(name) == "train")
+TEST = next(name for name in map("q{}".format, range(99)) if alone(name) == "test")
+
+
+def test_a_question_alone_goes_where_its_hash_says_whatever_else_there_is():
+    ids = [f"tea.example/{i}" for i in range(300)]
+    assert sides(ids, range(300), []) == [alone(name) for name in ids]
+    assert sides(ids, [0] * 300, [], seed=2) != sides(ids, [0] * 300, [], seed=1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 1.0])
+def test_the_share_of_test_questions_is_the_one_asked_for(share):
+    n = 20_000
+    found = sides([f"tea.example/{i}" for i in range(n)], [0] * n, [], test_share=share)
+    assert found.count("test") / n == pytest.approx(share, abs=4.5 * (share * (1 - share) / n) ** 0.5)
+    assert found.count("overlap") == 0
+
+
+def test_a_larger_share_only_moves_questions_into_test():
+    ids = [f"q{i}" for i in range(500)]
+    small = sides(ids, [0] * 500, [], test_share=0.1)
+    large = sides(ids, [0] * 500, [], test_share=0.3)
+    assert all(after == "test" for before, after in zip(small, large, strict=True) if before == "test")
+
+
+def test_a_near_duplicate_takes_the_side_of_the_earlier_question():
+    assert sides([TRAIN, TEST], [0, 1], [(0, 1)]) == ["train", "train"]
+    assert sides([TRAIN, TEST], [1, 0], [(0, 1)]) == ["test", "test"]
+    assert sides([TRAIN, TEST], [1, 0], [(1, 0)]) == ["test", "test"]
+
+
+def test_of_the_same_moment_the_lower_id_is_the_earlier():
+    first, second = sorted([TRAIN, TEST])
+    assert sides([second, first], [0, 0], [(0, 1)]) == [alone(first)] * 2
+
+
+def test_where_earlier_near_duplicates_disagree_it_is_overlap():
+    assert sides([TRAIN, TEST, "later"], [0, 1, 2], [(0, 2), (1, 2)]) == ["train", "test", "overlap"]
+
+
+def test_near_duplicates_of_an_overlap_question_are_overlap_too():
+    links = [(0, 2), (1, 2), (2, 3), (3, 4), (0, 4)]
+    assert sides([TRAIN, TEST, "x", "y", "z"], range(5), links)[2:] == ["overlap"] * 3
+
+
+def test_a_chain_of_near_duplicates_keeps_to_one_side():
+    ids = [TEST, *(f"copy{i}" for i in range(30))]
+    assert set(sides(ids, range(31), [(i, i + 1) for i in range(30)])) == {"test"}
+
+
+@st.composite
+def growing(draw):
+    n = draw(st.integers(1, 14))
+    days = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
+    pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda two: two[0] != two[1])
+    links = draw(st.lists(pair, max_size=25)) if n > 1 else []
+    return [f"q{i:02}" for i in range(n)], days, links, draw(st.integers(0, 9))
+
+
+@given(growing())
+def test_no_train_question_is_a_near_duplicate_of_a_test_question(case):
+    ids, days, links, seed = case
+    found = sides(ids, days, links, seed=seed)
+    assert set(found) <= {"train", "test", "overlap"}
+    assert not any({found[i], found[j]} == {"train", "test"} for i, j in links)
+
+
+@given(growing(), st.integers(0, 14))
+def test_later_questions_change_no_earlier_side(case, kept):
+    ids, days, links, seed = case
+    order = sorted(range(len(ids)), key=lambda place: (days[place], ids[place]))[:kept]
+    inner = [(order.index(i), order.index(j)) for i, j in links if i in order and j in order]
+    before = sides([ids[place] for place in order], [days[place] for place in order], inner, seed=seed)
+    after = sides(ids, days, links, seed=seed)
+    assert before == [after[place] for place in order]
+
+
+@given(growing(), st.randoms())
+def test_the_order_of_the_rows_does_not_matter(case, random):
+    ids, days, links, seed = case
+    order = list(range(len(ids)))
+    random.shuffle(order)
+    moved = [(order.index(j), order.index(i)) for i, j in links]
+    shuffled = sides([ids[place] for place in order], [days[place] for place in order], moved, seed=seed)
+    assert shuffled == [sides(ids, days, links, seed=seed)[place] for place in order]

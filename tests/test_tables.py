@@ -1,0 +1,117 @@
+import random
+import statistics
+
+import pytest
+
+from tasks.axioms.tables import Table7, Table10, answers_added
+
+
+def pair(axiom, preferred, rejected):
+    return {"axiom": axiom, "preferred_id": preferred, "rejected_id": rejected}
+
+
+def test_table_10_of_three_questions_by_hand():
+    table = Table10()
+    table.add("tea.example", [("one two three", 4), ("one", 0)])
+    table.add("ale.example", [("a b", 7)])
+    table.add("tea.example", [("  one\n\ntwo  ", -1), ("a b c d", 3), ("", 4), ("$x = 2$", 2)])
+    assert table.rows() == [
+        {
+            "site": "tea.example",
+            "questions": 2,
+            "answers_per_question": 3.0,
+            "answers_per_question_std": 1.0,
+            "words_per_answer": pytest.approx(13 / 6),
+            "words_per_answer_std": pytest.approx((65 / 36) ** 0.5),
+            "votes_per_answer": 2.0,
+            "votes_per_answer_std": pytest.approx((22 / 6) ** 0.5),
+        },
+        {
+            "site": "ale.example",
+            "questions": 1,
+            "answers_per_question": 1.0,
+            "answers_per_question_std": 0.0,
+            "words_per_answer": 2.0,
+            "words_per_answer_std": 0.0,
+            "votes_per_answer": 7.0,
+            "votes_per_answer_std": 0.0,
+        },
+    ]
+
+
+def test_deviations_are_those_of_the_whole_population_however_large_the_mean():
+    rng = random.Random(3)
+    questions = [
+        [("w " * rng.randint(0, 400), 10**9 + rng.randint(-3, 900)) for _ in range(rng.randint(1, 9))]
+        for _ in range(300)
+    ]
+    forward, backward = Table10(), Table10()
+    for answers in questions:
+        forward.add("s", answers)
+    for answers in reversed(questions):
+        backward.add("s", iter(answers))
+    (row,) = forward.rows()
+    columns = {
+        "answers_per_question": [len(answers) for answers in questions],
+        "words_per_answer": [len(text.split()) for answers in questions for text, _ in answers],
+        "votes_per_answer": [votes for answers in questions for _, votes in answers],
+    }
+    for name, values in columns.items():
+        assert row[name] == pytest.approx(statistics.fmean(values), rel=1e-15)
+        assert row[f"{name}_std"] == pytest.approx(statistics.pstdev(values), rel=1e-12)
+    assert backward.rows() == [row]
+
+
+def test_the_largest_site_comes_first_and_equals_by_name():
+    table = Table10()
+    for site in ("b", "c", "a", "c"):
+        table.add(site, [("x", 1)])
+    assert [row["site"] for row in table.rows()] == ["c", "a", "b"]
+
+
+def test_a_site_whose_questions_have_no_answers_has_no_means_of_answers():
+    table = Table10()
+    table.add("s", [])
+    (row,) = table.rows()
+    assert (row["questions"], row["answers_per_question"]) == (1, 0.0)
+    assert row["words_per_answer"] is row["votes_per_answer_std"] is None
+    assert Table10().rows() == Table7().rows() == []
+
+
+ONE_QUESTION = [
+    *(pair(0, "a1", low) for low in ("a2", "a3")),
+    pair(0, "a2", "a3"),
+    *(pair(1, "a1", related) for related in ("r1", "r2", "r3", "r4")),
+    pair(2, "open", "closed"),
+    pair(3, "open", "corrupted"),
+    pair(3, "closed", "corrupted"),
+    pair(5, "combined", "a3"),
+]
+
+
+def test_an_axiom_adds_the_answers_that_no_lower_one_has():
+    assert answers_added(ONE_QUESTION) == {0: 3, 1: 4, 2: 2, 3: 1, 5: 1}
+    assert answers_added(reversed(ONE_QUESTION)) == {0: 3, 1: 4, 2: 2, 3: 1, 5: 1}
+    assert answers_added([]) == {}
+
+
+def test_axiom_4_adds_two_answers_and_four_passages():
+    passages = [pair(4, good, bad) for good in ("p1", "p2") for bad in ("n1", "n2")]
+    answers = [pair(4, "D", bad) for bad in ("F", "n1", "n2")]
+    assert answers_added(answers + passages) == {4: 6}
+
+
+def test_table_7_counts_questions_and_added_answers_by_axiom_and_split():
+    table = Table7()
+    table.add("train", ONE_QUESTION)
+    table.add("test", [pair(0, "b1", "b2")])
+    table.add("train", [pair(0, "c1", "c2"), pair(1, "c2", "r9"), pair(1, "c1", "r8")])
+    numbers = {"questions": 2, "answers_added": 2.5, "answers_added_std": 0.5}
+    assert table.rows() == [
+        {"axiom": 0, "split": "test", "questions": 1, "answers_added": 2.0, "answers_added_std": 0.0},
+        {"axiom": 0, "split": "train", **numbers},
+        {"axiom": 1, "split": "train", "questions": 2, "answers_added": 3.0, "answers_added_std": 1.0},
+        {"axiom": 2, "split": "train", "questions": 1, "answers_added": 2.0, "answers_added_std": 0.0},
+        {"axiom": 3, "split": "train", "questions": 1, "answers_added": 1.0, "answers_added_std": 0.0},
+        {"axiom": 5, "split": "train", "questions": 1, "answers_added": 1.0, "answers_added_std": 0.0},
+    ]
