@@ -13,6 +13,7 @@ libarchive: Any = archives._libarchive()
 TEXT = b"".join(b"%d squared is %d\r\n" % (number, number**2) for number in range(40_000))
 OTHER = b"another table " * 1000
 FAST = [{"id": py7zr.FILTER_LZMA2, "preset": 1}]
+Reader = Callable[[IO[bytes], str], Iterator[bytes]]
 STORED = [{"id": py7zr.FILTER_COPY}]
 
 
@@ -35,11 +36,20 @@ def with_py7zr(file: IO[bytes], name: str) -> Iterator[bytes]:
     return archives.py7zr_blocks(file, name, "the dump")
 
 
+def checked_and_read(path: Path, reader: Reader) -> bytes | None:
+    """Posts.xml, or None where the archive is refused at opening or while reading."""
+    try:
+        archives.check(path, "Posts.xml")
+        with path.open("rb") as file:
+            return b"".join(reader(file, "Posts.xml"))
+    except SourceError:
+        return None
+
+
 READERS = [
     pytest.param(with_libarchive, marks=pytest.mark.skipif(libarchive is None, reason="no system libarchive")),
     with_py7zr,
 ]
-Reader = Callable[[IO[bytes], str], Iterator[bytes]]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -106,7 +116,7 @@ def test_archives_nested_without_end_are_given_up(tmp_path: Path) -> None:
     path = seven_zip(tmp_path / "0.7z", {"Users.xml": OTHER})
     for depth in range(1, 6):
         path = seven_zip(tmp_path / f"{depth}.7z", {"a.7z": path.read_bytes()})
-    with pytest.raises(SourceError, match="nests archives 3 deep without Posts.xml"):
+    with pytest.raises(SourceError, match=r"nests archives 3 deep without Posts\.xml"):
         list(archives.member_blocks(path, "Posts.xml"))
 
 
@@ -139,12 +149,7 @@ def test_a_damaged_list_of_members_never_gives_other_text(tmp_path: Path, reader
         damaged = bytearray(whole)
         damaged[position] ^= 0x41
         path.write_bytes(damaged)
-        try:
-            archives.check(path, "Posts.xml")
-            with path.open("rb") as file:
-                assert b"".join(reader(file, "Posts.xml")) == TEXT
-        except SourceError as error:
-            assert "fetch it again" in str(error) or "fetch the archive of posts" in str(error)
+        assert checked_and_read(path, reader) in (TEXT, None)
 
 
 @pytest.mark.parametrize("header", [False, True])

@@ -118,7 +118,7 @@ def _blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
 def _libarchive() -> Any:
     """The binding, or None where the system has no libarchive."""
     try:
-        import libarchive  # type: ignore[import-untyped]
+        import libarchive
     except (ImportError, OSError, AttributeError, TypeError):
         return None
     return libarchive

@@ -262,7 +262,7 @@ def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[
         tail = parts.pop()
         for part in parts:
             if inside:
-                yield b"<row" + (part[: part.rfind(b"/>") + 2] or part.rstrip())
+                yield _row(part)
             offset += len(part)
             if stop is not None and offset >= stop:
                 return
@@ -271,6 +271,12 @@ def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[
             if inside:
                 yield b"<row" + tail[:RAW_CHARS]
             offset, inside, tail = offset + len(tail) - 3, False, tail[-3:]
+
+
+def _row(part: bytes) -> bytes:
+    """What stands between two "<row", without what follows the row's end."""
+    end = part.rfind(b"/>")
+    return b"<row" + (part.rstrip() if end < 0 else part[: end + 2])
 
 
 # ---------------------------------------------------------------- parsing
