@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from longform import __version__
-from longform.errors import LongformError, UsageError
+from longform.errors import LongformError, StoreError, UsageError
 from longform.store import Store, read_json, write_json
 from longform.versions import Version, check_name
 from tasks.publish import Published, existing, recipe_of, stages_of
@@ -79,7 +78,7 @@ def build(
     store.prepare()
     with store.lock(dataset):
         plan(dataset, config, options)
-        sweep(store)
+        store.sweep()
         run = Build(store, runner=runner, progress=progress, force=options.force, until=options.until)
         with _recorded(store, dataset, config, run) as record:
             published = _rebuilt(dataset, config, options, run)
@@ -131,7 +130,7 @@ def _write_quietly(path: Path, record: dict[str, Any]) -> None:
     """A record that cannot be written (a full disk) must not hide what went wrong."""
     try:
         write_json(path, record)
-    except OSError:
+    except StoreError:
         return
 
 
@@ -143,21 +142,3 @@ def durations(home: Path, dataset: str) -> dict[str, float]:
             if stage["state"] == "run":
                 found[stage["fingerprint"]] = stage["seconds"]
     return found
-
-
-def sweep(store: Store) -> None:
-    """Remove the folders that killed builds of this machine left half-written."""
-    for path in store.home.glob("stages/*/parts/.tmp-*"):
-        process = path.name.split("-")[1]
-        if process.isdigit() and not alive(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -322,7 +322,7 @@ def gc(
     from flows.building import DATASETS
     from longform import versions
     from longform.settings import home as home_of
-    from longform.store import Store
+    from longform.store import Store, remove
 
     store = Store(home_of(home))
     with ExitStack() as locks:
@@ -332,7 +332,7 @@ def gc(
         found = versions.garbage(store)
         if not dry_run:
             for path, _ in found:
-                versions.remove(path)
+                remove(path)
     size = sum(size for _, size in found)
     if as_json:
         return _print_json({"dry_run": dry_run, "paths": [str(path) for path, _ in found], "bytes": size})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from longform.errors import ConservationError
 from longform.rows import Rows, read_parquet
-from longform.store import Part, Store
+from longform.store import Part, Store, remove
 
 
 def check_conservation(store: Store, stage: str, schema: pa.Schema, made: list[Part], inputs: list[Rows]) -> None:
@@ -37,10 +38,20 @@ def _check(store: Store, stage: str, key: str, columns: list[str], given: list[s
     parents += [f"SELECT key AS id FROM {read_parquet(rejected)}"] if rejected else []
     inputs = f"SELECT {key} AS id FROM {read_parquet(given)}"
     known = " UNION ALL ".join(parents) or "SELECT NULL::VARCHAR AS id LIMIT 0"
-    with duckdb.connect(config={"memory_limit": "512MB", "threads": 2}) as database:
-        database.execute(
-            f"SET temp_directory = '{str(store.home / 'stages').replace(chr(39), chr(39) * 2)}/.tmp-duckdb'"
-        )
+    spill = store.new_folder(stage)
+    try:
+        _compare(stage, key, inputs, known, spill)
+    finally:
+        remove(spill)
+
+
+def _compare(stage: str, key: str, inputs: str, known: str, spill: Path) -> None:
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": "512MB",
+        "threads": 2,
+        "temp_directory": str(spill),
+    }
+    with duckdb.connect(config=settings) as database:
         for left, right, text in (
             (inputs, known, "is neither the parent of a row nor rejected"),
             (known, inputs, "is no row of its input"),

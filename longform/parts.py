@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,8 @@ class Parts:
 
     def finish(self) -> list[Part]:
         self._flush()
+        self._advance(len(self.keys) - 1)
         self._close()
-        for key in self.keys[self.position + 1 :] if len(self.keys) > 1 else ():
-            self.done.append(self._writer(key).finish({}))
         return self.done
 
     def discard(self) -> None:
@@ -248,10 +248,19 @@ def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise SchemaError(f"A batch has the columns {batch.schema.names}, its schema says {schema.names}.")
     for field, column in zip(schema, batch.columns, strict=True):
-        if not field.nullable and column.null_count:
-            raise SchemaError(f"Column {field.name} holds null, but its schema allows none.")
-        if pa.types.is_floating(field.type) and not pc.all(pc.is_finite(column.drop_null())).as_py() and len(column):
-            raise SchemaError(f"Column {field.name} holds NaN or an infinite number.")
+        _check_values(field.name, field, column)
+
+
+def _check_values(name: str, field: pa.Field, values: pa.Array) -> None:
+    if not field.nullable and values.null_count:
+        raise SchemaError(f"Column {name} holds null, but its schema allows none.")
+    if pa.types.is_floating(field.type) and not pc.all(pc.is_finite(values), min_count=0).as_py():
+        raise SchemaError(f"Column {name} holds NaN or an infinite number.")
+    if pa.types.is_list(field.type):
+        _check_values(name, field.type.value_field, values.flatten())
+    if pa.types.is_struct(field.type):
+        for inner, column in zip(field.type, values.drop_null().flatten(), strict=True):
+            _check_values(f"{name}.{inner.name}", inner, column)
 
 
 def row_check(schema: pa.Schema) -> Callable[[Row], None]:
@@ -307,5 +316,5 @@ def _struct_check(type: pa.StructType, name: str) -> Callable[[Any], None]:
 
 
 def _no_fraction(value: Any, name: str) -> None:
-    if isinstance(value, float):
+    if value is not None and not isinstance(value, Integral):
         raise SchemaError(f"Column {name} takes whole numbers, not {value}.")

@@ -22,10 +22,10 @@ import shutil
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from longform.errors import BusyError, StoreError
 from longform.recipe import Recipe, fingerprint
@@ -106,6 +106,11 @@ class Store:
     def has(self, part: Part) -> bool:
         return (self.part(part) / "part.json").exists()
 
+    def intact(self, part: Part) -> bool:
+        """Whether the files of a part hold what it says of them; reads them whole."""
+        files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
+        return all(digest is None or (path.exists() and sha256_of(path) == digest) for path, digest in files)
+
     # reading
 
     def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
@@ -138,7 +143,7 @@ class Store:
         """Give a written folder its name. An equal part that is there already wins; a differing one is replaced."""
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
-        if _same(read_json(place / "part.json"), part):
+        if _same(read_json(place / "part.json"), part) and self.intact(part):
             shutil.rmtree(folder)
             return
         if place.exists():
@@ -159,6 +164,16 @@ class Store:
         }
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
+    def leftovers(self) -> list[Path]:
+        """What killed processes of this machine left half-written: `.tmp-<process>-...` of the dead."""
+        places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/")
+        found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
+        return [path for path in found if not _alive(path.name.split("-")[1])]
+
+    def sweep(self) -> None:
+        for path in self.leftovers():
+            remove(path)
+
     def make(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +185,7 @@ class Store:
         """Hold the one build of a dataset. A dead owner's lock is free: the system released it."""
         self.make(self.home / "locks")
         path = self.home / "locks" / f"{dataset}.lock"
-        with path.open("a+") as file:
+        with self._open_lock(path) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -183,6 +198,12 @@ class Store:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
             file.flush()
             yield
+
+    def _open_lock(self, path: Path) -> IO[str]:
+        try:
+            return path.open("a+")
+        except OSError as error:
+            raise unwritable(path, error) from None
 
     def _check_format(self) -> None:
         path = self.home / "format.json"
@@ -235,18 +256,38 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, document: Any) -> None:
     """Written whole or not at all: beside its place, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".tmp-{os.getpid()}-{uuid.uuid4().hex}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("w") as file:
             json.dump(document, file, indent=1, ensure_ascii=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise unwritable(path, error) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """A file, or a folder with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _alive(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def sync(path: Path) -> None:

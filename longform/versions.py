@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.errors import StoreError, UsageError
-from longform.store import Artifact, Store, read_json, sha256_of
+from longform.store import Artifact, Store, read_json, remove, sha256_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
@@ -168,10 +168,9 @@ def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]
 
 def withdraw(store: Store, version: Version) -> None:
     """Remove a published version; its stages stay until `gc`."""
-    hidden = version.folder.with_name(f".tmp-withdrawn-{version.name}")
-    shutil.rmtree(hidden, ignore_errors=True)
+    hidden = version.folder.with_name(f".tmp-{os.getpid()}-{version.name}")
     version.folder.rename(hidden)
-    shutil.rmtree(hidden)
+    remove(hidden)
 
 
 def garbage(store: Store) -> list[tuple[Path, int]]:
@@ -180,9 +179,9 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
     found = []
     for folder in sorted((store.home / "stages").glob("[!.]*")):
         found += [path for path in folder.glob("*.json") if (folder.name, path.stem) not in fingerprints]
-        found += [path for path in folder.glob("parts/*") if (folder.name, path.name) not in parts]
+        found += [path for path in folder.glob("parts/[!.]*") if (folder.name, path.name) not in parts]
         found += [path for path in folder.glob("units/*.json") if not _unit_needed(folder.name, path, parts)]
-    found += [path for path in (store.home / "datasets").glob("*/.tmp-*")]
+    found += store.leftovers()
     return [(path, size_of(path)) for path in found]
 
 
@@ -207,10 +206,3 @@ def size_of(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

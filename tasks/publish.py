@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -107,11 +108,11 @@ def publish(
         )
     name = version or free_name(run.store.home, about.dataset, datetime.now(UTC).date())
     place = run.store.home / "datasets" / about.dataset / name
-    folder = place.with_name(f".tmp-{name}-{recipe}")
+    folder = place.with_name(f".tmp-{os.getpid()}-{name}")
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        manifest = _write(run, about, rows, attribution, name, recipe, tables(), folder)
+        manifest = _write(run, about, rows, attribution, name, recipe, tables, folder)
         folder.rename(place)
         sync(place.parent)
     except OSError as error:
@@ -128,7 +129,7 @@ def _write(
     attribution: Rows,
     name: str,
     recipe: str,
-    tables: list[card.ReportTable],
+    tables: Callable[[], list[card.ReportTable]],
     folder: Path,
 ) -> dict[str, Any]:
     splits = _copy_splits(run.store, rows, folder)
@@ -137,7 +138,7 @@ def _write(
     texts = {
         "README.md": card.card(version),
         "croissant.json": croissant(version),
-        "report.html": report(version, tables),
+        "report.html": report(version, tables()),
     }
     for path, text in texts.items():
         (folder / path).write_text(text, encoding="utf-8", newline="\n")

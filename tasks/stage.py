@@ -489,9 +489,8 @@ class Workers:
                 self.pool = ProcessPoolExecutor(
                     processors(), mp_context=get_context("spawn"), initializer=_leave_with, initargs=arguments
                 )
-            future = self.pool.submit(execute, job)
         try:
-            return future.result()
+            return self.pool.submit(execute, job).result()
         except BrokenProcessPool:
             raise StoreError(
                 f"A worker died while it made {job.stage} of {job.label} (killed, or out of memory): "
