@@ -50,7 +50,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class AxiomsConfig(BaseModel):
     """Settings of the axioms dataset."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     dump: str | list[str] = Field(
         str(SAMPLES), description="Stack Exchange dumps: a .7z, a folder, or a Posts.xml; or a list"

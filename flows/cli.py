@@ -482,17 +482,23 @@ def _run_command() -> int:
     try:
         app(standalone_mode=True)
     except SystemExit as end:
+        if end.code == 130:  # what typer makes of a KeyboardInterrupt
+            return _interrupted()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except LongformError as error:
         print(str(error), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("Interrupted. What was finished is kept; run the same command again to go on.", file=sys.stderr)
-        return 130
+        return _interrupted()
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads what is left
         return 0
     return 0
+
+
+def _interrupted() -> int:
+    print("Interrupted. What was finished is kept; run the same command again to go on.", file=sys.stderr)
+    return 130
 
 
 def leave(code: int) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from flows.console import Lines
-from flows.runner import PrefectRunner, task_runner, tie_server_to_this_process
+from flows.runner import PrefectRunner, prepare_server, task_runner
 from longform.settings import home as home_of
 from tasks.stage import Build, Progress
 
@@ -37,6 +37,7 @@ PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 def start(dataset: str, config: BaseModel, options: Options, progress: Progress) -> str | None:
     """Run a dataset's flow from the command line, which shows its progress."""
+    prepare_server()
     PROGRESS.set(progress)
     folder: str | None = FLOWS[dataset](config, options.version, str(options.home), options.until, options.force)
     return folder
@@ -44,7 +45,6 @@ def start(dataset: str, config: BaseModel, options: Options, progress: Progress)
 
 def run(dataset: str, config: BaseModel, options: Options) -> str | None:
     """The body of every flow: build with Prefect's task runs, then sum up in a table artifact."""
-    tie_server_to_this_process()
     progress = PROGRESS.get() or Lines()
     published, made = build(dataset, config, options, runner=PrefectRunner(), progress=progress)
     create_table_artifact(table=_table(made), key=f"{dataset}-build", description=f"{dataset}: stages of this build")

@@ -15,7 +15,7 @@ from longform.settings import api_key
 class EndpointConfig(BaseModel):
     """One model. The key stays in the environment; `key_env` names the variable."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     base_url: str = Field(description="e.g. http://127.0.0.1:8000/v1", pattern="^https?://")
     model: str = Field(description="name the endpoint knows the model by")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -53,24 +54,37 @@ class _Result:
         return parts
 
 
-def tie_server_to_this_process() -> None:
-    """Have the server that Prefect started for this flow end when this process is killed.
+def prepare_server() -> None:
+    """Have the server that Prefect starts for a flow, if it does, be one that lives and dies with this process.
 
-    Prefect stops it at a normal exit only; a killed build would leave one behind, of 200 MB each.
+    Prefect itself ends it at a normal exit only: a killed build would leave one behind, of 200 MB each. And a Ctrl-C,
+    which a terminal sends to every process, would end it before the flow has said that it was interrupted.
     """
     from prefect.server.api.server import SubprocessASGIServer
 
-    for server in SubprocessASGIServer._instances.values():
-        if server.server_process is not None and shutil.which("sh"):
-            wait = f"cat > /dev/null; kill {server.server_process.pid}"
-            guard = subprocess.Popen(
-                ["sh", "-c", wait],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            GUARDS.append(guard)  # its pipe closes when this process ends, however it ends
+    class Server(SubprocessASGIServer):
+        def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                process = super()._run_uvicorn_command()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _end_with_this_process(process)
+            return process
+
+    Server()  # from now on the one that Prefect finds
+
+
+def _end_with_this_process(process: subprocess.Popen[Any]) -> None:
+    if shutil.which("sh"):
+        guard = subprocess.Popen(
+            ["sh", "-c", f"cat > /dev/null; kill {process.pid}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        GUARDS.append(guard)  # its pipe closes when this process ends, however it ends
 
 
 GUARDS: list[subprocess.Popen[bytes]] = []

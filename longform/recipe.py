@@ -81,8 +81,8 @@ class Recipe:
 
 
 def _change(name: str, before: Any, now: Any) -> str:
-    if isinstance(now, dict) and isinstance(before, dict) and "prompt" in now:
-        return f"prompt {now['prompt']} changed"
+    if name == "prompt":
+        return "prompt changed"
     if isinstance(now, dict) and isinstance(before, dict):
         keys = [key for key in now if now[key] != before.get(key)]
         return ", ".join(f"{name}.{key}: {before.get(key)} -> {now[key]}" for key in keys)

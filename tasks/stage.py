@@ -17,6 +17,7 @@ import inspect
 import math
 import os
 import shutil
+import signal
 import threading
 import time
 import typing
@@ -73,13 +74,14 @@ class Stage:
         return Recipe(self.name, self.revision, shape(self.schema), identity(arguments), given)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
-        """The inputs of which no row may vanish: the first, and those whose rows become rows of the same id.
+        """The inputs of which no row may vanish: the first, and those of its shape whose rows become rows of the same id.
 
         Others are looked things up in.
         """
         key = self.schema.metadata[b"key"].decode()
         first = next(iter(self.inputs))
-        return [v for name, v in inputs.items() if isinstance(v, Rows) and (name == first or v.key == key)]
+        same = [name for name, kind in self.inputs.items() if kind is self.shape]
+        return [v for n, v in inputs.items() if isinstance(v, Rows) and (n == first or (v.key == key and n in same))]
 
     def endpoint(self, arguments: dict[str, Any]) -> Endpoint | None:
         """The model this stage calls, if any."""
@@ -515,6 +517,7 @@ def _leave_with(parent: int) -> None:
             time.sleep(0.5)
         os._exit(1)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to every process; the parent ends its workers itself
     threading.Thread(target=watch, daemon=True).start()
 
 

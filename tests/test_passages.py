@@ -97,6 +97,11 @@ def test_a_heading_stays_with_what_it_heads():
     assert cut(f"# Top\n\n{prose(120)}\n\nend") == [f"# Top\n\n{prose(120)}", "end"]
 
 
+def test_a_hash_inside_a_line_is_no_heading():
+    assert cut("a b # c d", words=3) == ["a b #", "c d"]
+    assert cut("a # b c", words=2) == ["a #", "b c"]
+
+
 def test_many_headings_are_cut_too():
     assert max(sizes(cut("## a b\n\n" * 500))) <= 123
 

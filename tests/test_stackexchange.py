@@ -536,9 +536,25 @@ def test_threads_do_not_depend_on_the_order_or_files_of_posts(tmp_path: Path) ->
     one = joined([write_posts(folder / "all.parquet", posts)], tmp_path)
     back = posts[::-1]
     halves = [write_posts(folder / "1.parquet", back[:700]), write_posts(folder / "2.parquet", back[700:])]
-    assert joined(halves, tmp_path, memory_limit_mb=64) == one
+    assert joined(halves, tmp_path) == one
     assert one[0] == expected
     assert {rejected.key for rejected in one[1]} == orphans
+
+
+def test_posts_beyond_the_memory_limit_are_spilled_and_nothing_stays_on_disk(tmp_path: Path) -> None:
+    write_dump(tmp_path / "Posts.xml", 8_000_000, seed=6)
+    posts, _ = parsed(rows_of(opened(tmp_path / "Posts.xml")))
+    path, scratch = write_posts(tmp_path / "a.parquet", posts), tmp_path / "scratch"
+    scratch.mkdir()
+    iterator = threads([path], scratch, memory_limit_mb=16)
+    next(iterator)
+    assert list(scratch.rglob("*.arrows"))
+    iterator.close()  # type: ignore[attr-defined]
+    shutil.rmtree(scratch)
+    scratch.mkdir()
+    found, _ = joined([path], scratch, memory_limit_mb=16)
+    assert found == naive_threads(posts)[0]
+    assert not list(scratch.rglob("*"))
 
 
 def test_a_question_without_answers_stays_and_an_answer_without_question_goes(tmp_path: Path) -> None:
@@ -584,11 +600,13 @@ def test_of_posts_with_one_id_the_same_one_stays_whatever_their_order(tmp_path: 
 
 
 def test_a_dump_given_twice_is_one_dump(tmp_path: Path) -> None:
-    write_dump(tmp_path / "Posts.xml", 300_000, seed=2)
-    posts, _ = parsed(rows_of(opened(tmp_path / "Posts.xml")))
-    path = write_posts(tmp_path / "a.parquet", posts)
-    shutil.copy(path, tmp_path / "b.parquet")
-    found, rejected = joined([path, str(tmp_path / "b.parquet")], tmp_path)
+    folder = tmp_path / "a [1] * folder?"
+    folder.mkdir()
+    write_dump(folder / "Posts.xml", 300_000, seed=2)
+    posts, _ = parsed(rows_of(opened(folder / "Posts.xml")))
+    path = write_posts(folder / "a.parquet", posts)
+    shutil.copy(path, folder / "b.parquet")
+    found, rejected = joined([path, str(folder / "b.parquet")], tmp_path)
     assert found == naive_threads(posts)[0]
     assert Counter(one.reason for one in rejected)["duplicate id"] == len(posts)
 

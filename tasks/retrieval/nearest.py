@@ -17,40 +17,10 @@ Usable = Callable[[Positions, Positions, Scores], NDArray[np.bool_]]
 
 WORD = r"(?u)\b\w+\b"
 STOP_WORDS = [
-    "a",
-    "an",
-    "and",
-    "are",
-    "as",
-    "at",
-    "be",
-    "but",
-    "by",
-    "for",
-    "if",
-    "in",
-    "into",
-    "is",
-    "it",
-    "no",
-    "not",
-    "of",
-    "on",
-    "or",
-    "such",
-    "that",
-    "the",
-    "their",
-    "then",
-    "there",
-    "these",
-    "they",
-    "this",
-    "to",
-    "was",
-    "will",
-    "with",
-]
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not",
+    "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was",
+    "will", "with",
+]  # fmt: skip
 DECIMALS = 5  # of a similarity: the noise of float32 sums neither orders texts nor passes a threshold
 NOISE = 1e-4  # more than the noise of a float32 product of vectors of length 1, up to 1,600 dimensions
 CELLS = 2**24  # scores in memory at a time

@@ -448,74 +448,145 @@ def _key(row: bytes, site: str) -> str:
 
 # ---------------------------------------------------------------- threads
 
-_COLUMNS = ", ".join(POSTS.names)
-_DROPPED = f"""
-    create table dropped as
+ROWS_PER_MB = 128
+_SORT_KEYS = [
+    ("question_hash", "ascending"),
+    ("question_id", "ascending"),
+    ("kind", "descending"),
+    ("votes", "descending"),
+    ("number", "ascending"),
+]
+_COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name for name in POSTS.names)
+_REPEATED = f"""
     with twice as (select number from posts group by number having count(*) > 1)
-    select filename, file_row_number, post_id, left(text, {RAW_CHARS}) as raw
-    from posts semi join twice using (number)
-    qualify row_number() over (partition by number order by {_COLUMNS}, filename, file_row_number) > 1
-"""
-_SORTED = f"""
-    select {_COLUMNS} from posts anti join dropped using (filename, file_row_number)
-    order by question_hash, question_id, kind desc, votes desc, number
+    select filename, file_row_number from posts semi join twice using (number)
+    qualify row_number() over (partition by number order by {_COMPARED}, filename, file_row_number) > 1
+    order by all
 """
 
 
 def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of THREADS in order of (question_hash, question_id), from the posts of one site in any order.
 
-    Sorts out of core, spilling to `scratch`. Of posts with one id the first by all columns stays.
+    Bodies are sorted in two steps, so that memory has a bound and disk is read twice at most: into ranges of the
+    hash, in `scratch`, then each range in memory. Of posts with one id the first by all columns stays.
     """
+    from pyarrow import parquet
+
+    repeated = _repeated(paths, scratch, memory_limit_mb)
+    posts = sum(parquet.read_metadata(path).num_rows for path in paths)
+    ranges = _Ranges(scratch, posts // (ROWS_PER_MB * memory_limit_mb), memory_limit_mb << 18)
+    for path in paths:
+        for batch, is_repeated in _marked(path, repeated[path]):
+            yield from _rejected(batch.filter(is_repeated), "duplicate id")
+            ranges.add(batch.filter(pc.invert(is_repeated)))
+    for table in ranges.tables():
+        (sorted_posts,) = table.sort_by(_SORT_KEYS).combine_chunks().to_batches()
+        yield from _nest(sorted_posts)
+
+
+def _marked(path: str, positions: np.ndarray) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+    """Batches of the file, and which of their rows stand at one of `positions`."""
+    from pyarrow import parquet
+
+    start = 0
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(BATCH_ROWS):
+            yield (
+                batch.select(POSTS.names).cast(POSTS),
+                pa.array(np.isin(np.arange(start, start + len(batch)), positions)),
+            )
+            start += len(batch)
+
+
+def _repeated(paths: list[str], scratch: Path, memory_limit_mb: int) -> dict[str, np.ndarray]:
+    """By file, the positions of rows whose id stands elsewhere, in a row that comes first."""
     import duckdb
 
     settings = {"memory_limit": f"{memory_limit_mb}MB", "temp_directory": str(scratch)}
+    escaped = {glob.escape(path): path for path in paths}
     with duckdb.connect(config={**settings, "preserve_insertion_order": False}) as database:
-        files = [glob.escape(path) for path in paths]
-        database.read_parquet(files, filename=True, file_row_number=True).create_view("posts")
-        database.execute(_DROPPED)
-        for key, raw in database.execute("select post_id, raw from dropped order by all").fetchall():
-            yield Rejected(key, "defect", "duplicate id", raw=raw)
-        yield from _whole_groups(database.sql(_SORTED).to_arrow_reader(BATCH_ROWS))
+        database.read_parquet(list(escaped), filename=True, file_row_number=True).create_view("posts")
+        files, positions = database.sql(_REPEATED).fetchnumpy().values()
+    return {path: positions[files == path] for path in paths}
 
 
-def _whole_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Rejected]:
-    """Threads, batch by batch; the last group of a batch waits for the rest of it."""
-    held = pa.RecordBatch.from_pylist([], POSTS)
-    for batch in batches:
-        columns = [column.cast(field.type) for column, field in zip(batch.columns, POSTS, strict=True)]
-        held = pa.concat_batches([held, pa.RecordBatch.from_arrays(columns, schema=POSTS)])
-        ids = held["question_id"]
-        last = pc.index(ids, ids[-1]).as_py()
-        if last:
-            yield from _nest(held.slice(0, last))
-        held = held.slice(last)
-    if len(held):
-        yield from _nest(held)
+class _Ranges:
+    """Rows dealt out to `number` or more ranges of question_hash; up to `max_bytes` in memory, more in `folder`."""
+
+    def __init__(self, folder: Path, number: int, max_bytes: int) -> None:
+        self.folder, self.bits, self.max_bytes = folder, max(1, number.bit_length()), max_bytes
+        self.held: list[pa.RecordBatch] = []
+        self.bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.held.append(batch)
+        self.bytes += batch.nbytes
+        if self.bytes > self.max_bytes:
+            self._spill()
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The ranges in order, empty ones left out."""
+        in_memory = dict(self._dealt())
+        for index in range(1 << self.bits):
+            tables = [*self._spilled(index), *([in_memory.pop(index)] if index in in_memory else [])]
+            if tables:
+                yield pa.concat_tables(tables)
+
+    def _dealt(self) -> Iterator[tuple[int, pa.Table]]:
+        """(range, its rows) of what is held, which is then held no more."""
+        table, self.held, self.bytes = pa.Table.from_batches(self.held, POSTS), [], 0
+        ranges = table["question_hash"].to_numpy() >> np.uint64(64 - self.bits)
+        order = np.argsort(ranges, kind="stable")
+        table = table.take(order)
+        found, starts, rows = np.unique(ranges[order], return_index=True, return_counts=True)
+        for index, start, length in zip(found, starts, rows, strict=True):
+            yield int(index), table.slice(start, length)
+
+    def _spill(self) -> None:
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        for index, table in self._dealt():
+            with self._file(index).open("ab") as file, pa.ipc.new_stream(file, POSTS, options=options) as stream:
+                stream.write_table(table)
+
+    def _spilled(self, index: int) -> Iterator[pa.Table]:
+        if not self._file(index).exists():
+            return
+        with self._file(index).open("rb") as file:
+            end = file.seek(0, 2)
+            file.seek(0)
+            while file.tell() < end:
+                yield pa.ipc.open_stream(file).read_all()
+        self._file(index).unlink()
+
+    def _file(self, index: int) -> Path:
+        return self.folder / f"range-{index:05}.arrows"
 
 
 def _nest(posts: pa.RecordBatch) -> Iterator[pa.RecordBatch | Rejected]:
-    """One batch of threads, of posts whose groups are whole and begin with the question."""
+    """Threads, of sorted posts whose groups are whole and begin with the question."""
     ids = posts["question_id"]
     group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
     asks = pc.equal(posts["kind"], "question").to_numpy(zero_copy_only=False)
     asked = np.isin(group, group[asks])
-    yield from _orphans(posts.filter(pa.array(~asked)))
-    questions, answers = posts.filter(pa.array(asks)), posts.filter(pa.array(asked & ~asks))
-    if len(questions):
-        counts = np.diff(np.append(np.flatnonzero(asks[asked]), asked.sum())) - 1
-        yield _threads(questions, answers, counts)
+    yield from _rejected(posts.filter(pa.array(~asked)), "orphan answer")
+    whole, starts = posts.filter(pa.array(asked)), np.append(np.flatnonzero(asks[asked]), asked.sum())
+    for first in range(0, len(starts) - 1, BATCH_ROWS):
+        cut = starts[first : first + BATCH_ROWS + 1]
+        yield _threads(whole.slice(cut[0], cut[-1] - cut[0]), cut - cut[0])
 
 
-def _orphans(answers: pa.RecordBatch) -> Iterator[Rejected]:
-    for key, text in zip(answers["post_id"].to_pylist(), answers["text"].to_pylist(), strict=True):
-        yield Rejected(key, "defect", "orphan answer", raw=text[:RAW_CHARS])
+def _rejected(posts: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
+    for key, text in zip(posts["post_id"].to_pylist(), posts["text"].to_pylist(), strict=True):
+        yield Rejected(key, "defect", reason, raw=text[:RAW_CHARS])
 
 
-def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
-    """`counts[i]` answers go to question i, in order."""
+def _threads(posts: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
+    """One thread from each of `starts`, whose last one is the end."""
+    asks = np.isin(np.arange(len(posts)), starts)
+    questions, answers, counts = posts.filter(pa.array(asks)), posts.filter(pa.array(~asks)), np.diff(starts) - 1
     accepted = questions["accepted_id"].take(pa.array(np.repeat(np.arange(len(questions)), counts)))
-    given = {name: answers[name] for name in answers.schema.names}
+    given = {name: answers[name] for name in POSTS.names}
     given["answer_id"] = given["post_id"]
     given["accepted"] = pc.fill_null(pc.equal(given["post_id"], accepted), False)
     nested = pa.StructArray.from_arrays([given[field.name] for field in ANSWER], fields=list(ANSWER))

@@ -9,7 +9,7 @@ CODE_LIMIT = 3  # a fenced code block of up to so many passages' words stays who
 
 _FENCE = re.compile(r"[ \t]*+(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*+)*+(`{3,}+(?!.*`)|~{3,}+)")
 _CLOSING = re.compile(r"[ \t>]*+(`{3,}+|~{3,}+)\s*+$")
-_HEADING = re.compile(r"#{1,6}[ \t]")
+_HEADING = re.compile(r"^#{1,6}[ \t][^\n]*+\s*+", re.MULTILINE)
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s++")
 
@@ -83,8 +83,8 @@ def _runs(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
 
 
 def _span(text: str, start: int, end: int) -> _Span:
-    piece = text[start:end]
-    return _Span(start, end, len(piece.split()), bool(_HEADING.match(piece)) and "\n" not in piece.strip())
+    heads = _HEADING.fullmatch(text, start, end) is not None
+    return _Span(start, end, len(text[start:end].split()), heads)
 
 
 def _packed(spans: Iterator[_Span], words: int) -> Iterator[list[_Span]]:
