@@ -80,8 +80,11 @@ class Stage:
         """
         key = self.schema.metadata[b"key"].decode()
         first = next(iter(self.inputs))
-        same = [name for name, kind in self.inputs.items() if kind is self.shape]
-        return [v for n, v in inputs.items() if isinstance(v, Rows) and (n == first or (v.key == key and n in same))]
+        return [
+            rows
+            for name, rows in inputs.items()
+            if isinstance(rows, Rows) and (name == first or (rows.key == key and self.inputs[name] is self.shape))
+        ]
 
     def endpoint(self, arguments: dict[str, Any]) -> Endpoint | None:
         """The model this stage calls, if any."""

@@ -1,0 +1,225 @@
+"""A toy flow, in a module of its own so that spawned workers can import its stages.
+
+A source has one item a line, a whole number:      3        its id is <site>/<line>, counted from 0
+                                                  tea       no number: a defect
+
+Stages that get `log`, a file, write a line in it for each unit of work they begin: what was really done, by whichever
+process. Their other file names are switches: they are part of no row, so they stay the same from run to run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import xxhash
+
+from longform.errors import Incomplete
+from longform.rows import Source
+from longform.store import Part, Store, sha256_of
+from schemas import column, table
+from tasks.stage import (
+    Build,
+    Group,
+    Job,
+    Piece,
+    Rejected,
+    Row,
+    Rows,
+    Run,
+    StageRun,
+    Threads,
+    Whole,
+    execute,
+    stage,
+)
+
+ITEMS = table(
+    "items",
+    column("item_id", pa.string(), "<site>/<line>"),
+    column("value", pa.int64(), "the number of that line"),
+    key="item_id",
+)
+TEXTS = table(
+    "texts",
+    column("item_id", pa.string(), "parent: items.item_id"),
+    column("text", pa.string(), "hexadecimal digits that no compression makes small"),
+    key="item_id",
+)
+
+
+@stage(ITEMS, revision=1)
+def read_items(run: Run, lines: Piece) -> Iterator[Row | Rejected]:
+    texts = Path(lines.source.path).read_text().splitlines()
+    for number in range(lines.index, len(texts), len(lines.source.pieces)):
+        run.count("read", 1)
+        key = f"{lines.source.group}/{number}"
+        if texts[number].lstrip("-").isdigit():
+            yield {"item_id": key, "value": int(texts[number])}
+        else:
+            yield Rejected(key, "defect", "not a number", raw=texts[number])
+
+
+@stage(ITEMS, revision=1)
+def order_items(run: Run, items: Group) -> Iterator[Row]:
+    yield from sorted(items, key=lambda item: xxhash.xxh3_64_intdigest(item["item_id"].encode()))
+
+
+@stage(ITEMS, revision=1)
+def multiply(run: Run, items: Rows, *, factor: int, log: str) -> Iterator[Row]:
+    _note(log, items)
+    for item in items:
+        yield {**item, "value": item["value"] * factor}
+
+
+@stage(ITEMS, revision=1)
+def cap(run: Run, items: Rows, *, most: int) -> Iterator[Row]:
+    for item in items:
+        yield {**item, "value": min(item["value"], most)}
+
+
+@stage(ITEMS, revision=1)
+def below_mean(run: Run, items: Rows, site: Group, *, log: str) -> Iterator[Row | Rejected]:
+    """Only items below the mean of their site."""
+    _note(log, items)
+    values = [item["value"] for item in site]
+    mean = sum(values) / max(1, len(values))
+    for item in items:
+        if item["value"] < mean:
+            yield item
+        else:
+            yield Rejected(item["item_id"], "filtered", "not below the mean", detail=f"mean {mean}")
+
+
+@stage(ITEMS, revision=1)
+def rank(run: Run, items: Whole) -> Iterator[Row]:
+    """Each item's place among those of all sites, from 0."""
+    values = sorted(item["value"] for item in items)
+    for item in items:
+        yield {**item, "value": values.index(item["value"])}
+
+
+@stage(ITEMS, revision=1)
+def lose(run: Run, items: Rows, *, lost: str) -> Iterator[Row]:
+    yield from (item for item in items if item["item_id"] != lost)
+
+
+@stage(ITEMS, revision=1)
+def invent(run: Run, items: Rows, *, invented: str) -> Iterator[Row]:
+    yield from items
+    yield {"item_id": invented, "value": 0}
+
+
+@stage(ITEMS, revision=1)
+def ask(run: Run, items: Rows, *, closed: str, log: str) -> Iterator[Row]:
+    """Ends as incomplete for the sites that the file `closed` names."""
+    _note(log, items)
+    names = Path(closed).read_text().split()
+    for item in items:
+        if item["item_id"].split("/")[0] in names:
+            raise Incomplete(f"{item['item_id']} got no answer: run this again.")
+        yield item
+
+
+@stage(ITEMS, revision=1)
+def die(run: Run, items: Rows, *, deadly: str, log: str) -> Iterator[Row]:
+    """Kills its process in the middle of the site that the file `deadly` names."""
+    _note(log, items)
+    for number, item in enumerate(items):
+        if number == 1 and item["item_id"].split("/")[0] == Path(deadly).read_text():
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield item
+
+
+@stage(ITEMS, revision=1)
+def linger(run: Run, items: Rows, *, slow: str, log: str) -> Iterator[Row]:
+    """Does not end for the sites that the file `slow` names."""
+    _note(log, items)
+    for number, item in enumerate(items):
+        if number == 1 and item["item_id"].split("/")[0] in Path(slow).read_text().split():
+            _note(f"{log}.slow", items)
+            time.sleep(600)
+        yield item
+
+
+@stage(ITEMS, revision=1)
+def scribble(run: Run, items: Rows, *, log: str, fails: bool) -> Iterator[Row]:
+    """Leaves a file in its scratch folder, and writes in `log` where that is."""
+    (run.scratch() / "notes").write_text("gone soon")
+    with open(log, "a") as file:
+        file.write(f"{run.scratch()}\n")
+    yield from items
+    if fails:
+        raise RuntimeError("a bug of this stage")
+
+
+@stage(TEXTS, revision=1)
+def pad(run: Run, items: Rows, *, digits: int) -> Iterator[Row]:
+    for item in items:
+        yield {"item_id": item["item_id"], "text": padding(item["item_id"], digits)}
+
+
+def padding(seed: str, digits: int) -> str:
+    return random.Random(seed).randbytes(digits // 2).hex()
+
+
+def _note(log: str, items: Rows) -> None:
+    """One write of one line, so that lines of several processes stay whole."""
+    with open(log, "a") as file:
+        file.write(f"{os.getpid()} {items.parts[0].key if items.parts else ''}\n")
+
+
+# ---------------------------------------------------------------- building
+
+
+class Silent:
+    """Progress that remembers how many units of each stage there were to do."""
+
+    def __init__(self) -> None:
+        self.begun: dict[str, int] = {}
+
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None:
+        self.begun[stage] = units
+
+    def advance(self, stage: str, parts: list[Part]) -> None: ...
+
+    def end(self, entry: StageRun) -> None: ...
+
+
+def source(file: Path, site: str, pieces: int = 1) -> Source:
+    ranges = tuple((number, number + 1) for number in range(pieces))
+    return Source(site, str(file), sha256_of(file), (("site", site),), ranges)
+
+
+class InThisProcess:
+    """Does the work of spawned workers where it matters to no one which process does it."""
+
+    def run(self, job: Job) -> list[Part]:
+        return execute(job)
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def building(home: Path, force: str | None = None, until: str | None = None, spawned: bool = False) -> Iterator[Build]:
+    store = Store(home)
+    store.prepare()
+    run = Build(store, runner=Threads(), progress=Silent(), force=force, until=until)
+    if not spawned:
+        run.workers = InThisProcess()  # type: ignore[assignment]
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+def linger_over(home: str, slow: str, log: str, *files: str) -> None:
+    """A build to be killed: what a process of its own runs."""
+    with building(Path(home), spawned=True) as run:
+        linger(run, read_items(run, [source(Path(file), Path(file).stem) for file in files]), slow=slow, log=log)
