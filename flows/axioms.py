@@ -20,7 +20,8 @@ from tasks.axioms.report import tables
 from tasks.axioms.sides import assign_splits, sign_questions
 from tasks.card import Paper
 from tasks.publish import About, Published, publish
-from tasks.sources.dumps import join_threads, open_dumps, read_posts
+from tasks.sources.stackexchange import open_dumps, read_posts
+from tasks.sources.threads import join_threads
 from tasks.stage import Build, Plan
 
 ROOT = Path(__file__).parent.parent

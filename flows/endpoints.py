@@ -50,5 +50,6 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
         variable = endpoints[name].key_env if name in endpoints else None
         if variable and api_key(variable) is None:
             raise EndpointError(
-                f'The key {variable} of endpoint "{name}" is not set. Set it, or use --set model=offline. Nothing was run.'
+                f'The key {variable} of endpoint "{name}" is not set. '
+                "Set it, or use --set model=offline. Nothing was run."
             )

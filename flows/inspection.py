@@ -154,7 +154,8 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield f"  look      longform show {name}"
     yield f"  why       longform trace {name} {pair}"
     yield f'  load      pandas.read_parquet("{folder}/train")' if "train" in version.manifest["splits"] else ""
-    yield f"  real      longform config {name} > {name}.toml   then set dump and model, and: longform plan {name} --config {name}.toml"
+    settings = f"longform config {name} > {name}.toml"
+    yield f"  real      {settings}   then set dump and model, and: longform plan {name} --config {name}.toml"
 
 
 def _files(version: Version) -> list[str]:

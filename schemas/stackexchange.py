@@ -12,7 +12,7 @@ POSTS = table(
     column("kind", pa.string(), "question or answer"),
     column("question_id", pa.string(), "<site>/<upstream id> of the question: its own, or the one it answers"),
     column("question_hash", pa.uint64(), "xxh3 of question_id: the order of parts and rows from here on"),
-    column("site", pa.string(), "host of today, e.g. beer.stackexchange.com"),
+    column("site", pa.string(), "host of today, e.g. cooking.stackexchange.com"),
     column("number", pa.int64(), "upstream id"),
     column("title", pa.string(), "questions only", null=True),
     column("text", pa.string(), "body as Markdown; never empty"),

@@ -74,7 +74,7 @@ class Stage:
         return Recipe(self.name, self.revision, shape(self.schema), identity(arguments), given)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
-        """The inputs of which no row may vanish: the first, and those of its shape whose rows become rows of the same id.
+        """The inputs of which no row may vanish: the first, and of its shape those whose rows become rows of one id.
 
         Others are looked things up in.
         """

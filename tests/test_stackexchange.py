@@ -18,7 +18,8 @@ from benchmarks.make_dump import write_dump
 from longform.errors import SourceError, UsageError
 from longform.rows import Piece, Rejected, Source
 from schemas.stackexchange import POSTS, THREADS
-from tasks.sources.stackexchange import open_dump, parse_posts, read_rows, repair, split_rows, threads
+from tasks.sources.stackexchange import open_dump, parse_posts, read_rows, repair, split_rows
+from tasks.sources.threads import threads
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "stackexchange"
 SITE = "beer.example.org"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from longform.errors import UsageError
 from longform.llm.falsify import falsify
 from longform.llm.fence import unfenced
-from longform.llm.prose import balanced, blocks, sentences, sentences_of, words
+from longform.llm.prose import balanced, blocks, sentences, sentences_of, shared_words, words
 from longform.llm.types import Request
 
 MODEL = "offline-rules-1"
@@ -230,7 +230,7 @@ def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[in
     ranked: list[tuple[int, int, str]] = []
     for number, text in passages:
         for sentence in _plain_sentences(text[:READ_CHARACTERS]):
-            ranked.append((len(asked & words(sentence)), number, sentence))
+            ranked.append((shared_words(asked, sentence), number, sentence))
     ranked.sort(key=lambda scored: -scored[0])
     best_of_each = {number: (number, sentence) for _, number, sentence in reversed(ranked)}
     order = dict.fromkeys(number for _, number, _ in ranked)
@@ -335,7 +335,7 @@ def _pieces(text: str) -> list[tuple[str, list[str]]]:
 
 def _best_half(pieces: list[tuple[str, list[str]]], asked: set[str]) -> set[str]:
     prose = [part for kind, block in pieces if kind == "prose" for part in block]
-    ranked = sorted(prose, key=lambda part: -len(asked & words(part)))
+    ranked = sorted(prose, key=lambda part: -shared_words(asked, part))
     return set(ranked[: (len(prose) + 1) // 2])
 
 

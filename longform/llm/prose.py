@@ -33,6 +33,11 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))
 
 
+def shared_words(wanted: set[str], text: str) -> int:
+    """How many of the wanted words a text has."""
+    return len(wanted.intersection(_WORD.findall(text.lower())))
+
+
 def blocks(text: str) -> list[Block]:
     """The blocks of a Markdown text in order, without the blank lines between them."""
     found: list[Block] = []
@@ -48,8 +53,8 @@ def blocks(text: str) -> list[Block]:
         elif not line or line.isspace():
             gap = True
         else:
-            new = _kind(line, kind, gap)
             fence = _opened_fence(line)
+            new = _kind(line, kind, gap, fence)
             if new == "heading of the line before":
                 kind = "other"
             elif new != kind or (fence and kind == "code") or (gap and kind in ("prose", "other")):
@@ -93,9 +98,10 @@ def balanced(sentence: str) -> bool:
     )
 
 
-def _kind(line: str, before: str, gap: bool) -> str:
+def _kind(line: str, before: str, gap: bool, fence: str) -> str:
+    """The kind of block a line belongs to, after a block of kind `before`, with or without a blank line between."""
     bare = line.lstrip()
-    if _opened_fence(line):
+    if fence:
         return "list" if before == "list" and line[0] in " \t" else "code"
     if line[:4] == "    " or line[0] == "\t":
         return before if before == "list" or (before == "prose" and not gap) else "code"
@@ -111,7 +117,8 @@ def _kind(line: str, before: str, gap: bool) -> str:
 
 
 def _opened_fence(line: str) -> str:
-    bare = line.lstrip()
+    """The marks that open a fenced block here, e.g. ```, else nothing."""
+    bare = line.lstrip(" \t")
     if not bare.startswith(("```", "~~~")):
         return ""
     rest = bare.lstrip(bare[0])
@@ -137,7 +144,8 @@ def _item_sentences(text: str, block: Block) -> list[Span]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
-    piece = text[start:end]
-    bare = piece.lstrip()
-    start += len(piece) - len(bare)
-    return Span(start, start + len(bare.rstrip()))
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return Span(start, end)

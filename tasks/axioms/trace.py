@@ -44,7 +44,8 @@ def _pair(version: Version, pair_id: str) -> dict[str, Any]:
     found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE starts_with(pair_id, ?) LIMIT 2", pair_id)
     if not found:
         raise UsageError(
-            f"{version.dataset} {version.name} has no row {pair_id}: take a pair_id of its Parquet files, or the beginning of one."
+            f"{version.dataset} {version.name} has no row {pair_id}: "
+            "take a pair_id of its Parquet files, or the beginning of one."
         )
     if len(found) > 1 and found[0]["pair_id"] != pair_id:
         raise UsageError(
