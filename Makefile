@@ -31,11 +31,11 @@ format: .venv/.installed-dev
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "longform needs Python 3.11 or newer: make PYTHON=python3.11 demo")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing the pinned versions into .venv (about a minute, once)"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
 clean:

@@ -150,7 +150,7 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield f"  {folder}/"
     yield f"    {'  '.join(_files(version))}"
     yield ""
-    pair = first_pair(version)
+    pair = telling_pair(version)
     yield f"  look      longform show {name}"
     yield f"  why       longform trace {name} {pair}"
     yield f'  load      pandas.read_parquet("{folder}/train")' if "train" in version.manifest["splits"] else ""
@@ -163,11 +163,13 @@ def _files(version: Version) -> list[str]:
     return [*splits, *(name for name in version.manifest["files"] if "/" not in name)]
 
 
-def first_pair(version: Version) -> str:
-    """The id of some published row."""
-    path = next(name for name in version.manifest["files"] if "/" in name)
-    with pq.ParquetFile(version.folder / path) as file:
-        return str(next(file.iter_batches(batch_size=1, columns=["pair_id"])).column(0)[0].as_py())
+def telling_pair(version: Version) -> str:
+    """The id of a published row worth tracing: a corrupted answer's, where there is one."""
+    paths = [version.folder / name for name in version.manifest["files"] if "/" in name]
+    query = f"SELECT pair_id FROM {read_parquet(paths)} ORDER BY axiom <> 3, pair_id LIMIT 1"
+    with duckdb.connect() as database:
+        (pair,) = database.execute(query).fetchone() or ("",)
+    return str(pair)
 
 
 def shown(path: Path) -> str:

@@ -28,7 +28,7 @@ from longform.versions import find, versions
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 SITE = "site=tea.example"
-HEAVY = {"prefect", "pyarrow", "duckdb", "pandas", "numpy", "openai", "lxml", "rich", "sklearn", "pydantic"}
+HEAVY = {"prefect", "pyarrow", "duckdb", "pandas", "numpy", "openai", "lxml", "rich", "sklearn"}
 
 
 @dataclass
@@ -210,7 +210,7 @@ WRONG: list[tuple[str, int, str]] = [
     ("axioms --set dump=DUMP --version a/b", 2, r'"a/b" cannot name a version'),
     ("axioms --set dump=DUMP --version latest", 2, r'"latest" cannot name a version'),
     ("axioms --set dump=DUMP --until join_thread", 2, r'no stage "join_thread" \(--until\); .* "join_threads"\?'),
-    ("axioms --set dump=DUMP --force combined", 2, r'no stage "combined" \(--force\); it has read_posts, '),
+    ("axioms --set dump=DUMP --force combined", 2, r'no stage "combined" \(--force\); did you mean "pair_combined"\?'),
 ]  # fmt: skip
 
 

@@ -23,66 +23,33 @@ _PROTECTED = re.compile(
 _NUMBER = re.compile(r"(?<![\w.,])\d[\d,]{0,20}(?:\.\d{1,9})?(?!\w)")
 _TOKEN = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
 _CAPITALISED = r"[A-Z][a-zA-Z]{1,20}(?:['’-][a-zA-Z]{1,20}){0,2}"
-_NAME = re.compile(rf"(?<=[a-z,;:(] ){_CAPITALISED}(?: {_CAPITALISED}){{0,2}}")
+_NAME = re.compile(rf"(?<=[a-z,;:(] ){_CAPITALISED}(?: {_CAPITALISED}){{0,2}}(?!\w)")
 _TERM = re.compile(r"\b[a-z]{6,20}\b")
 
-_OPPOSITES = [
-    *(
-        "more less",
-        "higher lower",
-        "high low",
-        "increase decrease",
-        "increases decreases",
-        "increased decreased",
-    ),
-    *(
-        "always never",
-        "before after",
-        "better worse",
-        "best worst",
-        "larger smaller",
-        "large small",
-        "good bad",
-    ),
-    *(
-        "easy hard",
-        "easier harder",
-        "early late",
-        "earlier later",
-        "first last",
-        "hot cold",
-        "warm cool",
-        "old new",
-    ),
-    *(
-        "older newer",
-        "above below",
-        "often rarely",
-        "many few",
-        "long short",
-        "longer shorter",
-        "strong weak",
-    ),
-    *("stronger weaker", "cheap expensive", "fast slow", "faster slower", "minimum maximum", "with without"),
-    *(
-        "possible impossible",
-        "true false",
-        "inside outside",
-        "positive negative",
-        "usually seldom",
-        "most few",
-    ),
-]
-_INVERSE = {
-    **{
-        word: f"{word} not"
-        for word in ["is", "are", "was", "were", "can", "will", "should", "must", "may", "could", "would"]
-    },
-    **{"cannot": "can", "can't": "can", "won't": "will", "isn't": "is", "aren't": "are", "wasn't": "was"},
-    **{"weren't": "were", "doesn't": "does", "don't": "do", "didn't": "did", "shouldn't": "should"},
-    **{"couldn't": "could", "wouldn't": "would", "hasn't": "has", "haven't": "have", "not": ""},
-    **{pair.split()[1]: pair.split()[0] for pair in _OPPOSITES},
-    **{pair.split()[0]: pair.split()[1] for pair in _OPPOSITES},
+_OPPOSITES = """
+more less, higher lower, high low, increase decrease, increases decreases, increased decreased, always never,
+before after, better worse, best worst, larger smaller, large small, good bad, easy hard, easier harder, early late,
+earlier later, first last, hot cold, warm cool, old new, older newer, above below, often rarely, many few, long short,
+longer shorter, strong weak, stronger weaker, cheap expensive, fast slow, faster slower, minimum maximum, with without,
+possible impossible, true false, inside outside, positive negative, usually seldom
+"""
+_NEGATED = """
+cannot can, can't can, won't will, isn't is, aren't are, wasn't was, weren't were, doesn't does, don't do, didn't did,
+shouldn't should, couldn't could, wouldn't would, hasn't has, haven't have
+"""
+_NEGATABLE = "is are was were can will should must may could would"
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(pair.split()[0], pair.split()[1]) for pair in text.split(",")]
+
+
+_INVERSE: dict[str, str] = {
+    **{word: f"{word} not" for word in _NEGATABLE.split()},
+    **dict(_pairs(_NEGATED)),
+    **{other: word for word, other in _pairs(_OPPOSITES)},
+    **dict(_pairs(_OPPOSITES)),
+    "not": "",
 }
 
 
@@ -177,10 +144,11 @@ def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
 
 
 def _other_name(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
-    """Another name of the answer or the evidence in place of one; without names, another term of the evidence."""
-    for found, pool in ((_NAME, terms.names), (_TERM, terms.words)):
+    """Another name of the answer or the evidence in place of one; without names, a term of the same ending."""
+    for found, pool, ending in ((_NAME, terms.names, 0), (_TERM, terms.words, 3)):
         for match in found.finditer(sentence):
-            others = [term for term in pool() if term not in match[0] and match[0] not in term and term not in sentence]
+            alike = [term for term in pool() if term[len(term) - ending :] == match[0][len(match[0]) - ending :]]
+            others = [term for term in alike if term not in sentence and match[0] not in term]
             if others and _free(match.start(), protected):
                 return Edit(match.start(), match.end(), others[drawn % len(others)])
     return None

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 
 from longform.errors import UsageError
 from longform.llm.falsify import falsify
@@ -52,126 +53,15 @@ _ENDINGS = (
     "Take this as a starting point only: nothing here was looked up.",
     "I am not certain of this, and a reliable source should be consulted.",
 )
-_COMMON = frozenset(
-    [
-        "a",
-        "about",
-        "after",
-        "all",
-        "also",
-        "am",
-        "an",
-        "and",
-        "another",
-        "any",
-        "anyone",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "different",
-        "do",
-        "does",
-        "doing",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "having",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "just",
-        "know",
-        "like",
-        "make",
-        "many",
-        "may",
-        "me",
-        "might",
-        "more",
-        "most",
-        "much",
-        "my",
-        "need",
-        "no",
-        "not",
-        "of",
-        "off",
-        "on",
-        "one",
-        "only",
-        "or",
-        "other",
-        "our",
-        "out",
-        "over",
-        "really",
-        "same",
-        "should",
-        "since",
-        "so",
-        "some",
-        "someone",
-        "something",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "thing",
-        "things",
-        "this",
-        "those",
-        "through",
-        "to",
-        "too",
-        "use",
-        "used",
-        "using",
-        "very",
-        "want",
-        "was",
-        "way",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "why",
-        "will",
-        "with",
-        "without",
-        "would",
-        "you",
-        "your",
-    ]
-)
+_COMMON_WORDS = """
+a about after all also am an and another any anyone are as at be because been before being between both but by
+can could did different do does doing for from had has have having how i if in into is it its just know like
+make many may me might more most much my need no not of off on one only or other our out over really same
+should since so some someone something such than that the their them then there these they thing things this
+those through to too use used using very want was way we were what when where which while who why will with
+without would you your
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def respond(request: Request) -> tuple[str, str, int, int]:
@@ -227,29 +117,31 @@ def _open_book(material: _Material, dice: bytes, room: int) -> str:
 
 def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[int, str]]:
     """At most five (passage number, sentence) in the order of the passages, from two passages where possible."""
-    ranked: list[tuple[int, int, str]] = []
-    for number, text in passages:
-        for sentence in _plain_sentences(text[:READ_CHARACTERS]):
-            ranked.append((shared_words(asked, sentence), number, sentence))
+    ranked = [
+        (shared_words(asked, text[start:end]), number, text[start:end])
+        for number, text in passages
+        for start, end in sentences(text[:READ_CHARACTERS])
+        if 30 <= end - start <= 350
+    ]
     ranked.sort(key=lambda scored: -scored[0])
-    best_of_each = {number: (number, sentence) for _, number, sentence in reversed(ranked)}
-    order = dict.fromkeys(number for _, number, _ in ranked)
-    first = [best_of_each[number] for number in list(order)[:2]]
-    others = [(number, sentence) for score, number, sentence in ranked if score > 0]
-    picked: dict[str, int] = {}
-    for number, sentence in first + others:
-        if len(picked) < QUOTED_SENTENCES:
-            picked.setdefault(sentence, number)
-    return sorted(((number, sentence) for sentence, number in picked.items()), key=lambda pair: pair[0])
+    fit = _fit_to_quote(ranked)
+    best = list(islice(fit, QUOTED_SENTENCES))
+    chosen = best[:1] + [scored for scored in best[1:] if scored[0] > 0]
+    elsewhere = next((scored for scored in chain(best, fit) if scored[1] != best[0][1]), None)
+    if elsewhere and all(scored[1] == best[0][1] for scored in chosen):
+        chosen = [*chosen[: QUOTED_SENTENCES - 1], elsewhere]
+    return sorted(((number, sentence) for _, number, sentence in chosen), key=lambda pair: pair[0])
 
 
-def _plain_sentences(text: str) -> Iterable[str]:
-    """Sentences that can be quoted alone: 30 to 350 characters, no questions, images or HTML."""
-    for start, end in sentences(text):
-        if 30 <= end - start <= 350:
-            sentence = " ".join(text[start:end].split())
-            if sentence[-1] not in "?:," and balanced(sentence) and "![" not in sentence and "<" not in sentence:
-                yield sentence
+def _fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Those that can stand alone, on one line, each once: no questions, announcements, images or HTML."""
+    seen = set()
+    for score, number, raw in ranked:
+        sentence = " ".join(raw.split())
+        whole = sentence[-1] not in "?:," and "![" not in sentence and "<" not in sentence and balanced(sentence)
+        if whole and sentence not in seen:
+            seen.add(sentence)
+            yield score, number, sentence
 
 
 def _cited(sentence: str, number: int) -> str:

@@ -57,7 +57,7 @@ RENAMED = {
 }
 _HOST = re.compile(
     r"((?:[a-z0-9-]+\.)*(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps)\.com"
-    r"|(?:[a-z0-9-]+\.)?mathoverflow\.net)(?![a-z0-9.])"
+    r"|(?:[a-z0-9-]+\.)?mathoverflow\.net|[a-z0-9-]+\.example)(?![a-z0-9.])"
 )
 _ANY_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 _META_OF_LANGUAGE = re.compile(r"meta\.(es|ja|pt|ru)\.stackoverflow\.com")
