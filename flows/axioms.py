@@ -88,7 +88,7 @@ class AxiomsConfig(BaseModel):
     utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
-        0.7, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay on one side"
+        0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay on one side"
     )
     endpoints: dict[str, EndpointConfig] = Field({}, description="models behind OpenAI-compatible APIs, one table each")
 

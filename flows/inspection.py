@@ -71,15 +71,17 @@ def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
 
 
 def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[dict[str, str]]:
+    """The stages whose own recipe or source differs; those made from them follow without a word."""
     for name in dict.fromkeys([*before.stages, *after.stages]):
         old, new = before.stages.get(name), after.stages.get(name)
-        if old == new:
-            continue
         if old is None or new is None:
             yield {"stage": name, "why": "only in " + (after.name if old is None else before.name)}
-            continue
-        recipes = [artifact(store, version, name).recipe for version in (before, after)]
-        yield {"stage": name, "why": "; ".join(recipes[1].differences(recipes[0])) or "changed"}
+        elif old != new:
+            was, now = (artifact(store, version, name).recipe for version in (before, after))
+            is_source = not all(isinstance(mark, str) for mark in now.inputs.values())
+            changes = [c for c in now.differences(was) if is_source or not c.startswith("its input")]
+            if changes:
+                yield {"stage": name, "why": "; ".join(changes)}
 
 
 def _splits(before: Version, after: Version) -> list[str]:

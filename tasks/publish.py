@@ -157,6 +157,20 @@ def _write(
     return manifest
 
 
+def _rejected(run: Build) -> card.ReportTable:
+    rows = [
+        (entry.stage, "filtered" if kind == "filtered" else "rejected", reason, number)
+        for entry in run.done
+        for (kind, reason), number in entry.artifact.rejected().items()
+    ]
+    return card.ReportTable(
+        title="Rows left out",
+        note="`longform rejects` shows each of them.",
+        columns=("stage", "kind", "reason", "rows"),
+        rows=rows,
+    )
+
+
 def _copy_splits(store: Store, rows: Rows, folder: Path) -> list[card.Split]:
     """Each part into the folder of its split, byte by byte: a published file is a part."""
     files: dict[str, list[card.File]] = {}

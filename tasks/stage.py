@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 import shutil
 import signal
 import threading
@@ -39,13 +40,14 @@ from longform.errors import Incomplete, StoreError
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.parts import Parts, group_of, part_keys
 from longform.recipe import Recipe, fingerprint, identity, shape
-from longform.rows import Group, Piece, Rejected, Row, Rows, Whole
+from longform.rows import Group, Piece, Rejected, Row, Rows, Source, Whole
 from longform.settings import api_key
 from longform.store import Artifact, Part, Store, full, unwritable
 
 __all__ = ["Build", "Group", "Piece", "Plan", "Rejected", "Row", "Rows", "Run", "Stage", "Whole", "stage"]
 
 ROWS_PER_PART = 16_384
+CUT = re.compile(r"\d{1,2}-\d{5}")
 Body = Callable[..., Iterator[Any]]
 Item = TypeVar("Item")
 
@@ -401,39 +403,40 @@ def units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[st
     """(label, keys of the output parts, inputs) of each unit, by the shape of the first input."""
     first = next(iter(inputs.values()))
     if work.shape is Piece:
-        for source in first:
-            for index in range(len(source.pieces)):
-                key = f"{source.group}/{source.sha256[:8]}-{index:05d}"
-                yield key, [key], {next(iter(inputs)): Piece(source, index)}
-    elif work.shape is Rows:
-        for part in first.parts:
-            yield part.key, [part.key], _select(work, inputs, part.key)
-    elif work.shape is Group:
-        for group in dict.fromkeys(group_of(part.key) for part in first.parts):
-            parts = [part for part in first.parts if group_of(part.key) == group]
-            yield group, _output_keys(group, parts), _select(work, inputs, f"{group}/")
-    else:
-        yield "all", [part.key for part in first.parts], _select(work, inputs, "")
+        yield from _pieces(next(iter(inputs)), first)
+        return
+    parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
+    for unit, own in _by_unit(first, work.shape).items():
+        chosen = {name: _narrowed(rows, work.inputs[name], parts[name], unit) for name, rows in inputs.items()}
+        keys = _output_keys(unit, own) if work.shape is Group else [part.key for part in own]
+        yield unit or "all", keys, chosen
 
 
-def _select(work: Stage, inputs: dict[str, Rows], key: str) -> dict[str, Rows]:
-    chosen = {}
-    for name, rows in inputs.items():
-        kind = work.inputs[name]
-        if kind is Whole:
-            parts = rows.parts
-        elif kind is Group:
-            parts = [part for part in rows.parts or () if group_of(part.key) == group_of(key)]
-        else:
-            parts = [part for part in rows.parts or () if part.key == key]
-        chosen[name] = kind(rows.store, rows.schema, rows.stage, rows.fingerprint, parts)
-    return chosen
+def _pieces(name: str, sources: list[Source]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
+    for source in sources:
+        for index in range(len(source.pieces)):
+            key = f"{source.group}/{source.sha256[:8]}-{index:05d}"
+            yield key, [key], {name: Piece(source, index)}
+
+
+def _by_unit(rows: Rows, kind: type[Rows]) -> dict[str, list[Part]]:
+    """The parts by what one unit of work sees of them: a part, a group, or all ("")."""
+    found: dict[str, list[Part]] = {} if kind is not Whole else {"": []}
+    for part in rows.parts or ():
+        unit = "" if kind is Whole else group_of(part.key) if kind is Group else part.key
+        found.setdefault(unit, []).append(part)
+    return found
+
+
+def _narrowed(rows: Rows, kind: type[Rows], parts: dict[str, list[Part]], unit: str) -> Rows:
+    seen = "" if kind is Whole else group_of(unit) if kind is Group else unit
+    return kind(rows.store, rows.schema, rows.stage, rows.fingerprint, parts.get(seen, []))
 
 
 def _output_keys(group: str, parts: list[Part]) -> list[str]:
     """Keep the cut of the first input; where it is a source's, choose one by the number of rows."""
     keys = [part.key for part in parts]
-    if all(key.split("/")[1].split("-")[0].isdigit() and len(key.split("/")[1].split("-")[0]) <= 2 for key in keys):
+    if all(CUT.fullmatch(key.split("/")[1]) for key in keys):
         return keys
     rows = sum(part.rows for part in parts)
     return part_keys(group, max(0, math.ceil(math.log2(max(1, rows) / ROWS_PER_PART))))

@@ -7,9 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import py7zr
 import pyarrow.parquet as pq
 import pytest
 from conftest import build_axioms
+from test_kill import gone, wait_for
 
 from benchmarks.make_dump import write_dump
 from flows.axioms import STAGES, AxiomsConfig
@@ -233,9 +232,9 @@ def says(done: subprocess.CompletedProcess[str], code: int, sentence: str) -> No
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_the_site_must_be_given_where_no_name_tells_it(longform: Shell, dump: str, tmp_path: Path) -> None:
-    done = longform("build", "axioms", "--set", f"dump={dump}", "--home", tmp_path / "home")
-    says(done, 2, r"The name of dump .*Posts\.xml does not say which site it is: set site")
+def test_the_site_must_be_given_where_no_name_tells_it(longform: Shell, files: Path, tmp_path: Path) -> None:
+    done = longform("build", "axioms", "--set", f"dump={files / 'whole.7z'}", "--home", tmp_path / "home")
+    says(done, 2, r"The name of dump .*whole\.7z does not say which site it is: set site")
     assert not (tmp_path / "home").exists()
 
 
@@ -333,18 +332,11 @@ def test_ctrl_c_ends_a_build_at_once_and_says_how_to_go_on(longform: Shell, tmp_
     said = (tmp_path / "stderr").read_text()
     assert said.splitlines()[-1] == ("Interrupted. What was finished is kept; run the same command again to go on.")
     assert "Traceback" not in said
-    wait_for(lambda: not any(process.is_running() for process in started))
+    wait_for(lambda: gone(started), seconds=10)
     assert not versions(tmp_path / "home", "axioms")
     version, worked, _ = build_axioms(tmp_path / "home", dump=dumps)
     assert version is not None
     assert "read_posts" not in worked.begun
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 # ---------------------------------------------------------------- plan and nothing to do

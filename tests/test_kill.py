@@ -1,0 +1,178 @@
+"""Kill -9 at any moment: the next run finishes, keeps what was finished, and the result is the same to the byte."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import build_axioms
+
+from benchmarks.make_dump import write_dump
+from longform.store import Store
+from longform.versions import find, problems
+
+ROOT = Path(__file__).parents[1]
+LONGFORM = str(Path(sys.executable).with_name("longform"))
+SITES = ("tea.stackexchange.com", "bees.stackexchange.com")
+Stamp = tuple[int, int]
+
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1:3]
+from conftest import build_axioms
+if __name__ == "__main__":
+    build_axioms(Path(sys.argv[3]), dump=sys.argv[4:])
+"""
+
+
+def dumps_of(folder: Path, megabytes: float) -> list[str]:
+    """Two sites, so that every stage has work for two processes."""
+    size = int(megabytes * 1_000_000 / len(SITES))
+    return [write_dump(folder / site / "Posts.xml", size, seed=site).path for site in SITES]
+
+
+def driven(home: Path, dumps: list[str]) -> list[str]:
+    """A build without Prefect, in a process of its own."""
+    return [sys.executable, "-c", DRIVER, str(ROOT), str(ROOT / "tests"), str(home), *dumps]
+
+
+def typed(home: Path, dumps: list[str]) -> list[str]:
+    """The build that a person types."""
+    return [LONGFORM, "build", "axioms", "--home", str(home), "--version", "v1", "--set", f"dump={json.dumps(dumps)}"]
+
+
+def start(command: list[str], home: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PREFECT_HOME": str(home.with_name("prefect"))}
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def parts(home: Path) -> list[Path]:
+    return [path.parent for path in home.glob("stages/*/parts/[!.]*/part.json")]
+
+
+def stamps(home: Path) -> dict[Path, list[Stamp]]:
+    """Inode and time of every finished part's folder and files."""
+    return {part: [stamp(path) for path in (part, *sorted(part.iterdir()))] for part in parts(home)}
+
+
+def stamp(path: Path) -> Stamp:
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """Everything that must not depend on what happened on the way: stages and versions."""
+    files = [path for kind in ("stages", "datasets") for path in (home / kind).rglob("*") if path.is_file()]
+    return {str(path.relative_to(home)): path.read_bytes() for path in files}
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return not any(map(_lives, processes))
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, delay: float) -> bool:
+    """Whether the build was killed, some moments after `finished` parts were there; all its processes are gone."""
+    wait_for(lambda: len(parts(home)) >= finished or build.poll() is not None, seconds=1_200)
+    time.sleep(delay)
+    try:
+        family = psutil.Process(build.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    build.kill()
+    build.wait()
+    wait_for(lambda: gone(family), seconds=10)
+    return build.returncode == -signal.SIGKILL
+
+
+def survive(
+    home: Path, dumps: list[str], commands: list[list[str]], expected: Path, seed: int, most_delay: float
+) -> int:
+    """Kill a build by each of the commands, spread over the run, let one more finish; how many were really killed."""
+    rng = random.Random(seed)
+    total = len(parts(expected))
+    targets = sorted(rng.sample(range(total), len(commands)))
+    kills, kept = 0, {}
+    for command, finished in zip(commands, targets, strict=True):
+        kills += killed_after(start(command, home), home, finished, rng.uniform(0, most_delay))
+        now = stamps(home)
+        assert {part: now.get(part) for part in kept} == kept
+        kept = now
+    assert start(commands[-1], home).wait() == 0
+    after = stamps(home)
+    assert {part: after.get(part) for part in kept} == kept
+    assert contents(home) == contents(expected)
+    return kills
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return dumps_of(tmp_path_factory.mktemp("dumps"), 6)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, dumps: list[str]) -> Path:
+    home = tmp_path_factory.mktemp("undisturbed") / "home"
+    build_axioms(home, dump=dumps)
+    return home
+
+
+def test_a_build_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
+    undisturbed: Path, dumps: list[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    commands = [driven(home, dumps), typed(home, dumps), driven(home, dumps)]
+    assert survive(home, commands, undisturbed, seed=20, most_delay=0.3) >= 2
+    assert list(problems(Store(home), find(home, "axioms"))) == []
+
+
+def test_a_worker_that_is_killed_ends_the_build_with_a_sentence_and_the_next_run_goes_on(
+    undisturbed: Path, dumps: list[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    build = subprocess.Popen(driven(home, dumps), stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(parts(home)) >= 6)
+    kept = stamps(home)
+    workers = [child for child in psutil.Process(build.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+    workers[0].kill()
+    _, said = build.communicate(timeout=60)
+    assert re.search(r"StoreError: A worker died while it made \w+ of .*: what was finished is kept; run", said)
+    wait_for(lambda: gone(workers), seconds=10)
+    build_axioms(home, dump=dumps)
+    after = stamps(home)
+    assert {part: after.get(part) for part in kept} == kept
+    assert contents(home) == contents(undisturbed)
+
+
+@pytest.mark.soak
+def test_twenty_kills_of_a_build_over_200_megabytes(tmp_path: Path) -> None:
+    dumps = dumps_of(tmp_path / "dumps", 200)
+    expected, home = tmp_path / "undisturbed" / "home", tmp_path / "killed" / "home"
+    for folder in (expected, home):
+        folder.parent.mkdir()
+    assert start(typed(expected, dumps), expected).wait() == 0
+    commands = [typed(home, dumps) for _ in range(20)]
+    assert survive(home, commands, expected, seed=200, most_delay=3) >= 15
