@@ -108,9 +108,7 @@ def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, dela
     return build.returncode == -signal.SIGKILL
 
 
-def survive(
-    home: Path, dumps: list[str], commands: list[list[str]], expected: Path, seed: int, most_delay: float
-) -> int:
+def survive(home: Path, commands: list[list[str]], expected: Path, seed: int, most_delay: float) -> int:
     """Kill a build by each of the commands, spread over the run, let one more finish; how many were really killed."""
     rng = random.Random(seed)
     total = len(parts(expected))

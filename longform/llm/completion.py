@@ -19,7 +19,7 @@ class Completion:
     text: str
     finish: str
     refusal: str
-    model: str
+    served_model: str
     fingerprint: str | None
     input_tokens: int
     cached_tokens: int
@@ -67,7 +67,7 @@ def _completion(document: dict[str, Any], text: str, finish: str, refusal: str) 
         text=_writable(text),
         finish=finish,
         refusal=_writable(refusal),
-        model=_text(document.get("model")),
+        served_model=_text(document.get("model")),
         fingerprint=_text(document.get("system_fingerprint")) or None,
         input_tokens=_count(usage, "prompt_tokens"),
         cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),

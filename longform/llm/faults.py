@@ -1,10 +1,10 @@
 """What an endpoint's refusal means: ask again, never ask this again, or stop asking anything.
 
-    again   429, 408, 409, 425, 5xx, lost connection, time-out
-    never   413, and 400 or 422 about this very request: too long, or refused by a filter
-    stop    key (401, 403), money (402, 429 with insufficient_quota), unknown model or path (404), a parameter that
-            the endpoint does not take (400), anything else
-    unsure  400 or 422 without a word on what is wrong: never, unless the first requests all end so
+again   429, 408, 409, 425, 5xx, lost connection, time-out
+never   413, and 400 or 422 about this very request: too long, or refused by a filter
+stop    key (401, 403), money (402, 429 with insufficient_quota), unknown model or path (404), a parameter that
+        the endpoint does not take (400), anything else
+unsure  400 or 422 without a word on what is wrong: never, unless the first requests all end so
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ TOO_LONG = re.compile(
     r"exceeds? the (?:model|context|maximum)",
     re.IGNORECASE,
 )
+SHORTEST_KEY = 8
 SECRET = re.compile(r"(?:sk-|Bearer )[\w.-]{8,200}")
 
 
@@ -44,8 +45,12 @@ def fault_of(status: int, body: bytes, key: str | None) -> Fault:
 
 def scrub(text: str, key: str | None) -> str:
     """At most 300 characters on one line, without the key or what looks like one."""
-    text = text.replace(key, "[key]") if key else text
-    return SECRET.sub("[key]", " ".join(text.split()))[:300].strip()
+    return SECRET.sub("[key]", " ".join(without(key, text).split()))[:300].strip()
+
+
+def without(key: str | None, text: str) -> str:
+    """What a local server takes as a key ("none", "EMPTY") is an ordinary word, and stays."""
+    return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
 
 
 def _then(status: int, code: str, parameter: str, message: str) -> Literal["again", "never", "stop", "unsure"]:

@@ -50,8 +50,8 @@ class Record:
     model: str
     task: str
     prompt: str
-    body: bytes
-    request: bytes = b""
+    request: bytes
+    body: bytes = b""
     state: int = REPLY
     code: str | None = None
     finish: str | None = None
@@ -100,7 +100,7 @@ class Responses:
         try:
             self._database = _connected(path)
         except BaseException:
-            self._owner.close()
+            _release(self._owner)
             raise
 
     def get(self, key: str) -> Record | None:
@@ -124,7 +124,7 @@ class Responses:
             if self.users == 0:
                 del _open[self.path]
                 self._database.close()
-                self._owner.close()
+                _release(self._owner)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -156,6 +156,12 @@ def _owned(path: Path) -> TextIO:
     file.write(f"process {os.getpid()}")
     file.flush()
     return file
+
+
+def _release(owner: TextIO) -> None:
+    """Unlock even if a child process still has the file open."""
+    fcntl.flock(owner, fcntl.LOCK_UN)
+    owner.close()
 
 
 def _connected(path: Path) -> sqlite3.Connection:

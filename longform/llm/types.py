@@ -11,7 +11,7 @@ class Endpoint:
     """A model behind an OpenAI-compatible API.
 
     `name`, `model` and `parameters` are its identity (they change what it says); address, key,
-    concurrency and time-out are not.
+    concurrency and time-out are not. `limit_field` is what the server calls the limit of a reply's tokens.
     """
 
     name: str
@@ -21,6 +21,7 @@ class Endpoint:
     key_env: str | None = None
     concurrency: int = 16
     timeout_seconds: float = 120.0
+    limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
 
     @property
     def offline(self) -> bool:
@@ -32,11 +33,15 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call: the rendered messages, and which rule the offline model follows (`task`, not sent as content)."""
+    """One call: the rendered messages, and which rule the offline model follows (`task`, not sent as content).
+
+    `prompt` is kept beside the stored reply, e.g. the hash of the prompt file; it changes neither call nor key.
+    """
 
     messages: tuple[tuple[str, str], ...]
     task: str
     max_tokens: int = 2048
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
 from tasks.axioms.negatives import draw
 from tasks.stage import Group, Rejected, Run, stage
 
-QUESTION_CHARACTERS = 1_000
+QUESTION_CHARACTERS = 400
 BLOCK = 5_000
 
 
@@ -23,7 +23,7 @@ def find_related(
 ) -> Iterator[pa.RecordBatch]:
     """The k nearest questions of the same site that are no paraphrases, and the hard negatives drawn from them.
 
-    Nearest by dot product of unit embeddings of title and first 1,000 characters, below `below`. At most
+    Nearest by dot product of unit embeddings of title and first 400 characters, below `below`. At most
     `negatives` of the neighbours' answers, drawn without replacement with probability proportional to votes.
     """
     ids, texts, answers = _questions(threads)

@@ -1,0 +1,143 @@
+"""The deployment of prefect.yaml on a real Prefect server, run by a real worker."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import pytest
+
+from flows.axioms import SAMPLES, STAGES
+from longform.versions import versions
+
+ROOT = Path(__file__).parents[1]
+PREFECT = str(Path(sys.executable).with_name("prefect"))
+
+
+@dataclass
+class Server:
+    url: str
+    environment: dict[str, str]
+
+    def prefect(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [PREFECT, "--no-prompt", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120)
+
+    def run(self, config: dict[str, Any], **parameters: str) -> subprocess.CompletedProcess[str]:
+        """Ask for a run of the deployment, as a person does."""
+        given = [f"--param={name}={value}" for name, value in parameters.items()]
+        return self.prefect("deployment", "run", "axioms/nightly", f"--param=config={json.dumps(config)}", *given)
+
+    def all(self, what: str) -> list[dict[str, Any]]:
+        """Every flow_run, task_run or artifact that the server knows."""
+        request = urllib.request.Request(f"{self.url}/{what}s/filter", b"{}", {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            found: list[dict[str, Any]] = json.load(reply)
+            return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    home = tmp_path_factory.mktemp("prefect")
+    url = f"http://127.0.0.1:{port}/api"
+    quiet = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "LONGFORM"))}
+    environment = {**kept, **quiet, "PREFECT_HOME": str(home), "PREFECT_API_URL": url}
+    with (home / "server.log").open("w") as log:
+        command = [PREFECT, "server", "start", "--port", port, "--no-ui"]
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            _wait_until_up(url)
+            yield Server(url, environment)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _wait_until_up(url: str) -> None:
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=5):
+                return
+        except (URLError, OSError):
+            time.sleep(0.1)
+    raise AssertionError("Prefect's server did not start within a minute")
+
+
+@pytest.fixture(scope="module")
+def deployed(server: Server) -> Server:
+    for arguments in (("work-pool", "create", "local", "--type", "process"), ("deploy", "--all")):
+        done = server.prefect(*arguments)
+        assert done.returncode == 0, done.stderr + done.stdout
+    return server
+
+
+def test_the_deployment_has_its_schedule_and_says_what_each_parameter_means(deployed: Server) -> None:
+    (deployment,) = deployed.all("deployment")
+    assert (deployment["name"], deployment["enforce_parameter_schema"]) == ("nightly", True)
+    assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 3 * * *"]
+    schema = deployment["parameter_openapi_schema"]
+    assert set(schema["properties"]) == {"config", "version", "home", "until", "force"}
+    settings = schema["definitions"]["AxiomsConfig"]["properties"]
+    assert settings["neighbours"]["description"] == "axiom 1: related questions looked at"
+    assert (settings["neighbours"]["minimum"], settings["neighbours"]["maximum"]) == (1, 100)
+
+
+@pytest.mark.parametrize(("config", "field"), [
+    ({"neighbours": "many"}, "config.neighbours"),
+    ({"neighbors": 3}, "config"),
+    ({"test_share": 2}, "config.test_share"),
+])  # fmt: skip
+def test_parameters_that_do_not_fit_are_refused_before_anything_runs(
+    deployed: Server, config: dict[str, Any], field: str
+) -> None:
+    before = len(deployed.all("flow_run"))
+    done = deployed.run(config)
+    assert done.returncode == 1
+    assert f"Validation failed for field '{field}'" in " ".join((done.stdout + done.stderr).split())
+    assert len(deployed.all("flow_run")) == before
+
+
+def test_a_worker_builds_the_samples_and_the_server_shows_what_it_did(deployed: Server, tmp_path: Path) -> None:
+    if not SAMPLES.exists():
+        pytest.skip("no samples in data/samples")
+    asked = deployed.run({"model": "offline", "limit": 10}, home=str(tmp_path / "home"), version="nightly")
+    assert asked.returncode == 0, asked.stderr
+    worked = deployed.prefect("worker", "start", "--pool", "local", "--type", "process", "--run-once")
+    (run,) = (run for run in deployed.all("flow_run") if run["parameters"].get("version") == "nightly")
+    assert run["state"]["name"] == "Completed", worked.stdout + worked.stderr
+    (version,) = versions(tmp_path / "home", "axioms")
+    assert version.name == "nightly"
+    _task_runs_have_readable_names(deployed, run["id"])
+    _the_table_sums_up(deployed, run["id"], version.stages)
+
+
+def _task_runs_have_readable_names(deployed: Server, run: str) -> None:
+    """A task run a stage, and below it one a part, named by its site and range."""
+    for _ in range(100):  # the server takes in events after the run
+        names = [task["name"] for task in deployed.all("task_run") if task["flow_run_id"] == run]
+        if set(STAGES) <= set(names):
+            break
+        time.sleep(0.1)
+    assert set(STAGES) <= set(names)
+    parts = set(names) - set(STAGES)
+    assert {"community.example", "community.example/0-00000", "all"} <= parts
+    assert all(name == "all" or name.startswith("community.example") for name in parts)
+
+
+def _the_table_sums_up(deployed: Server, run: str, stages: dict[str, str]) -> None:
+    (table,) = (a for a in deployed.all("artifact") if a["flow_run_id"] == run and a["key"] == "axioms-build")
+    rows = json.loads(table["data"])
+    assert {row["stage"]: row["fingerprint"] for row in rows} == stages
+    assert {row["state"] for row in rows} == {"run"}
