@@ -51,8 +51,9 @@ def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
 class Parts:
     """Writes one unit's rows into the parts named by `keys`, which cover ranges of the hash in order.
 
-    One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and
-    rows must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut once more by the values of that column.
+    One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and rows
+    must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut
+    once more by the values of that column.
     """
 
     def __init__(
