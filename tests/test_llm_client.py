@@ -176,9 +176,7 @@ def test_answers_come_in_the_order_of_the_items_whichever_is_ready_first(server:
     with client_of(server, store) as client:
         answers = ask(client, *map(str, range(20)))
     assert [item for item, _ in answers] == [str(n) for n in range(20)]
-    assert [answer.text for _, answer in answers if isinstance(answer, Answer)] == [
-        f"answer to {n}" for n in range(20)
-    ]
+    assert [answer.text for _, answer in answers if isinstance(answer, Answer)] == [f"answer to {n}" for n in range(20)]
 
 
 def test_an_answer_tells_who_answered_and_what_it_took(server: Server, store: Path) -> None:
@@ -277,9 +275,7 @@ def test_retry_after_is_read_as_seconds_or_date(
     assert seconds_to_wait(header, milliseconds) == seconds
 
 
-def test_when_tries_run_out_the_run_is_incomplete_and_the_rest_in_flight_is_stored(
-    server: Server, store: Path
-) -> None:
+def test_when_tries_run_out_the_run_is_incomplete_and_the_rest_in_flight_is_stored(server: Server, store: Path) -> None:
     server.script["bad"] = [error(503, message="overloaded")] * 20
     server.latency = lambda question: 0.0 if question == "bad" else 0.3
     with client_of(server, store) as client, pytest.raises(Incomplete) as raised:

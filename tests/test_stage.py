@@ -24,6 +24,7 @@ from toy_stages import (
     building,
     cap,
     die,
+    guess,
     invent,
     linger,
     lose,
@@ -264,6 +265,23 @@ def test_force_makes_one_stage_again_and_no_follower_of_equal_rows(toy: Toy) -> 
     assert [state(run, name)[0] for name in ("read_items", "multiply", "cap")] == ["reuse", "run", "reuse"]
 
 
+def test_followers_are_made_again_where_the_same_recipe_gave_other_rows(toy: Toy) -> None:
+    def flow(run: Build | Plan) -> Rows:
+        return cap(run, guess(run, read_items(run, [toy.source("tea", TEA)]), mood=mood), most=100)
+
+    mood = toy.switch("1")
+    with building(toy.home) as run:
+        flow(run)
+    toy.switch("2")
+    with building(toy.home, force="guess") as run:
+        assert set(values(flow(run)).values()) == {2}
+    fingerprints = [len(run.store.artifacts(name)) for name in ("guess", "cap")]
+    assert fingerprints == [1, 1]
+    plan = toy.plan()
+    flow(plan)
+    assert plan.nothing_to_do
+
+
 def test_force_puts_a_damaged_part_right(toy: Toy) -> None:
     def tea(force: str | None = None) -> Path:
         with building(toy.home, force=force) as run:
@@ -381,6 +399,17 @@ def test_a_plan_names_the_input_that_changed_and_the_parts_that_are_there(toy: T
     assert planned(plan, "multiply") == ("unknown", "until items is built")
 
 
+def test_a_plan_compares_with_the_nearest_earlier_build(toy: Toy) -> None:
+    for factor, tea in ((2, TEA), (3, [7])):
+        with building(toy.home) as run:
+            toy_flow(toy, factor, tea)(run)
+    for factor, tea, nearest in ((5, TEA, "factor: 2 -> 5"), (6, [7], "factor: 3 -> 6")):
+        plan = toy.plan()
+        toy_flow(toy, factor, tea)(plan)
+        assert planned(plan, "multiply")[1].startswith(nearest)
+        assert "input" not in planned(plan, "multiply")[1]
+
+
 def test_a_plan_names_the_revision_that_was_raised(toy: Toy) -> None:
     with building(toy.home) as run:
         multiply(run, read_items(run, [toy.source("tea", TEA)]), factor=2, log=toy.log)
@@ -412,34 +441,39 @@ def test_a_plan_and_the_build_after_it_agree_on_fingerprints(toy: Toy) -> None:
 
 def test_an_unanswered_part_lets_the_others_go_on_and_only_it_is_made_by_the_next_run(toy: Toy) -> None:
     closed = toy.switch("ale")
-    with building(toy.home, spawned=True) as run:
-        items = read_items(run, toy.sites())
+    sites = [f"site{number:02d}" for number in range(12)]  # many more than there are workers
+    sources = [toy.source("ale", ALE), *(toy.source(site, TEA) for site in sites)]
+    with building(toy.home) as run:
+        items = read_items(run, sources)
         with pytest.raises(Incomplete, match=r"ale/0 got no answer"):
             ask(run, items, closed=closed, log=toy.log)
-        assert str(os.getpid()) not in Path(toy.log).read_text().split()
-        assert toy.worked_on() == ["ale", "coffee", "tea"]
+        assert toy.worked_on() == ["ale", *sites]
         assert run.store.artifacts("ask") == []
     toy.switch("")
     with building(toy.home) as run:
-        asked = ask(run, read_items(run, toy.sites()), closed=closed, log=toy.log)
+        asked = ask(run, read_items(run, sources), closed=closed, log=toy.log)
     assert toy.worked_on() == ["ale"]
-    assert state(run, "ask") == ("run", 1, 2)
-    assert values(asked) == numbered(ale=ALE, coffee=COFFEE, tea=TEA)
+    assert state(run, "ask") == ("run", 1, 12)
+    assert values(asked) == numbered(ale=ALE, **dict.fromkeys(sites, TEA))
 
 
 def test_a_worker_that_is_killed_ends_the_build_and_the_next_run_finishes_it(toy: Toy) -> None:
-    deadly = toy.switch("tea")
-    with building(toy.home, spawned=True) as run:
-        items = read_items(run, toy.sites())
-        with pytest.raises(StoreError, match=r"worker died while it made die of .*run the same command again"):
-            die(run, items, deadly=deadly, log=toy.log)
-    assert "tea" in toy.worked_on()
-    assert visible(toy.home, "die") == [*committed(toy.home, "die")]
+    deadly = toy.switch("ale")
+    sites = [f"site{number}" for number in range(8)]  # some of them wait for the worker that dies
+    sources = [toy.source("ale", ALE), *(toy.source(site, TEA) for site in sites)]
+    with building(toy.home) as run:
+        items = read_items(run, sources)
+    told = r"worker died while it made die of .*run the same command again"
+    with building(toy.home, spawned=True) as run, pytest.raises(StoreError, match=told):
+        die(run, items, deadly=deadly, log=toy.log)
+    assert str(os.getpid()) not in Path(toy.log).read_text().split()
+    assert "ale" in toy.worked_on()
+    assert visible(toy.home, "die") == committed(toy.home, "die")
     toy.switch("")
     with building(toy.home) as run:
-        survived = die(run, read_items(run, toy.sites()), deadly=deadly, log=toy.log)
-    assert "tea" in toy.worked_on()
-    assert values(survived) == numbered(ale=ALE, coffee=COFFEE, tea=TEA)
+        survived = die(run, items, deadly=deadly, log=toy.log)
+    assert "ale" in toy.worked_on()
+    assert values(survived) == numbered(ale=ALE, **dict.fromkeys(sites, TEA))
 
 
 def visible(home: Path, stage: str) -> list[str]:

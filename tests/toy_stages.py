@@ -128,6 +128,13 @@ def ask(run: Run, items: Rows, *, closed: str, log: str) -> Iterator[Row]:
 
 
 @stage(ITEMS, revision=1)
+def guess(run: Run, items: Rows, *, mood: str) -> Iterator[Row]:
+    """As a model of today may answer otherwise than yesterday: what the file `mood` says, for every item."""
+    for item in items:
+        yield {**item, "value": int(Path(mood).read_text())}
+
+
+@stage(ITEMS, revision=1)
 def die(run: Run, items: Rows, *, deadly: str, log: str) -> Iterator[Row]:
     """Kills its process in the middle of the site that the file `deadly` names."""
     _note(log, items)
@@ -149,12 +156,12 @@ def linger(run: Run, items: Rows, *, slow: str, log: str) -> Iterator[Row]:
 
 
 @stage(ITEMS, revision=1)
-def scribble(run: Run, items: Rows, *, log: str, fails: bool) -> Iterator[Row]:
+def scribble(run: Run, items: Rows, *, log: str, fails: bool) -> Iterator[pa.RecordBatch]:
     """Leaves a file in its scratch folder, and writes in `log` where that is."""
     (run.scratch() / "notes").write_text("gone soon")
     with open(log, "a") as file:
         file.write(f"{run.scratch()}\n")
-    yield from items
+    yield from items.batches()
     if fails:
         raise RuntimeError("a bug of this stage")
 

@@ -97,9 +97,9 @@ def _check_inputs(prompt: Prompt) -> None:
 
     try:
         trees = [_environment().parse(part) for part in (prompt.system, prompt.user)]
+        used = set().union(*map(meta.find_undeclared_variables, trees))
     except TemplateSyntaxError as error:
         raise UsageError(f"Prompt {prompt.name} is not a template: {error.message}.") from None
-    used = set().union(*map(meta.find_undeclared_variables, trees))
     unused = [name for name in prompt.inputs if name not in used]
     undeclared = sorted(used - set(prompt.inputs))
     if unused or undeclared:

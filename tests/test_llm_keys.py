@@ -1,0 +1,61 @@
+import hashlib
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longform.llm.keys import LEFT_OUT, request_key
+
+BODY = {
+    "model": "model-x",
+    "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}],
+    "max_completion_tokens": 2048,
+}
+
+
+def key(body: dict[str, Any], **changes: Any) -> str:
+    return request_key("test", "/chat/completions", body, **changes)
+
+
+def test_the_key_is_the_hash_of_this_very_text_so_that_stores_outlive_releases() -> None:
+    canonical = (
+        '[1,"test","/chat/completions",{"max_completion_tokens":2048,"messages":['
+        '{"role":"system","content":"Be short."},{"role":"user","content":"Why?"}],"model":"model-x"},0,0]'
+    )
+    assert key(BODY) == hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def test_the_order_of_fields_does_not_count_but_the_order_inside_them_does() -> None:
+    assert key(dict(reversed(BODY.items()))) == key(BODY)
+    assert key({**BODY, "messages": list(reversed(BODY["messages"]))}) != key(BODY)  # type: ignore[call-overload]
+    schema = {"properties": {"a": 1, "b": 2}}
+    turned = {"properties": {"b": 2, "a": 1}}
+    assert key({**BODY, "response_format": schema}) != key({**BODY, "response_format": turned})
+
+
+def test_endpoint_path_sample_and_attempt_count() -> None:
+    keys = {key(BODY), key(BODY, sample=1), key(BODY, attempt=1), request_key("other", "/chat/completions", BODY)}
+    assert len({*keys, request_key("test", "/embeddings", BODY)}) == 5
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(name=st.text(min_size=1).filter(lambda name: name not in LEFT_OUT and name not in BODY), value=json_values)
+def test_any_further_field_changes_the_key(name: str, value: Any) -> None:
+    assert key({**BODY, name: value}) != key(BODY)
+
+
+@given(name=st.sampled_from(sorted(LEFT_OUT)), value=json_values)
+def test_a_field_that_cannot_change_the_reply_does_not_change_the_key(name: str, value: Any) -> None:
+    assert key({**BODY, name: value}) == key(BODY)
+
+
+@given(content=st.text())
+def test_another_text_has_another_key(content: str) -> None:
+    changed = {**BODY, "messages": [{"role": "user", "content": content}]}
+    assert key(changed) != key({**BODY, "messages": [{"role": "user", "content": content + " "}]})

@@ -1,0 +1,116 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longform.llm.completion import read_completion, read_embeddings
+from longform.llm.faults import fault_of, scrub
+from longform.llm.replies import cited_passages, strip_end_mark
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("An answer.\n=====", "An answer."),
+        ("An answer. =====\n\n", "An answer."),
+        ("An answer.\n==========", "An answer."),
+        ("An answer.\n“=====”", "An answer."),
+        ("An answer.\n**=====**", "An answer."),
+        ("An answer.\n=====.", "An answer."),
+        ('He said "yes"\n=====', 'He said "yes"'),
+        ("It is **so**\n=====", "It is **so**"),
+        ("Title\n=====\nand text.\n=====", "Title\n=====\nand text."),
+        ("\n\n    code\n\ntext\n=====", "    code\n\ntext"),
+        ("=====", ""),
+        ("An answ", None),
+        ("Title\n=====\nand te", None),
+        ("```\n=====\n```", None),
+        ("====", None),
+        ("", None),
+    ],
+)
+def test_a_reply_without_its_end_mark_is_cut_off(reply: str, text: str | None) -> None:
+    assert strip_end_mark(reply) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("It does (Passage 4).", [4]),
+        ("It does (Passage 4, 5).", [4, 5]),
+        ("It does (Passages 5, 4) and again (passage 5).", [5, 4]),
+        ("It does (Passage 4 and 5).", [4, 5]),
+        ("It does (Passages 4, 5, and 6).", [4, 5, 6]),
+        ("It does (Passage 4, Passage 5; passage 6).", [4, 5, 6]),
+        ("It does ( Passages 1 & 2 ).", [1, 2]),
+        ("Passage 4 says so, [5] too, (see Passage 6).", []),
+        ("(Passage four) (Passage ) (Passages)", []),
+        ("(Passage 12345678901234567890)", []),
+        ("", []),
+    ],
+)
+def test_citations_are_read_as_written_each_once(text: str, numbers: list[int]) -> None:
+    assert cited_passages(text) == numbers
+
+
+@given(st.text(alphabet="(Pasge 4,5and&;)=\n"))
+def test_no_reply_breaks_the_reading(text: str) -> None:
+    assert all(isinstance(number, int) for number in cited_passages(text))
+    stripped = strip_end_mark(text + "\n=====")
+    assert stripped is not None
+
+
+@pytest.mark.parametrize("unit", ["(Passage 1, ", "(passage ", "=", "= ", "(Passage 1 and ", "((((", "(Passages 4,4,"])
+def test_long_hostile_replies_are_read_in_linear_time(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    started = time.perf_counter()
+    cited_passages(text)
+    strip_end_mark(text)
+    assert time.perf_counter() - started < 2
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_no_body_breaks_the_reading(body: bytes) -> None:
+    assert read_completion(body) is None
+    assert read_embeddings(body, 1) is None
+    assert fault_of(400, body, "some-long-key").then in ("never", "unsure", "stop")
+
+
+def test_a_reply_in_parts_and_without_usage_is_read() -> None:
+    body = b'{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]}'
+    completion = read_completion(body)
+    assert completion is not None
+    assert (completion.text, completion.finish, completion.input_tokens) == ("ab", "stop", 0)
+
+
+def test_half_a_surrogate_pair_is_replaced_so_that_the_text_can_be_written() -> None:
+    completion = read_completion(rb'{"choices": [{"message": {"content": "a\ud83db \ud83d\ude00"}}]}')
+    assert completion is not None
+    assert completion.text == "a�b 😀"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "then"),
+    [
+        (429, b'{"error": {"code": "rate_limit_exceeded"}}', "again"),
+        (429, b'{"error": {"type": "insufficient_quota", "code": null}}', "stop"),
+        (502, b"<html>", "again"),
+        (0, b"the connection was lost", "again"),
+        (400, b'{"error": {"code": "context_length_exceeded", "param": "messages"}}', "never"),
+        (400, b'{"object": "error", "message": "maximum context length is 4096 tokens", "code": 400}', "never"),
+        (400, b'{"error": {"code": "unsupported_parameter", "param": "max_tokens"}}', "stop"),
+        (422, b'{"detail": [{"loc": ["body"]}]}', "unsure"),
+        (400, b'{"error": "bad request"}', "unsure"),
+        (404, b'{"error": null}', "stop"),
+        (418, b"", "stop"),
+    ],
+)
+def test_what_a_refusal_means(status: int, body: bytes, then: str) -> None:
+    assert fault_of(status, body, None).then == then
+
+
+def test_a_message_shows_no_key_and_stays_short() -> None:
+    text = scrub("bad key abcdefgh-secret\nBearer sk-other-secret-12345 " + "x" * 900, "abcdefgh-secret")
+    assert text.startswith("bad key [key] [key]")
+    assert len(text) == 300
