@@ -187,7 +187,9 @@ class PartWriter:
         self._write_rejected()
         self._close()
         rows, rejected = self.folder / "rows.parquet", self.folder / "rejected.parquet"
-        sync(rows)
+        for path in (rows, rejected):
+            if path.exists():
+                sync(path)
         part = Part(
             stage=self.stage,
             key=self.key,
@@ -229,11 +231,31 @@ class PartWriter:
 
 
 def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """zstd 3; dictionaries for everything but long texts, where they only cost."""
+    """zstd 3; dictionaries for everything but long texts, where they only cost.
+
+    The columns' documentation stays out of the file: it is no identity, and must not change a byte.
+    """
     plain = {"text", "raw", "element", "rejected"}
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
     coded = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in plain]
-    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=3, use_dictionary=coded)
+    return pq.ParquetWriter(path, bare(schema), compression="zstd", compression_level=3, use_dictionary=coded)
+
+
+def bare(schema: pa.Schema) -> pa.Schema:
+    """Names, types and nullability only."""
+    return pa.schema([_bare(field) for field in schema])
+
+
+def _bare(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _bare_type(field.type), nullable=field.nullable)
+
+
+def _bare_type(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(type):
+        return pa.list_(_bare(type.value_field))
+    if pa.types.is_struct(type):
+        return pa.struct([_bare(field) for field in type])
+    return type
 
 
 def _leaves(type: pa.DataType, path: str) -> list[str]:

@@ -34,8 +34,10 @@ def identity(value: Any) -> Any:
 
 
 def shape(schema: pa.Schema) -> list[list[str]]:
-    """A schema as far as it is identity: names, types and nullability, not the documentation."""
-    return [[field.name, str(field.type), "null" if field.nullable else "set"] for field in schema]
+    """A schema as far as it is identity: columns and how they are cut and keyed, not the documentation."""
+    columns = [[field.name, str(field.type), "null" if field.nullable else "set"] for field in schema]
+    keyed = [[name, (schema.metadata or {}).get(name.encode(), b"").decode()] for name in ("key", "cut")]
+    return columns + keyed
 
 
 @dataclass(frozen=True, slots=True)

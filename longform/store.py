@@ -135,7 +135,7 @@ class Store:
 
     def new_folder(self, stage: str) -> Path:
         """A fresh folder beside the parts, to be handed to `commit`."""
-        folder = self.stage(stage) / "parts" / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+        folder = self.stage(stage) / "parts" / temporary()
         self.make(folder)
         return folder
 
@@ -148,7 +148,12 @@ class Store:
             return
         if place.exists():
             place.rename(folder.with_name(f"{folder.name}-old"))
-        folder.rename(place)
+        try:
+            folder.rename(place)
+        except OSError:
+            if not _same(read_json(place / "part.json"), part):
+                raise
+            shutil.rmtree(folder)  # another build made the same part in this moment
         sync(place.parent)
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
@@ -165,10 +170,10 @@ class Store:
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
     def leftovers(self) -> list[Path]:
-        """What killed processes of this machine left half-written: `.tmp-<process>-...` of the dead."""
+        """What killed processes of this machine left half-written."""
         places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/")
         found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
-        return [path for path in found if not _alive(path.name.split("-")[1])]
+        return [path for path in found if _abandoned(path.name)]
 
     def sweep(self) -> None:
         for path in self.leftovers():
@@ -220,11 +225,26 @@ class Store:
         try:
             if not (self.home / "format.json").exists():
                 write_json(self.home / "format.json", {"format": FORMAT})
-            probe = self.home / f".tmp-{os.getpid()}"
+            probe = self.home / temporary()
             probe.touch()
             probe.unlink()
         except OSError as error:
             raise unwritable(self.home, error) from None
+
+
+def temporary() -> str:
+    """A name beside a file's or folder's place, which tells whose it is: machine and process."""
+    return f".tmp-{_machine()}-{os.getpid()}-{uuid.uuid4().hex}"
+
+
+def _machine() -> str:
+    return socket.gethostname().replace("-", "_")
+
+
+def _abandoned(name: str) -> bool:
+    """Whether a temporary name is of a dead process of this machine; those of others are left alone."""
+    machine, process = name.removeprefix(".tmp-").split("-")[:2]
+    return machine == _machine() and not _alive(process)
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:
@@ -256,7 +276,7 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, document: Any) -> None:
     """Written whole or not at all: beside its place, then renamed."""
-    beside = path.with_name(f".tmp-{os.getpid()}-{uuid.uuid4().hex}")
+    beside = path.with_name(temporary())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("w") as file:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.errors import StoreError, UsageError
-from longform.store import Artifact, Store, read_json, remove, sha256_of
+from longform.store import Artifact, Store, read_json, remove, sha256_of, temporary
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
@@ -168,7 +167,7 @@ def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]
 
 def withdraw(store: Store, version: Version) -> None:
     """Remove a published version; its stages stay until `gc`."""
-    hidden = version.folder.with_name(f".tmp-{os.getpid()}-{version.name}")
+    hidden = version.folder.with_name(temporary())
     version.folder.rename(hidden)
     remove(hidden)
 

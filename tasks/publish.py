@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from longform.errors import NothingToPublish, StoreError, UsageError
 from longform.parts import group_of
 from longform.recipe import fingerprint
 from longform.rows import Rows, read_parquet
-from longform.store import Store, sha256_of, sync, unwritable, write_json
+from longform.store import Store, sha256_of, sync, temporary, unwritable, write_json
 from longform.versions import Version, check_name, versions
 from tasks import card
 from tasks.croissant import croissant
@@ -108,7 +107,7 @@ def publish(
         )
     name = version or free_name(run.store.home, about.dataset, datetime.now(UTC).date())
     place = run.store.home / "datasets" / about.dataset / name
-    folder = place.with_name(f".tmp-{os.getpid()}-{name}")
+    folder = place.with_name(temporary())
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -73,7 +73,8 @@ class Stage:
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
         given = {name: _input_identity(value) for name, value in inputs.items()}
-        return Recipe(self.name, self.revision, shape(self.schema), identity(arguments), given)
+        columns = shape(self.schema) + ([["split by", self.split_by]] if self.split_by else [])
+        return Recipe(self.name, self.revision, columns, identity(arguments), given)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
         """The inputs of which no row may vanish: the first, and of its shape those whose rows become rows of one id.

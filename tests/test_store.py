@@ -15,7 +15,7 @@ import pytest
 
 from longform.errors import BusyError, StoreError
 from longform.recipe import Recipe
-from longform.store import Artifact, Digests, Part, Store, read_json, write_json
+from longform.store import Artifact, Digests, Part, Store, read_json, temporary, write_json
 
 ROOT = Path(__file__).parents[1]
 
@@ -133,15 +133,18 @@ def test_an_artifact_adds_up_its_parts() -> None:
 def test_what_a_dead_process_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
     store = Store(tmp_path)
     commit(store, b"rows")
+    mine = temporary()
     gone = subprocess.Popen(["true"])
     gone.wait()
-    folders = [tmp_path / "stages" / "notes" / "parts" / f".tmp-{process}-x" for process in (gone.pid, os.getpid())]
+    dead = mine.replace(f"-{os.getpid()}-", f"-{gone.pid}-")
+    elsewhere = ".tmp-another_machine-" + dead.split("-", 2)[2]
+    folders = [tmp_path / "stages" / "notes" / "parts" / name for name in (dead, mine, elsewhere)]
     for folder in folders:
         folder.mkdir()
         (folder / "rows.parquet").write_bytes(b"half")
-    (tmp_path / "stages" / "notes" / f".tmp-{gone.pid}-y").write_text("{")
+    (tmp_path / "stages" / "notes" / dead).write_text("{")
     store.sweep()
-    assert [path.name for path in sorted(tmp_path.rglob(".tmp-*"))] == [folders[1].name]
+    assert {path.name for path in tmp_path.rglob(".tmp-*")} == {mine, elsewhere}
     assert store.has(part(b"rows"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from flows.inspection import check
 from longform.errors import StoreError, UsageError
-from longform.store import Store, remove
+from longform.store import Store, remove, temporary
 from longform.versions import Version, check_name, datasets, find, garbage, natural, problems, versions, withdraw
 from tasks.stage import Threads
 
@@ -237,7 +238,7 @@ def test_gc_takes_what_no_version_needs_and_nothing_else(home: Path, dump: str) 
     more = {name for name in files(home) if name.startswith("stages/")} - before
     assert {name.split("/")[1] for name in more} == {"find_related", "pair_with_related", "assemble_pairs"}
     withdraw(Store(home), find(home, "axioms@second"))
-    left = home / "stages" / "find_related" / "parts" / ".tmp-999999999-x"
+    left = home / "stages" / "find_related" / "parts" / temporary().replace(f"-{os.getpid()}-", "-999999999-")
     left.mkdir()
     (left / "rows.parquet").write_bytes(b"half")
     found = garbage(Store(home))
