@@ -105,12 +105,7 @@ def _endpoint_example(document: tomlkit.TOMLDocument) -> None:
     from flows.endpoints import EndpointConfig
 
     document.add(tomlkit.comment("[endpoints.local]"))
-    examples = {
-        "base_url": '"http://127.0.0.1:8000/v1"',
-        "model": '"my-model"',
-        "key_env": '"MY_KEY"',
-        "parameters": "{}",
-    }
+    examples = {"base_url": "http://127.0.0.1:8000/v1", "model": "my-model", "key_env": "MY_KEY"}
     for name, field in EndpointConfig.model_fields.items():
-        value = examples.get(name, field.default)
+        value = tomlkit.item(examples.get(name, field.default)).as_string() if name != "parameters" else "{}"
         document.add(tomlkit.comment(f"{name} = {value}    # {field.description}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,6 +21,10 @@ class EndpointConfig(BaseModel):
     model: str = Field(description="name the endpoint knows the model by")
     key_env: str | None = Field(None, description="environment variable that holds the key; none for local servers")
     parameters: dict[str, Any] = Field({}, description="sent with every request, e.g. temperature, seed")
+    limit_field: Literal["max_completion_tokens", "max_tokens"] = Field(
+        "max_completion_tokens",
+        description="what the server calls the limit of a reply's tokens; older ones: max_tokens",
+    )
     concurrency: int = Field(16, ge=1, description="requests in flight, at most")
     timeout_seconds: float = Field(120.0, gt=0, description="total time a request may take")
 
@@ -37,6 +41,7 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
             key_env=config.key_env,
             concurrency=config.concurrency,
             timeout_seconds=config.timeout_seconds,
+            limit_field=config.limit_field,
         )
     if name == "offline":
         return Endpoint(name="offline", model=OFFLINE_MODEL)

@@ -188,7 +188,7 @@ def texts(passages: list[Row]) -> list[str]:
 
 
 def _request(prompt: Prompt, **inputs: object) -> Request:
-    return Request(prompt.render(**inputs), task=prompt.name)
+    return Request(prompt.render(**inputs), task=prompt.name, prompt=prompt.hash)
 
 
 def refused(key: str, answer: Failure) -> Rejected:
