@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,8 @@ class Parts:
     once more by the values of that column.
     """
 
-    def __init__(
-        self, store: Store, stage: str, unit: str, schema: pa.Schema, keys: list[str], split_by: str | None
-    ) -> None:
-        self.store, self.stage, self.unit, self.schema = store, stage, unit, schema
+    def __init__(self, store: Store, stage: str, schema: pa.Schema, keys: list[str], split_by: str | None) -> None:
+        self.store, self.stage, self.schema = store, stage, schema
         self.keys, self.split_by = keys, split_by
         self.cut = schema.metadata[b"cut"].decode()
         self.check = row_check(schema)
@@ -144,7 +143,7 @@ class Parts:
         return self.open[key]
 
     def _writer(self, key: str) -> PartWriter:
-        return PartWriter(self.store, self.stage, key, fingerprint([self.unit, key]), self.schema)
+        return PartWriter(self.store, self.stage, key, self.schema)
 
     def _close(self) -> None:
         if not self.open:
@@ -158,8 +157,8 @@ class Parts:
 class PartWriter:
     """One part: rows.parquet, rejected.parquet and part.json in a folder beside its place."""
 
-    def __init__(self, store: Store, stage: str, key: str, id: str, schema: pa.Schema) -> None:
-        self.store, self.stage, self.key, self.id, self.schema = store, stage, key, id, schema
+    def __init__(self, store: Store, stage: str, key: str, schema: pa.Schema) -> None:
+        self.store, self.stage, self.key, self.schema = store, stage, key, schema
         self.folder = store.new_folder(stage)
         self.writer: pq.ParquetWriter | None = open_parquet(self.folder / "rows.parquet", schema)
         self.rejects: pq.ParquetWriter | None = None
@@ -193,7 +192,7 @@ class PartWriter:
         part = Part(
             stage=self.stage,
             key=self.key,
-            id=self.id,
+            id="",
             rows=self.rows,
             bytes=rows.stat().st_size,
             sha256=sha256_of(rows),
@@ -201,8 +200,9 @@ class PartWriter:
             rejected_sha256=sha256_of(rejected) if rejected.exists() else None,
             counts=tuple(sorted(counts.items())),
         )
-        self.store.commit(self.folder, part)
-        return part
+        named = replace(part, id=fingerprint(asdict(part)))
+        self.store.commit(self.folder, named)
+        return named
 
     def discard(self) -> None:
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """The artifact store: immutable parts, artifacts that list them, and the lock of a build.
 
     <home>/format.json                                   version of this layout
-    <home>/stages/<stage>/parts/<part>/rows.parquet      immutable, written beside its place and renamed
+    <home>/stages/<stage>/parts/<part>/rows.parquet      immutable, named by content, written beside its place
                                       /rejected.parquet  only where rows were rejected
                                       /part.json         counts and checksums
     <home>/stages/<stage>/units/<unit>.json              the parts that one unit of work made, written after them
@@ -307,7 +307,14 @@ def _alive(process: str) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(process)
+
+
+def _is_zombie(process: str) -> bool:
+    """Dead, but not yet waited for by its parent: where nothing adopts orphans, as in some containers, that lasts."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return False
 
 
 def sync(path: Path) -> None:

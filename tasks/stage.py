@@ -165,7 +165,7 @@ def execute(job: Job) -> list[Part]:
 
 
 def _execute(job: Job, work: Stage, store: Store) -> list[Part]:
-    parts = Parts(store, work.name, job.unit, work.schema, job.keys, work.split_by)
+    parts = Parts(store, work.name, work.schema, job.keys, work.split_by)
     run = Run(store, parts)
     try:
         for item in work.body(run, **job.inputs, **job.arguments):

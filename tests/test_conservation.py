@@ -46,7 +46,7 @@ class Tables:
 
     def _part(self, schema: pa.Schema, items: Iterable[Row | Rejected]) -> Part:
         self.number += 1
-        parts = Parts(self.store, "stage", f"unit {self.number}", schema, [f"ale/{self.number}-00000"], None)
+        parts = Parts(self.store, "stage", schema, [f"ale/{self.number}-00000"], None)
         for item in items:
             parts.add(item)
         return parts.finish()[0]

@@ -61,7 +61,7 @@ def write(
     home: Path, items: Iterable[Any], keys: list[str] = WHOLE_KEY, split_by: str | None = None
 ) -> tuple[Store, list[Part]]:
     store = Store(home)
-    parts = Parts(store, "notes", "unit", NOTES, keys, split_by)
+    parts = Parts(store, "notes", NOTES, keys, split_by)
     for item in items:
         parts.add(item)
     return store, parts.finish()
@@ -188,13 +188,24 @@ def test_split_by_cuts_a_part_once_more_by_a_column(tmp_path: Path) -> None:
     }
 
 
-def test_ids_of_parts_tell_units_and_keys_apart(tmp_path: Path) -> None:
+def test_the_id_of_a_part_is_its_content_and_key(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    made = [
-        Parts(store, "notes", unit, NOTES, keys, None).finish()
-        for unit, keys in (("u", part_keys("ale", 1)), ("v", part_keys("ale", 1)), ("u", part_keys("tea", 0)))
-    ]
-    assert len({part.id for parts in made for part in parts}) == 5
+
+    def part_id(key: str, *items: Row | Rejected) -> str:
+        parts = Parts(store, "notes", NOTES, [key], None)
+        for item in items:
+            parts.add(item)
+        return parts.finish()[0].id
+
+    same = part_id("ale/0-00000", note(1)), part_id("ale/0-00000", note(1))
+    assert same[0] == same[1]
+    others = (
+        part_id("ale/0-00000", note(2)),
+        part_id("ale/1-00000", note(1)),
+        part_id("ale/0-00000", note(1), Rejected("ale/3", "defect", "x")),
+        part_id("ale/0-00000"),
+    )
+    assert len({same[0], *others}) == 5
 
 
 # ---------------------------------------------------------------- rejected rows and counters
@@ -228,7 +239,7 @@ def test_many_rejected_rows_are_all_there_and_no_file_where_there_are_none(tmp_p
 
 def test_counters_are_of_the_part_that_was_being_written(tmp_path: Path) -> None:
     rows = sorted((note(number) for number in range(20)), key=lambda row: xxh3(row["note_id"]))
-    parts = Parts(Store(tmp_path), "notes", "unit", NOTES, part_keys("ale", 1), None)
+    parts = Parts(Store(tmp_path), "notes", NOTES, part_keys("ale", 1), None)
     for row in rows:
         parts.add(pa.RecordBatch.from_pylist([row], NOTES))
         parts.counts["upper" if xxh3(row["note_id"]) >= 2**63 else "lower"] += 1
@@ -295,7 +306,7 @@ def test_the_documentation_of_columns_changes_no_byte(tmp_path: Path) -> None:
 
 
 def test_discarded_parts_leave_nothing(tmp_path: Path) -> None:
-    parts = Parts(Store(tmp_path), "notes", "unit", NOTES, WHOLE_KEY, "kind")
+    parts = Parts(Store(tmp_path), "notes", NOTES, WHOLE_KEY, "kind")
     for item in (note(1), note(2, kind="long"), Rejected("ale/3", "defect", "x")):
         parts.add(item)
     parts.discard()
