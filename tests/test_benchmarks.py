@@ -1,0 +1,68 @@
+"""The benchmarks run, small; at full size they hold what they promise (soak)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SMALL = {
+    "make_dump.py": ["OUT", "--megabytes", "0.2"],
+    "axioms.py": ["--megabytes", "0.3"],
+    "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
+}
+KEYS = {
+    "make_dump.py": {"path", "bytes", "rows", "questions", "answers", "seconds"},
+    "axioms.py": {"megabytes", "pairs", "seconds", "mb_per_second", "ratio_to_reading", "cores", "stages"},
+    "dump.py": {
+        "megabytes", "ours_mb_per_second", "ours_mb_per_cpu_second", "ours_peak_mb", "lxml_mb_per_second",
+        "bs4_mb_per_second", "bs4_peak_mb", "ratio_to_lxml", "ratio_to_bs4", "cpu_model", "cores", "python",
+    },
+}  # fmt: skip
+
+
+def run(script: str, *arguments: str, cwd: Path) -> dict[str, Any]:
+    command = [sys.executable, str(BENCHMARKS / script), *arguments, "--json"]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_benchmark_is_run_here() -> None:
+    assert set(SMALL) == {path.name for path in BENCHMARKS.glob("[!_]*.py")}
+
+
+@pytest.mark.parametrize("script", SMALL)
+def test_a_benchmark_prints_one_object_with_its_figures_on_top(script: str, tmp_path: Path) -> None:
+    arguments = [word.replace("OUT", str(tmp_path / "out")) for word in SMALL[script]]
+    found = run(script, *arguments, cwd=tmp_path)
+    assert found.keys() >= KEYS[script]
+    assert all(value > 0 for value in found.values() if isinstance(value, int | float))
+
+
+def test_benchmarks_leave_nothing_in_the_folder_they_are_run_in(tmp_path: Path) -> None:
+    found = run("dump.py", "--sizes", "0.3,0.6", cwd=tmp_path)
+    assert found["megabytes"] == [0.3, 0.6]
+    assert [len(found[f"ours_{name}"]) for name in ("peak_mb", "mb_per_second", "mb_per_cpu_second")] == [2, 2, 2]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.soak
+def test_a_gigabyte_of_dump_becomes_threads_at_14_mb_a_second_and_core_in_one_and_a_half_gigabytes(
+    tmp_path: Path,
+) -> None:
+    found = run("dump.py", "--megabytes", "1000", "--folder", str(tmp_path), cwd=tmp_path)
+    print(json.dumps(found, indent=1))
+    assert found["ours_mb_per_cpu_second"] >= 14
+    assert found["ours_peak_mb"] < 1_500
+
+
+@pytest.mark.soak
+def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
+    found = run("dump.py", "--sizes", "200,400,800,1600", "--folder", str(tmp_path), cwd=tmp_path)
+    print(json.dumps(found, indent=1))
+    assert max(found["ours_peak_mb"]) < 1.25 * found["ours_peak_mb"][0]
