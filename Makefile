@@ -12,7 +12,7 @@ demo: .venv/.installed
 	@$(BIN)/longform build axioms
 
 test: lint
-	$(BIN)/pytest -n 2 -m "not soak"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
 
 soak: .venv/.installed-dev
 	$(BIN)/pytest -m soak -s

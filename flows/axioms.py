@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from flows.endpoints import EndpointConfig, endpoint_of
 from longform.llm.prompts import load_prompt
@@ -90,6 +90,13 @@ class AxiomsConfig(BaseModel):
     duplicate_similarity: float = Field(
         0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay on one side"
     )
+
+    @model_validator(mode="after")
+    def some_utilization_is_kept(self) -> Self:
+        if self.utilization_above >= self.utilization_below:
+            raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
+        return self
+
     endpoints: dict[str, EndpointConfig] = Field({}, description="models behind OpenAI-compatible APIs, one table each")
 
 

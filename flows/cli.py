@@ -490,9 +490,6 @@ def _run_command() -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return _interrupted()
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads what is left
-        return 0
     return 0
 
 

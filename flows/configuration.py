@@ -70,6 +70,8 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError) -> st
         return f'{dataset} has no setting "{".".join(path)}"{hint} {show}'
     if problem["type"] == "missing":
         return f'{dataset}: the setting "{".".join(path)}" is missing. {show}'
+    if not path:
+        return f"{dataset}: {problem['msg'].removeprefix('Value error, ')}. {show}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
     given = json.dumps(problem["input"], default=str)
     rule = problem["msg"][0].lower() + problem["msg"][1:]

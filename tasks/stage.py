@@ -161,7 +161,19 @@ def execute(job: Job) -> list[Part]:
             raise unwritable(job.home, OSError(28, str(error))) from None
         if isinstance(error, PermissionError):
             raise unwritable(job.home, error) from None
+        _check_inputs(job, store)
         raise
+
+
+def _check_inputs(job: Job, store: Store) -> None:
+    """Raise StoreError where a stage failed because what it read is no longer what was written."""
+    for rows in job.inputs.values():
+        for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
+            if not store.intact(part):
+                raise StoreError(
+                    f"{store.part(part)} is damaged, {job.stage} cannot read it: "
+                    f"build again with --force {part.stage}, which makes it anew."
+                ) from None
 
 
 def _execute(job: Job, work: Stage, store: Store) -> list[Part]:
