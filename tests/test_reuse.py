@@ -12,6 +12,7 @@ import pytest
 from conftest import SHARED, Silent, build_axioms
 
 from flows.axioms import SAMPLES, STAGES
+from longform.errors import StoreError
 from longform.store import sha256_of
 from longform.versions import Version
 
@@ -171,3 +172,13 @@ def test_the_samples_give_the_same_bytes_in_two_homes(tmp_path: Path) -> None:
     assert lasting(homes[0]) == lasting(homes[1])
     assert len(one.worked) == len(STAGES)
     assert make(homes[0], "v1").progress.begun == {}
+
+
+def test_a_damaged_part_is_named_with_what_makes_it_anew(tmp_path: Path) -> None:
+    build_axioms(tmp_path)
+    (rows,) = (tmp_path / "stages" / "select_questions" / "parts").glob("*/rows.parquet")
+    rows.write_bytes(rows.read_bytes()[:-300])
+    with pytest.raises(StoreError, match=r"is damaged, find_related cannot read it: .* --force select_questions"):
+        build_axioms(tmp_path, "v2", neighbours=3)
+    version, _, _ = build_axioms(tmp_path, "v2", neighbours=3, force="select_questions")
+    assert version is not None
