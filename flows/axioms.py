@@ -54,7 +54,8 @@ class AxiomsConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     dump: str | list[str] = Field(
-        str(SAMPLES), description="Stack Exchange dumps: a .7z, a folder, or a Posts.xml; or a list"
+        str(SAMPLES),
+        description="Stack Exchange dumps: a .7z, a folder, or a Posts.xml, or a list; from where you type",
     )
     site: str | list[str] | None = Field(
         None, description="host of each dump, e.g. beer.stackexchange.com, where its name does not tell"

@@ -282,7 +282,13 @@ def verify(
         if address
         else [version for name in versions.datasets(root) for version in versions.versions(root, name)]
     )
+    names = [chosen[0].dataset] if address else versions.datasets(root)
+    broken = [] if address else [(name, path) for name in names for path in versions.wrecks(root, name)]
     found = [{"dataset": v.dataset, "version": v.name, "problems": list(check(store, v))} for v in chosen]
+    found += [
+        {"dataset": name, "version": path.name, "problems": [f"{path} has no readable manifest.json"]}
+        for name, path in broken
+    ]
     if as_json:
         _print_json(found)
     else:
@@ -290,6 +296,8 @@ def verify(
             print(f"{entry['dataset']} {entry['version']}: {'sound' if not entry['problems'] else 'NOT sound'}")
             for problem in entry["problems"]:
                 print(f"  {problem}")
+            if entry["problems"]:
+                print("  a stage: build again with --force STAGE; a published file: withdraw this version, build again")
         if not found:
             print(f"No version in {root}.")
     if any(entry["problems"] for entry in found):
@@ -301,13 +309,18 @@ def withdraw(address: Annotated[str, typer.Argument(metavar="DATASET@VERSION")],
     """Remove a published version; its stages stay until `longform gc`."""
     from longform import versions
     from longform.errors import UsageError
+    from longform.settings import home as home_of
+    from longform.store import Store
 
     if "@" not in address or address.endswith(("@", "@latest")):
         raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
-    store, version = _version(address, home)
-    with store.lock(version.dataset):
-        versions.withdraw(store, version)
-    print(f"Withdrew {version.dataset} {version.name}. `longform gc` frees what only it needed.")
+    dataset, _, name = address.partition("@")
+    root = home_of(home)
+    broken = {path.name: path for path in versions.wrecks(root, _known(dataset))}
+    folder = broken[name] if name in broken else versions.find(root, address).folder
+    with Store(root).lock(dataset):
+        versions.withdraw(folder)
+    print(f"Withdrew {dataset} {name}. `longform gc` frees what only it needed.")
 
 
 @app.command()

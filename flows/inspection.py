@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -121,6 +122,11 @@ def _unconserved(store: Store, version: Version) -> Iterator[str]:
     from flows.building import module_of
 
     stages = module_of(version.dataset).STAGES
+    with TemporaryDirectory() as spill:
+        yield from _unconserved_stages(store, version, stages, Path(spill))
+
+
+def _unconserved_stages(store: Store, version: Version, stages: dict[str, Stage], spill: Path) -> Iterator[str]:
     made = {name: artifact(store, version, name) for name in version.stages}
     by_fingerprint = {a.fingerprint: a for a in made.values()}
     for name, found in made.items():
@@ -131,7 +137,7 @@ def _unconserved(store: Store, version: Version) -> Iterator[str]:
             if isinstance(mark, str)
         }
         try:
-            check_conservation(store, name, work.schema, found.parts, work.conserved(inputs))
+            check_conservation(store, name, work.schema, found.parts, work.conserved(inputs), spill)
         except ConservationError as error:
             yield str(error)
 

@@ -10,19 +10,22 @@ import pyarrow as pa
 
 from longform.errors import ConservationError
 from longform.rows import Rows, read_parquet
-from longform.store import Part, Store, remove
+from longform.store import Part, Store
 
 
-def check_conservation(store: Store, stage: str, schema: pa.Schema, made: list[Part], inputs: list[Rows]) -> None:
+def check_conservation(
+    store: Store, stage: str, schema: pa.Schema, made: list[Part], inputs: list[Rows], spill: Path
+) -> None:
     """Raise ConservationError where an input row is neither a parent nor rejected, or a parent is no input row.
 
     Checked for every input whose key the output carries; several inputs of one key are checked together.
+    `spill` is a folder for what does not fit in memory.
     """
     keys = {rows.key: parent_columns(schema, rows.key) for rows in inputs}
     for key, columns in keys.items():
         if columns:
             given = [path for rows in inputs if rows.key == key for path in rows.paths]
-            _check(store, stage, key, columns, given, made)
+            _check(store, stage, key, columns, given, made, spill)
 
 
 def parent_columns(schema: pa.Schema, key: str) -> list[str]:
@@ -31,18 +34,16 @@ def parent_columns(schema: pa.Schema, key: str) -> list[str]:
     return declared.get(key, [key] if key in schema.names else [])
 
 
-def _check(store: Store, stage: str, key: str, columns: list[str], given: list[str], made: list[Part]) -> None:
+def _check(
+    store: Store, stage: str, key: str, columns: list[str], given: list[str], made: list[Part], spill: Path
+) -> None:
     outputs = [str(store.rows_path(part)) for part in made if part.rows]
     rejected = [str(store.rejected_path(part)) for part in made if part.rejected_sha256]
     parents = [_select(column, outputs) for column in columns if outputs]
     parents += [f"SELECT key AS id FROM {read_parquet(rejected)}"] if rejected else []
     inputs = f"SELECT {key} AS id FROM {read_parquet(given)}"
     known = " UNION ALL ".join(parents) or "SELECT NULL::VARCHAR AS id LIMIT 0"
-    spill = store.new_folder(stage)
-    try:
-        _compare(stage, key, inputs, known, spill)
-    finally:
-        remove(spill)
+    _compare(stage, key, inputs, known, spill)
 
 
 def _compare(stage: str, key: str, inputs: str, known: str, spill: Path) -> None:

@@ -104,7 +104,9 @@ class Store:
         return self.part(part) / "rejected.parquet"
 
     def has(self, part: Part) -> bool:
-        return (self.part(part) / "part.json").exists()
+        """Whether a part's folder and rows are in place; `intact` also reads them."""
+        rows = self.rows_path(part)
+        return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
 
     def intact(self, part: Part) -> bool:
         """Whether the files of a part hold what it says of them; reads them whole."""
@@ -115,9 +117,13 @@ class Store:
 
     def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
         """The artifact with all its parts in place, else None."""
-        document = read_json(self.stage(stage) / f"{fingerprint}.json")
-        artifact = document and _artifact(fingerprint, document)
+        artifact = self.recorded(stage, fingerprint)
         return artifact if artifact and all(map(self.has, artifact.parts)) else None
+
+    def recorded(self, stage: str, fingerprint: str) -> Artifact | None:
+        """What is written of an artifact, whether its parts are in place or not."""
+        document = read_json(self.stage(stage) / f"{fingerprint}.json")
+        return _artifact(fingerprint, document) if document else None
 
     def artifacts(self, stage: str) -> list[Artifact]:
         """Every artifact of a stage, newest first."""
@@ -337,7 +343,15 @@ class Digests:
     def __init__(self, home: Path, *, remember: bool) -> None:
         self.path = home / "digests.json"
         self.remember = remember
-        self.known: dict[str, str] = read_json(self.path) or {}
+        self.known = self._remembered()
+
+    def _remembered(self) -> dict[str, str]:
+        """What was noted, or nothing where it cannot be read: it can all be worked out again."""
+        try:
+            found = read_json(self.path)
+        except StoreError:
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def __call__(self, path: Path) -> str:
         stat = path.stat()

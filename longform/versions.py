@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.errors import StoreError, UsageError
-from longform.store import Artifact, Store, read_json, remove, sha256_of, temporary
+from longform.store import Artifact, Part, Store, read_json, remove, sha256_of, temporary
 
+MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
@@ -41,20 +42,43 @@ class Version:
 
 
 def datasets(home: Path) -> list[str]:
-    """The datasets that have a version in this home."""
+    """The datasets that have a version in this home, sound or not."""
     folder = home / "datasets"
-    return sorted(path.name for path in folder.glob("[!.]*") if versions(home, path.name)) if folder.exists() else []
+    return sorted(path.name for path in folder.glob("[!.]*") if _folders(home, path.name)) if folder.exists() else []
 
 
 def versions(home: Path, dataset: str) -> list[Version]:
     """Every version of a dataset, oldest first; of equal dates by `.2`, `.3`."""
+    found = [(path, _manifest(path)) for path in _folders(home, dataset)]
+    there = [Version(dataset, path.name, path, manifest) for path, manifest in found if manifest]
+    return sorted(there, key=lambda version: (version.manifest["number"], natural(version.name)))
+
+
+def wrecks(home: Path, dataset: str) -> list[Path]:
+    """Folders of versions whose manifest is missing or damaged: nothing says any more what they need."""
+    return [path for path in _folders(home, dataset) if _manifest(path) is None]
+
+
+def no_wrecks(home: Path, dataset: str) -> None:
+    """Raise StoreError where a version's manifest is missing or damaged."""
+    for path in wrecks(home, dataset):
+        raise StoreError(
+            f"{path} has no readable manifest.json: put it back, "
+            f"or `longform withdraw {dataset}@{path.name}` and build again."
+        )
+
+
+def _folders(home: Path, dataset: str) -> list[Path]:
     folder = home / "datasets" / dataset
-    found = []
-    for path in folder.glob("[!.]*") if folder.exists() else ():
-        manifest = read_json(path / "manifest.json")
-        if manifest is not None:
-            found.append(Version(dataset, path.name, path, manifest))
-    return sorted(found, key=lambda version: (version.manifest["number"], natural(version.name)))
+    return sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.exists() else []
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    try:
+        manifest = read_json(folder / "manifest.json")
+    except StoreError:
+        return None
+    return manifest if isinstance(manifest, dict) and manifest.keys() >= MANIFEST else None
 
 
 def natural(name: str) -> list[Any]:
@@ -66,6 +90,8 @@ def find(home: Path, address: str) -> Version:
     """The version that `dataset@version` names; without a version the latest."""
     dataset, _, name = address.partition("@")
     there = versions(home, dataset)
+    if name in ("", "latest") or name in [path.name for path in wrecks(home, dataset)]:
+        no_wrecks(home, dataset)
     if not there:
         raise UsageError(
             f"{dataset} has no version in {home}: build one with `longform build {dataset}`, or give another --home."
@@ -155,20 +181,28 @@ def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
 
 
 def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
-    artifact = store.artifact(stage, fingerprint)
+    artifact = store.recorded(stage, fingerprint)
+    for part in artifact.parts if artifact else ():
+        if store.part(part).exists():
+            yield from _part_problems(store, part)
+        else:
+            artifact = None
     if artifact is None:
         yield f"the rows of stage {stage} ({fingerprint}) are gone"
-        return
-    for part in artifact.parts:
-        for path, digest in ((store.rows_path(part), part.sha256), (store.rejected_path(part), part.rejected_sha256)):
-            if digest is not None and (not path.exists() or sha256_of(path) != digest):
-                yield f"{path} is missing or was changed"
 
 
-def withdraw(store: Store, version: Version) -> None:
+def _part_problems(store: Store, part: Part) -> Iterable[str]:
+    if read_json(store.part(part) / "part.json") is None:
+        yield f"{store.part(part)} has no part.json"
+    for path, digest in ((store.rows_path(part), part.sha256), (store.rejected_path(part), part.rejected_sha256)):
+        if digest is not None and (not path.exists() or sha256_of(path) != digest):
+            yield f"{path} is missing or was changed"
+
+
+def withdraw(folder: Path) -> None:
     """Remove a published version; its stages stay until `gc`."""
-    hidden = version.folder.with_name(temporary())
-    version.folder.rename(hidden)
+    hidden = folder.with_name(temporary())
+    folder.rename(hidden)
     remove(hidden)
 
 
@@ -188,6 +222,7 @@ def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     fingerprints: set[tuple[str, str]] = set()
     parts: set[tuple[str, str]] = set()
     for dataset in datasets(store.home):
+        no_wrecks(store.home, dataset)
         for version in versions(store.home, dataset):
             for stage, fingerprint in version.stages.items():
                 fingerprints.add((stage, fingerprint))

@@ -18,7 +18,7 @@ from longform.parts import group_of
 from longform.recipe import fingerprint
 from longform.rows import Rows, read_parquet
 from longform.store import Store, sha256_of, sync, temporary, unwritable, write_json
-from longform.versions import Version, check_name, versions
+from longform.versions import Version, check_name, no_wrecks, versions
 from tasks import card
 from tasks.croissant import croissant
 from tasks.report import report
@@ -64,6 +64,7 @@ def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: di
 
     Raises UsageError where another recipe has taken the name.
     """
+    no_wrecks(home, dataset)
     there = versions(home, dataset)
     if name is None:
         return next((version for version in reversed(there) if version.recipe == recipe), None)
@@ -137,7 +138,7 @@ def _write(
     texts = {
         "README.md": card.card(version),
         "croissant.json": croissant(version),
-        "report.html": report(version, tables()),
+        "report.html": report(version, [*tables(), _rejected(run)]),
     }
     for path, text in texts.items():
         (folder / path).write_text(text, encoding="utf-8", newline="\n")

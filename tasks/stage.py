@@ -183,7 +183,7 @@ def _execute(job: Job, work: Stage, store: Store) -> list[Part]:
         for item in work.body(run, **job.inputs, **job.arguments):
             parts.add(item)
         done = parts.finish()
-        check_conservation(store, work.name, work.schema, done, work.conserved(job.inputs))
+        check_conservation(store, work.name, work.schema, done, work.conserved(job.inputs), run.scratch())
         store.commit_unit(work.name, job.unit, done)
         return done
     except BaseException:

@@ -55,7 +55,7 @@ class Tables:
         return Rows(self.store, schema, "before", "abcd", self.parts(schema, *items))
 
     def check(self, schema: pa.Schema, made: list[Part], *inputs: Rows) -> None:
-        check_conservation(self.store, "stage", schema, made, list(inputs))
+        check_conservation(self.store, "stage", schema, made, list(inputs), self.store.home)
 
 
 @pytest.fixture

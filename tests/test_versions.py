@@ -22,7 +22,18 @@ from flows.building import Options, build
 from flows.inspection import check
 from longform.errors import StoreError, UsageError
 from longform.store import Store, remove, temporary
-from longform.versions import Version, check_name, datasets, find, garbage, natural, problems, versions, withdraw
+from longform.versions import (
+    Version,
+    check_name,
+    datasets,
+    find,
+    garbage,
+    natural,
+    problems,
+    versions,
+    withdraw,
+    wrecks,
+)
 from tasks.stage import Threads
 
 
@@ -88,7 +99,7 @@ def test_a_name_that_another_recipe_has_is_refused_before_anything_is_done(home:
     with pytest.raises(UsageError, match=r"axioms first was built by another recipe .*differs from find_related on"):
         make(home, dump, "first", neighbours=9)
     assert {name for name in files(home) - before if not name.startswith("locks/")} == set()
-    withdraw(Store(home), find(home, "axioms@first"))
+    withdraw(find(home, "axioms@first").folder)
     assert make(home, dump, "first", neighbours=9)[1] is True
 
 
@@ -202,7 +213,8 @@ def test_a_check_notices_rows_that_vanished_although_every_checksum_is_right(hom
     pq.write_table(kept, path)
     digest = duckdb.sql(f"SELECT sha256(content) FROM read_blob('{path}')").fetchall()[0][0]
     artifact = home / "stages" / "sign_questions" / f"{made.fingerprint}.json"
-    artifact.write_text(artifact.read_text().replace(made.parts[0].sha256, digest))
+    told = artifact.read_text().replace(made.parts[0].sha256, digest)
+    artifact.write_text(told.replace(f'"bytes": {made.parts[0].bytes}', f'"bytes": {path.stat().st_size}'))
     found = list(check(store, version))
     assert [line.split(":")[0] for line in found] == ["sign_questions", "assign_splits"]
     assert "is neither the parent of a row nor rejected (1 such)" in found[0]
@@ -210,7 +222,7 @@ def test_a_check_notices_rows_that_vanished_although_every_checksum_is_right(hom
 
 def test_a_damaged_manifest_is_told(home: Path) -> None:
     (find(home, "axioms").folder / "manifest.json").write_text("{")
-    with pytest.raises(StoreError, match=r"manifest.json is damaged"):
+    with pytest.raises(StoreError, match=r"has no readable manifest.json"):
         find(home, "axioms")
 
 
@@ -220,11 +232,11 @@ def test_a_damaged_manifest_is_told(home: Path) -> None:
 def test_a_withdrawn_version_is_gone_and_its_stages_stay(home: Path, dump: str) -> None:
     make(home, dump, "second", neighbours=9)
     stages = {name for name in files(home) if name.startswith("stages/")}
-    withdraw(Store(home), find(home, "axioms@first"))
+    withdraw(find(home, "axioms@first").folder)
     assert [version.name for version in versions(home, "axioms")] == ["second"]
     assert {name for name in files(home) if name.startswith("stages/")} == stages
     assert not [name for name in files(home) if "first" in name]
-    withdraw(Store(home), find(home, "axioms@second"))
+    withdraw(find(home, "axioms@second").folder)
     assert datasets(home) == []
 
 
@@ -237,7 +249,7 @@ def test_gc_takes_what_no_version_needs_and_nothing_else(home: Path, dump: str) 
     make(home, dump, "second", neighbours=9)
     more = {name for name in files(home) if name.startswith("stages/")} - before
     assert {name.split("/")[1] for name in more} == {"find_related", "pair_with_related", "assemble_pairs"}
-    withdraw(Store(home), find(home, "axioms@second"))
+    withdraw(find(home, "axioms@second").folder)
     left = home / "stages" / "find_related" / "parts" / temporary().replace(f"-{os.getpid()}-", "-999999999-")
     left.mkdir()
     (left / "rows.parquet").write_bytes(b"half")
@@ -260,7 +272,25 @@ def test_gc_keeps_what_a_damaged_version_still_has(home: Path) -> None:
 
 
 def test_without_versions_everything_made_is_garbage(home: Path) -> None:
-    withdraw(Store(home), find(home, "axioms"))
+    withdraw(find(home, "axioms").folder)
     for path, _ in garbage(Store(home)):
         remove(path)
     assert [name for name in files(home) if name.startswith(("stages/", "datasets/"))] == []
+
+
+@pytest.mark.parametrize("manifest", ["{", '{"format": 1}', None])
+def test_a_version_without_a_readable_manifest_is_told_and_costs_nothing_else(
+    home: Path, dump: str, manifest: str | None
+) -> None:
+    make(home, dump, "second", neighbours=9)
+    path = home / "datasets" / "axioms" / "second" / "manifest.json"
+    path.unlink() if manifest is None else path.write_text(manifest)
+    assert [version.name for version in versions(home, "axioms")] == ["first"]
+    assert wrecks(home, "axioms") == [path.parent]
+    with pytest.raises(StoreError, match="longform withdraw axioms@second"):
+        garbage(Store(home))
+    with pytest.raises(StoreError, match="no readable manifest"):
+        make(home, dump, "third", neighbours=8)
+    withdraw(path.parent)
+    assert garbage(Store(home))
+    assert make(home, dump, "second", neighbours=9)

@@ -132,7 +132,9 @@ def pair_combined(run: Run, threads: Rows, combined: Rows, splits: Rows) -> Iter
         for question, answers in _answers(threads)
         for pair in _combined_pairs(question, answers, made.get(question), question in test, bare)
     )
-    yield from (Rejected(question, "filtered", "nothing to set the combined answer against") for question in bare)
+    for question in bare:
+        why = "no answer to set the combined one against" if question in made else "no combined answer"
+        yield Rejected(question, "filtered", why)
 
 
 def _combined_pairs(

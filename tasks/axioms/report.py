@@ -64,4 +64,4 @@ def _moments(row: Row, name: str) -> tuple[Cell, Cell]:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
+    return None if value is None else round(value, 2)

@@ -33,7 +33,7 @@ def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
     """
     row = _pair(version, pair_id)
     sides = {side: _side(store, version, row, side) for side in ("preferred", "rejected")}
-    chain = _chain(store, version, PAIRED_BY[row["axiom"]])
+    chain = _chain(store, version, PAIRED_BY[row["axiom"]], row["site"])
     lines = [*_head(row), *_shown(row, "preferred", sides["preferred"]), *_evidence(row)]
     lines += [*_shown(row, "rejected", sides["rejected"]), ("built by", " <- ".join(chain))]
     return {"pair": row, **sides, "stages": version.stages, "lines": lines}
@@ -117,13 +117,13 @@ def _evidence(row: dict[str, Any]) -> Iterator[Line]:
         yield ("evidence" if number == 1 else ""), f"[{number}] {passage}"
 
 
-def _chain(store: Store, version: Version, paired_by: str) -> list[str]:
+def _chain(store: Store, version: Version, paired_by: str, site: str) -> list[str]:
     """The stages behind a pair, from the last to the source, each with its fingerprint."""
     recipes = {stage: artifact(store, version, stage).recipe for stage in version.stages}
     names = {mark: stage for stage, mark in version.stages.items()}
     behind = _ancestors(paired_by, recipes, names)
     links = [f"{stage} {mark[:8]}" for stage, mark in reversed(version.stages.items()) if stage in behind]
-    return [f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *links, *_dumps(recipes["read_posts"])]
+    return [f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *links, *_dumps(recipes["read_posts"], site)]
 
 
 def _ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
@@ -135,6 +135,6 @@ def _ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) ->
     return found
 
 
-def _dumps(recipe: Recipe) -> list[str]:
-    sources = [source for given in recipe.inputs.values() for source in given]
+def _dumps(recipe: Recipe, site: str) -> list[str]:
+    sources = [source for given in recipe.inputs.values() for source in given if source["group"] == site]
     return [", ".join(f"{source['group']} sha256 {source['sha256'][:12]}…" for source in sources)]
