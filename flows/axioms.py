@@ -15,7 +15,7 @@ from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_a
 from tasks.axioms.assemble import assemble_pairs
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.questions import attribute_posts, select_questions
-from tasks.axioms.related import find_related, retrieve_passages
+from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report import tables
 from tasks.axioms.sides import assign_splits, sign_questions
 from tasks.card import Paper
@@ -107,6 +107,7 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
     )
+    check_embedding(embedding)
     prompt = {
         name: load_prompt(f"axioms/{name}", PROMPTS) for name in ("open_book", "closed_book", "corrupt", "combine")
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow as pa
@@ -45,15 +46,19 @@ def nearest(
     return nearest_dense(np.asarray(vectors, dtype=np.float32), k, below)
 
 
+def check_embedding(embedding: str | Endpoint) -> None:
+    """Raise UsageError where questions cannot be embedded that way, before any work is done."""
+    if isinstance(embedding, str) and embedding != "tfidf" and find_spec("sentence_transformers") is None:
+        raise UsageError(
+            f'embedding = "{embedding}" names a sentence-transformers model, which is not installed: '
+            'install the extra with `pip install -c constraints.txt -e ".[dense]"`, or use embedding = "tfidf".'
+        )
+
+
 def encode(model: str, texts: list[str]) -> np.ndarray:
     """Embeddings (n, d) float32 by a sentence-transformers model, named or in a folder."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise UsageError(
-            f'embedding = "{model}" names a sentence-transformers model, which is not installed: '
-            'install the extra with `pip install -c constraints.txt -e ".[dense]"`, or use embedding = "tfidf".'
-        ) from None
+    from sentence_transformers import SentenceTransformer
+
     try:
         loaded = SentenceTransformer(model)
     except (OSError, ValueError) as error:
