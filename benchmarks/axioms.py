@@ -23,7 +23,8 @@ from benchmarks.make_dump import write_dump  # noqa: E402
 from flows.axioms import AxiomsConfig  # noqa: E402
 from flows.building import Options, build  # noqa: E402
 from longform.store import Part  # noqa: E402
-from tasks.stage import StageRun, Threads  # noqa: E402
+from tasks.build import StageRun  # noqa: E402
+from tasks.workers import Threads  # noqa: E402
 
 READING = ("read_posts", "join_threads")
 

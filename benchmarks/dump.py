@@ -162,9 +162,10 @@ def machine() -> dict[str, Any]:
 
 def ours(dump: Path) -> dict[str, Any]:
     from longform.store import Digests, Store
+    from tasks.build import Build
     from tasks.sources.stackexchange import open_dump, read_posts
     from tasks.sources.threads import join_threads
-    from tasks.stage import Build, Threads
+    from tasks.workers import Threads
 
     home = Path(tempfile.mkdtemp(prefix="home-", dir=dump))
     try:

@@ -18,11 +18,12 @@ from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report import tables
 from tasks.axioms.sides import assign_splits, sign_questions
+from tasks.build import Build
 from tasks.card import Paper
+from tasks.plan import Plan
 from tasks.publish import About, Published, publish
 from tasks.sources.stackexchange import open_dumps, read_posts
 from tasks.sources.threads import join_threads
-from tasks.stage import Build, Plan
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"

@@ -20,8 +20,10 @@ from longform import __version__
 from longform.errors import LongformError, StoreError, UsageError
 from longform.store import Store, read_json, write_json
 from longform.versions import Version, check_name
+from tasks.build import Build, Progress, Stopped
+from tasks.plan import Plan
 from tasks.publish import Published, existing, recipe_of, stages_of
-from tasks.stage import Build, Plan, Progress, Runner, Stopped
+from tasks.workers import Runner
 
 DATASETS = {"axioms": "flows.axioms"}
 

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from longform.store import Artifact, Part
-from tasks.stage import Planned, StageRun
+from tasks.build import StageRun
+from tasks.plan import Planned
 
 WIDTH = 100
 

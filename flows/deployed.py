@@ -15,7 +15,7 @@ from flows.building import Options, build
 from flows.console import Lines
 from flows.runner import PrefectRunner, prepare_server, task_runner
 from longform.settings import home as home_of
-from tasks.stage import Build, Progress
+from tasks.build import Build, Progress
 
 
 @flow(name="axioms", task_runner=task_runner())

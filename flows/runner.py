@@ -14,7 +14,7 @@ from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from longform.store import Part
-from tasks.stage import Result, processors
+from tasks.workers import Result, processors
 
 
 def task_runner() -> Any:

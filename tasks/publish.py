@@ -20,9 +20,10 @@ from longform.rows import Rows, read_parquet
 from longform.store import Store, sha256_of, sync, temporary, unwritable, write_json
 from longform.versions import Version, check_name, no_wrecks, versions
 from tasks import card
+from tasks.build import Build
 from tasks.croissant import croissant
+from tasks.plan import Plan
 from tasks.report import report
-from tasks.stage import Build, Plan
 
 REVISION = 1
 FORMAT = 1

@@ -11,7 +11,8 @@ from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from longform.store import Part
 from longform.versions import Version
-from tasks.stage import Build, StageRun, Threads
+from tasks.build import Build, StageRun
+from tasks.workers import Threads
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "stackexchange"
 

@@ -41,7 +41,9 @@ from toy_stages import (
 from longform.errors import ConservationError, Incomplete, StoreError
 from longform.rows import Rows, Source
 from longform.store import Part, Store
-from tasks.stage import Build, Plan, Stage, Stopped
+from tasks.build import Build, Stopped
+from tasks.plan import Plan
+from tasks.stage import Stage
 
 ROOT = Path(__file__).parents[1]
 TEA, COFFEE, ALE = [3, 1, 2], [5, 4], [9, 8, 7, 6]

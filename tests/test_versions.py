@@ -34,7 +34,7 @@ from longform.versions import (
     withdraw,
     wrecks,
 )
-from tasks.stage import Threads
+from tasks.workers import Threads
 
 
 @pytest.fixture(scope="module")

@@ -24,21 +24,10 @@ from longform.errors import Incomplete
 from longform.rows import Source
 from longform.store import Part, Store, sha256_of
 from schemas import column, table
-from tasks.stage import (
-    Build,
-    Group,
-    Job,
-    Piece,
-    Rejected,
-    Row,
-    Rows,
-    Run,
-    StageRun,
-    Threads,
-    Whole,
-    execute,
-    stage,
-)
+from tasks.build import Build, StageRun
+from tasks.stage import Group, Piece, Rejected, Row, Rows, Run, Whole, execute, stage
+from tasks.units import Job
+from tasks.workers import Threads
 
 ITEMS = table(
     "items",

@@ -28,9 +28,22 @@ LEFT_OUT = frozenset(
     }
 )
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def canonical(body: Mapping[str, Any]) -> str:
+    """The JSON of a request's body as far as it changes the reply: what is hashed, and what is stored of it."""
+    return _encode({name: body[name] for name in sorted(body) if name not in LEFT_OUT})
+
+
+def key_of(endpoint: str, path: str, sent: str, *, sample: int = 0, attempt: int = 0) -> str:
+    """64 hex digits, of a body in its canonical form.
+
+    `sample` tells apart wanted repetitions, `attempt` a repeated question after a bad reply.
+    """
+    document = f"[{KEY_VERSION},{_encode(endpoint)},{_encode(path)},{sent},{sample},{attempt}]"
+    return hashlib.sha256(document.encode()).hexdigest()
+
 
 def request_key(endpoint: str, path: str, body: Mapping[str, Any], *, sample: int = 0, attempt: int = 0) -> str:
-    """64 hex digits. `sample` tells apart wanted repetitions, `attempt` a repeated question after a bad reply."""
-    sent = {name: body[name] for name in sorted(body) if name not in LEFT_OUT}
-    document = json.dumps([KEY_VERSION, endpoint, path, sent, sample, attempt], separators=(",", ":"))
-    return hashlib.sha256(document.encode()).hexdigest()
+    return key_of(endpoint, path, canonical(body), sample=sample, attempt=attempt)

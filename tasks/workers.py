@@ -1,0 +1,98 @@
+"""Where units of work run: in worker processes, and in threads that wait for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any, Protocol
+
+from longform.errors import StoreError
+from longform.store import Part
+from tasks.stage import execute
+from tasks.units import Job
+
+
+class Result(Protocol):
+    """What became of a unit of work: its parts, or the error it ended with is raised."""
+
+    def result(self) -> list[Part]: ...
+
+
+class Runner(Protocol):
+    """How units of work are run: as plain threads, or as Prefect task runs."""
+
+    def stage(self, name: str, work: Callable[[], Any]) -> Any: ...
+    def units(self, work: dict[str, Callable[[], list[Part]]]) -> Iterator[tuple[str, Result]]: ...
+
+
+class Workers:
+    """Spawned processes, started with the first unit that is sent to them, gone when their parent is."""
+
+    def __init__(self) -> None:
+        self.pool: ProcessPoolExecutor | None = None
+        self.lock = threading.Lock()
+
+    def run(self, job: Job) -> list[Part]:
+        with self.lock:
+            if self.pool is None:
+                arguments = (os.getpid(),)
+                self.pool = ProcessPoolExecutor(
+                    processors(), mp_context=get_context("spawn"), initializer=_leave_with, initargs=arguments
+                )
+        try:
+            return self.pool.submit(execute, job).result()
+        except BrokenProcessPool:
+            raise StoreError(
+                f"A worker died while it made {job.stage} of {job.label} (killed, or out of memory): "
+                "what was finished is kept; run the same command again."
+            ) from None
+
+    def close(self) -> None:
+        if self.pool is not None:
+            for process in list((self.pool._processes or {}).values()):
+                process.terminate()
+            self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def processors() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _leave_with(parent: int) -> None:
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to every process; the parent ends its workers itself
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Threads:
+    """Runs units as plain threads: for tests, and wherever no flow is wanted."""
+
+    def stage(self, name: str, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def units(self, work: dict[str, Callable[[], list[Part]]]) -> Iterator[tuple[str, Result]]:
+        with ThreadPoolExecutor(processors()) as pool:
+            futures = {pool.submit(run): label for label, run in work.items()}
+            try:
+                yield from _as_done(futures)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _as_done(futures: dict[Future[list[Part]], str]) -> Iterator[tuple[str, Result]]:
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield futures[future], future
