@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -32,9 +33,10 @@ READING = ("read_posts", "join_threads")
 class Quiet:
     """Progress that nobody looks at."""
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None: ...
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None: ...
     def advance(self, stage: str, parts: list[Part]) -> None: ...
     def end(self, entry: StageRun) -> None: ...
+    def say(self, text: str) -> None: ...
 
 
 def measure(megabytes: float, seed: int) -> dict[str, object]:

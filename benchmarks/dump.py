@@ -161,6 +161,7 @@ def machine() -> dict[str, Any]:
 
 
 def ours(dump: Path) -> dict[str, Any]:
+    from longform.llm.models import Models
     from longform.store import Digests, Store
     from tasks.build import Build
     from tasks.sources.stackexchange import open_dump, read_posts
@@ -171,7 +172,7 @@ def ours(dump: Path) -> dict[str, Any]:
     try:
         clock = Clock()
         source = open_dump(dump, site=SITE, retrieved_at=None, digest=Digests(home, remember=False))
-        build = Build(Store(home), runner=Threads(), progress=Silent())
+        build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
         threads = join_threads(build, read_posts(build, [source]))
         workers = active_children()
         build.close()
@@ -193,9 +194,10 @@ def _check(dump: Path, rows: int) -> None:
 
 
 class Silent:
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None: ...
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None: ...
     def advance(self, stage: str, parts: list[Any]) -> None: ...
     def end(self, entry: Any) -> None: ...
+    def say(self, text: str) -> None: ...
 
 
 def bare_lxml(dump: Path) -> dict[str, Any]:

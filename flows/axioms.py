@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from flows.endpoints import EndpointConfig, endpoint_of
-from longform.llm.prompts import load_prompt
+from flows.endpoints import EndpointConfig, StageConfig, endpoint_of, model_of
+from flows.prompts import PROMPTS
+from longform.llm.prompts import load_prompt, prompt_folders
 from longform.rows import Source
 from longform.store import Digests
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
@@ -27,7 +28,6 @@ from tasks.sources.threads import join_threads
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
-PROMPTS = ROOT / "prompts"
 
 ABOUT = About(
     dataset="axioms",
@@ -53,6 +53,7 @@ class AxiomsConfig(BaseModel):
     """Settings of the axioms dataset."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    MODEL_STAGES: ClassVar = ("answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers")
 
     dump: str | list[str] = Field(
         str(SAMPLES),
@@ -63,9 +64,15 @@ class AxiomsConfig(BaseModel):
     )
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, e.g. 2024-04-02, if known")
     model: str = Field("offline", description="endpoint that writes answers: offline (built in), or one of [endpoints]")
+    mode: Literal["online", "batch"] = Field(
+        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
+    )
     embedding: str = Field(
         "tfidf",
         description="nearest questions by: tfidf (offline), an endpoint's name, or a sentence-transformers model",
+    )
+    prompts: str | None = Field(
+        None, description="folder whose files take the place of those in prompts/, e.g. its axioms/corrupt.md"
     )
     seed: int = Field(0, description="of every draw: hard negatives, caps, splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each site: a pilot")
@@ -99,18 +106,29 @@ class AxiomsConfig(BaseModel):
             raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
         return self
 
+    @model_validator(mode="after")
+    def stages_ask_models(self) -> Self:
+        for name in self.stages:
+            if name not in self.MODEL_STAGES:
+                raise ValueError(
+                    f'stages has "{name}", which asks no model; those that do: {", ".join(self.MODEL_STAGES)}'
+                )
+        return self
+
+    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
     endpoints: dict[str, EndpointConfig] = Field({}, description="models behind OpenAI-compatible APIs, one table each")
 
 
 def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None) -> Published | None:
     """The method, stage by stage. Called with a plan it only says what would run."""
-    model = endpoint_of(config.model, config.endpoints)
+    model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
     )
     check_embedding(embedding)
+    folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {
-        name: load_prompt(f"axioms/{name}", PROMPTS) for name in ("open_book", "closed_book", "corrupt", "combine")
+        name: load_prompt(f"axioms/{name}", *folders) for name in ("open_book", "closed_book", "corrupt", "combine")
     }
 
     posts = read_posts(run, sources(run, config))
@@ -145,15 +163,17 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
     )
 
     passages = retrieve_passages(run, kept, passages=config.passages, words=config.passage_words)
-    open_book = answer_open_book(run, kept, passages, model=model, prompt=prompt["open_book"])
-    closed_book = answer_closed_book(run, kept, model=model, prompt=prompt["closed_book"])
-    corrupted = corrupt_answers(run, open_book, kept, passages, model=model, prompt=prompt["corrupt"])
+    open_book = answer_open_book(run, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"])
+    closed_book = answer_closed_book(run, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"])
+    corrupted = corrupt_answers(
+        run, open_book, kept, passages, model=model["corrupt_answers"], prompt=prompt["corrupt"]
+    )
     by_grounding = pair_generated(run, kept, open_book, closed_book, corrupted)
 
     combined = combine_answers(
         run,
         kept,
-        model=model,
+        model=model["combine_answers"],
         prompt=prompt["combine"],
         above=config.utilization_above,
         below=config.utilization_below,

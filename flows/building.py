@@ -16,8 +16,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from flows.endpoints import batched
 from longform import __version__
 from longform.errors import LongformError, StoreError, UsageError
+from longform.llm.budget import NANO
+from longform.llm.models import Models
+from longform.settings import responses
 from longform.store import Store, read_json, write_json
 from longform.versions import Version, check_name
 from tasks.build import Build, Progress, Stopped
@@ -36,25 +40,37 @@ class Options:
     version: str | None = None
     until: str | None = None
     force: str | None = None
+    max_cost: float | None = None
+    retry_errors: bool = False
 
 
 def module_of(dataset: str) -> ModuleType:
     return import_module(DATASETS[dataset])
 
 
-def plan(dataset: str, config: BaseModel, options: Options) -> tuple[Plan, Version | None]:
+def plan(dataset: str, config: BaseModel, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
     """What a build would do, and the version that has its recipe already, if any.
 
+    With `priced` also what it would ask models, and what that costs.
     Raises UsageError where a stage's name is unknown or another recipe has taken the version's name.
     """
     if options.version:
         check_name(options.version)
-    planned = Plan(Store(options.home), force=options.force, until=options.until)
+    where = responses(options.home) if priced else None
+    planned = Plan(
+        Store(options.home),
+        force=options.force,
+        until=options.until,
+        retry_errors=options.retry_errors,
+        responses=where,
+    )
     module = module_of(dataset)
     try:
         module.rebuild(planned, config)
     except Stopped:
         return planned, None
+    finally:
+        planned.close()
     _check_stages(dataset, planned, options)
     recipe = recipe_of(module.ABOUT, planned)
     return planned, existing(options.home, dataset, recipe, options.version, stages_of(planned))
@@ -81,8 +97,16 @@ def build(
     with store.lock(dataset):
         plan(dataset, config, options)
         store.sweep()
-        run = Build(store, runner=runner, progress=progress, force=options.force, until=options.until)
-        with _recorded(store, dataset, config, run) as record:
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+        models = Models(
+            responses(options.home),
+            max_cost=options.max_cost,
+            retry_errors=options.retry_errors,
+            run=name,
+            dataset=dataset,
+        )
+        run = Build(store, runner=runner, progress=progress, models=models, force=options.force, until=options.until)
+        with _recorded(store, dataset, name, config, run) as record:
             published = _rebuilt(dataset, config, options, run)
             record["version"] = published.version.name if published else None
         return published, run
@@ -99,7 +123,7 @@ def _rebuilt(dataset: str, config: BaseModel, options: Options, run: Build) -> P
 
 
 @contextmanager
-def _recorded(store: Store, dataset: str, config: BaseModel, run: Build) -> Iterator[dict[str, Any]]:
+def _recorded(store: Store, dataset: str, name: str, config: BaseModel, run: Build) -> Iterator[dict[str, Any]]:
     """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version."""
     started = datetime.now(UTC)
     begin = time.monotonic()
@@ -123,9 +147,10 @@ def _recorded(store: Store, dataset: str, config: BaseModel, run: Build) -> Iter
         record["outcome"] = "interrupted"
         raise
     finally:
+        record["spent_usd"] = run.models.budget.spent_nano / NANO
         record["seconds"] = round(time.monotonic() - begin, 3)
         record["stages"] = [entry.as_dict() for entry in run.done]
-        _write_quietly(store.home / "runs" / dataset / f"{started:%Y%m%dT%H%M%S}-{os.getpid()}.json", record)
+        _write_quietly(store.home / "runs" / dataset / f"{name}.json", record)
 
 
 def _write_quietly(path: Path, record: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +42,16 @@ Force = Annotated[
     str | None, typer.Option("--force", metavar="STAGE", help="make this stage again even if it is there")
 ]
 
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", metavar="USD", min=0, help="stop before more than this is spent")
+]
+RetryErrors = Annotated[
+    bool, typer.Option("--retry-errors", help="ask again what a model could not answer (rejected rows `model: …`)")
+]
+PromptsFolder = Annotated[
+    str | None, typer.Option("--prompts", metavar="DIR", help="folder whose files take the place of those in prompts/")
+]
+
 
 @app.command("config")
 def show_config(dataset: Dataset) -> None:
@@ -60,17 +71,22 @@ def build(
     limit: Limit = None,
     until: Until = None,
     force: Force = None,
+    prompts: PromptsFolder = None,
+    max_cost: MaxCost = None,
+    retry_errors: RetryErrors = False,
     as_json: Json = False,
 ) -> None:
     """Build a dataset and publish it as a version; what is there already is reused."""
     from flows import building
 
     started = time.monotonic()
+    settings = _with_prompts(settings, prompts)
     chosen, options = _options(dataset, config, settings, version, home, limit, until, force)
+    options = replace(options, max_cost=max_cost, retry_errors=retry_errors)
     planned, known = building.plan(dataset, chosen, options)
     if known and planned.nothing_to_do:
         return _nothing_to_do(known, time.monotonic() - started, as_json)
-    _check_keys(chosen)
+    _check_endpoints(chosen, options)
     published = _run(dataset, chosen, options)
     if published is None:
         return _stopped(dataset, until, as_json)
@@ -89,14 +105,16 @@ def plan(
     limit: Limit = None,
     until: Until = None,
     force: Force = None,
+    prompts: PromptsFolder = None,
     as_json: Json = False,
 ) -> None:
     """Say what a build would do and why; sends and writes nothing."""
     from flows import building
-    from flows.console import console, plan_table
+    from flows.console import console, plan_foot, plan_table
 
+    settings = _with_prompts(settings, prompts)
     chosen, options = _options(dataset, config, settings, version, home, limit, until, force)
-    planned, known = building.plan(dataset, chosen, options)
+    planned, known = building.plan(dataset, chosen, options, priced=True)
     if as_json:
         return _print_json(
             {
@@ -109,10 +127,47 @@ def plan(
     out = console()
     out.print(f"{dataset}, against endpoint {chosen.model}\n")
     out.print(plan_table(planned.stages))
+    for number, line in enumerate(plan_foot(planned.stages)):
+        out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
     if known and planned.nothing_to_do:
         out.print(f"\nNothing to do: {dataset} {known.name} has this recipe.")
     elif planned.nothing_to_do and not until:
         out.print("\nEvery stage is there; only publishing is left.")
+
+
+@app.command("prompts")
+def list_prompts(
+    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="else of every dataset")] = None,
+    render: Annotated[
+        str | None, typer.Option("--render", metavar="NAME", help="print its messages, with made-up texts in them")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--form", metavar="tags|json", help="with --render: how the reply is asked for")
+    ] = None,
+    prompts: PromptsFolder = None,
+    as_json: Json = False,
+) -> None:
+    """List the prompts: what goes into each, what is read from its reply, its hash; or render one."""
+    from flows.console import console, table
+    from flows.prompts import described, rendered
+    from longform.errors import UsageError
+
+    if form and not render:
+        raise UsageError("--form says how to render a prompt: name it with --render.")
+    if render is not None:
+        messages = rendered(render, form, prompts)
+        if as_json:
+            return _print_json([{"role": role, "content": content} for role, content in messages])
+        return print("\n\n".join(f"# {role}\n{content}" for role, content in messages))
+    found = described(_known(dataset) if dataset else None, prompts)
+    if as_json:
+        return _print_json(found)
+    columns = {"prompt": "", "inputs": "", "reply": "", "asked for as": "", "hash": ""}
+    rows = [
+        (each["name"], ", ".join(each["inputs"]), each["reply"], " or ".join(each["forms"]), each["hash"][:12])
+        for each in found
+    ]
+    console().print(table(columns, rows))
 
 
 @app.command("ls")
@@ -228,6 +283,24 @@ def trace(
         return _print_json(found)
     out = console()
     for line in trace_lines(found):
+        out.print(line, soft_wrap=True)
+
+
+@app.command()
+def costs(address: Address, home: Home = None, as_json: Json = False) -> None:
+    """Show what was paid for a dataset, or under a version's recipes: calls, tokens and USD by stage and model."""
+    from flows.console import console
+    from flows.costs import costs_lines, costs_table, paid
+    from longform.settings import home as home_of
+
+    _known(address.partition("@")[0])
+    found = paid(home_of(home), address)
+    if as_json:
+        return _print_json(found)
+    out = console()
+    if found["stages"]:
+        out.print(costs_table(found))
+    for line in costs_lines(found):
         out.print(line, soft_wrap=True)
 
 
@@ -355,6 +428,60 @@ def gc(
     print(f"{'Would free' if dry_run else 'Freed'} {size / 1e6:,.1f} MB in {len(found):,} files and folders.")
 
 
+responses = typer.Typer(no_args_is_help=True, help="Export, import and count the stored model responses.")
+app.add_typer(responses, name="responses")
+
+
+@responses.command("export")
+def export_responses(
+    words: Annotated[list[str], typer.Argument(metavar="[DATASET[@VERSION]] FILE", help="without a dataset: all")],
+    home: Home = None,
+) -> None:
+    """Write responses to a Parquet file: all, or those a version used, which rebuild it without a call."""
+    from flows.responses import address_and_file, export
+    from longform.settings import home as home_of
+
+    address, path = address_and_file(words)
+    version = _version(address, home)[1] if address else None
+    done = export(home_of(home), path, version)
+    print(f"Exported {done.rows:,} responses ({done.bytes / 1e6:,.1f} MB) to {path}.")
+    if done.missing:
+        print(f"{done.missing:,} more that {address} used are not stored here: a rebuild will ask for them again.")
+
+
+@responses.command("import")
+def import_responses(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="made by `longform responses export`")],
+    home: Home = None,
+) -> None:
+    """Add the responses of a Parquet file to those stored here; what is there stays as it is."""
+    from flows.responses import load
+    from longform.settings import home as home_of
+
+    added, there = load(home_of(home), file)
+    print(f"Imported {added:,} responses; {there:,} were there already.")
+
+
+@responses.command("stats")
+def count_responses(home: Home = None, as_json: Json = False) -> None:
+    """Count the stored responses by endpoint, model and task."""
+    from flows.console import console, table
+    from flows.responses import stats
+    from longform.settings import home as home_of
+
+    rows = stats(home_of(home))
+    if as_json:
+        return _print_json(rows)
+    if not rows:
+        return print("No response is stored.")
+    names = ("endpoint", "model", "task", "answers", "errors", "input_tokens", "output_tokens")
+    columns = {name.replace("_", " "): "right" if place > 2 else "" for place, name in enumerate(names)}
+    cells = [
+        (*(row[name] for name in names), f"{row['cost_nano'] / 1e9:,.2f}", f"{row['bytes'] / 1e6:,.1f}") for row in rows
+    ]
+    console().print(table({**columns, "USD": "right", "MB": "right"}, cells))
+
+
 def _known(dataset: str) -> str:
     import difflib
 
@@ -393,10 +520,17 @@ def _options(
     return chosen, Options(home_of(home), version, until, force)
 
 
-def _check_keys(chosen: Any) -> None:
-    from flows.endpoints import check_keys
+def _with_prompts(settings: list[str] | None, folder: str | None) -> list[str]:
+    return [*(settings or []), *([] if folder is None else [f"prompts={json.dumps(folder)}"])]
 
-    check_keys([chosen.model, chosen.embedding], chosen.endpoints)
+
+def _check_endpoints(chosen: Any, options: Any) -> None:
+    from flows.endpoints import check_keys, check_prices, endpoints_used
+
+    used = endpoints_used(chosen)
+    check_keys(used, chosen.endpoints)
+    if options.max_cost is not None:
+        check_prices(used, chosen.endpoints)
 
 
 def _run(dataset: str, chosen: Any, options: Any) -> str | None:

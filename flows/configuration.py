@@ -61,7 +61,8 @@ def _value(text: str) -> Any:
 
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
     path = [str(piece) for piece in problem["loc"]]
     show = f"`longform config {dataset}` shows all of them."
     if problem["type"] == "extra_forbidden":
@@ -72,6 +73,9 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError) -> st
         return f'{dataset}: the setting "{".".join(path)}" is missing. {show}'
     if not path:
         return f"{dataset}: {problem['msg'].removeprefix('Value error, ')}. {show}"
+    if problem["type"] in ("model_type", "model_attributes_type"):
+        given = json.dumps(problem["input"], default=str)
+        return f"{dataset}: {'.'.join(path)} = {given} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
     given = json.dumps(problem["input"], default=str)
     rule = problem["msg"][0].lower() + problem["msg"][1:]
@@ -81,9 +85,19 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError) -> st
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
     if not tables:
         return list(model.model_fields)
-    from flows.endpoints import EndpointConfig
+    from flows.endpoints import EndpointConfig, PriceConfig, StageConfig
 
-    return list(EndpointConfig.model_fields)
+    if tables[-1] == "price":
+        return list(PriceConfig.model_fields)
+    return list((StageConfig if tables[0] == "stages" else EndpointConfig).model_fields)
+
+
+def _table_of(path: list[str]) -> str:
+    if path[-1] == "price":
+        return "{ input = 2.5, output = 10 }"
+    return (
+        '{ mode = "batch" }' if path[0] == "stages" else '{ base_url = "http://127.0.0.1:8000/v1", model = "my-model" }'
+    )
 
 
 def toml(dataset: str, model: type[BaseModel]) -> str:
@@ -96,6 +110,8 @@ def toml(dataset: str, model: type[BaseModel]) -> str:
         document.add(tomlkit.comment(str(field.description)))
         if name == "endpoints":
             _endpoint_example(document)
+        elif name == "stages":
+            _stage_example(document, model)
         elif field.default is None:
             document.add(tomlkit.comment(f"{name} ="))
         else:
@@ -103,11 +119,28 @@ def toml(dataset: str, model: type[BaseModel]) -> str:
     return tomlkit.dumps(document)
 
 
+def _stage_example(document: tomlkit.TOMLDocument, model: type[BaseModel]) -> None:
+    from flows.endpoints import StageConfig
+
+    document.add(tomlkit.comment(f"[stages.{model.MODEL_STAGES[0]}]    # or {', '.join(model.MODEL_STAGES[1:])}"))  # type: ignore[attr-defined]
+    for name, field in StageConfig.model_fields.items():
+        document.add(tomlkit.comment(f"{name} =    # {field.description}"))
+
+
 def _endpoint_example(document: tomlkit.TOMLDocument) -> None:
     from flows.endpoints import EndpointConfig
 
     document.add(tomlkit.comment("[endpoints.local]"))
-    examples = {"base_url": "http://127.0.0.1:8000/v1", "model": "my-model", "key_env": "MY_KEY"}
+    examples = {
+        "base_url": '"http://127.0.0.1:8000/v1"',
+        "model": '"my-model"',
+        "key_env": '"MY_KEY"',
+        "parameters": "{}",
+        "capabilities": '["json_schema"]',
+        "rpm": "600",
+        "tpm": "200000",
+        "price": "{ input = 0.0, output = 0.0 }",
+    }
     for name, field in EndpointConfig.model_fields.items():
-        value = tomlkit.item(examples.get(name, field.default)).as_string() if name != "parameters" else "{}"
+        value = examples.get(name) or tomlkit.item(field.default).as_string()
         document.add(tomlkit.comment(f"{name} = {value}    # {field.description}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ def axioms(
     home: str | None = None,
     until: str | None = None,
     force: str | None = None,
+    max_cost: float | None = None,
+    retry_errors: bool = False,
 ) -> str | None:
     """Rebuild the axioms dataset from Stack Exchange dumps; returns the version's folder."""
-    options = Options(home_of(Path(home) if home else None), version, until, force)
+    folder = home_of(Path(home) if home else None)
+    options = Options(folder, version, until, force, max_cost, retry_errors)
     return run("axioms", config, options)
 
 
@@ -39,7 +43,8 @@ def start(dataset: str, config: BaseModel, options: Options, progress: Progress)
     """Run a dataset's flow from the command line, which shows its progress."""
     prepare_server()
     PROGRESS.set(progress)
-    folder: str | None = FLOWS[dataset](config, options.version, str(options.home), options.until, options.force)
+    given = {**asdict(options), "home": str(options.home)}
+    folder: str | None = FLOWS[dataset](config, **given)
     return folder
 
 

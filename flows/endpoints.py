@@ -8,8 +8,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from longform.errors import EndpointError, UsageError
 from longform.llm.offline import MODEL as OFFLINE_MODEL
-from longform.llm.types import Endpoint
+from longform.llm.types import Capability, Endpoint, Price
 from longform.settings import api_key
+
+
+class PriceConfig(BaseModel):
+    """USD per million tokens."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    input: float = Field(ge=0, description="of prompts")
+    output: float = Field(ge=0, description="of replies")
+    cached_input: float | None = Field(None, ge=0, description="of prompt tokens that the provider had cached")
+    batch: float = Field(0.5, ge=0, le=1, description="what a batch costs of these prices")
 
 
 class EndpointConfig(BaseModel):
@@ -25,8 +36,17 @@ class EndpointConfig(BaseModel):
         "max_completion_tokens",
         description="what the server calls the limit of a reply's tokens; older ones: max_tokens",
     )
+    capabilities: list[Capability] = Field(
+        [], description="what the server can do: json_schema, n (samples in one call), logprobs, batch"
+    )
     concurrency: int = Field(16, ge=1, description="requests in flight, at most")
-    timeout_seconds: float = Field(120.0, gt=0, description="total time a request may take")
+    rpm: int | None = Field(None, ge=1, description="requests allowed a minute, where the server does not say it")
+    tpm: int | None = Field(None, ge=1, description="tokens allowed a minute, where the server does not say it")
+    price: PriceConfig | None = Field(
+        None,
+        description="USD per million tokens, also cached_input, batch; known of large providers; your own server: 0",
+    )
+    timeout_seconds: float = Field(120.0, gt=0, allow_inf_nan=False, description="total time a request may take")
 
 
 def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
@@ -42,6 +62,10 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
             concurrency=config.concurrency,
             timeout_seconds=config.timeout_seconds,
             limit_field=config.limit_field,
+            capabilities=frozenset(config.capabilities),
+            rpm=config.rpm,
+            tpm=config.tpm,
+            price=Price(**config.price.model_dump()) if config.price else None,
         )
     if name == "offline":
         return Endpoint(name="offline", model=OFFLINE_MODEL)
@@ -58,3 +82,44 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
                 f'The key {variable} of endpoint "{name}" is not set. '
                 "Set it, or use --set model=offline. Nothing was run."
             )
+
+
+def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
+    """Raise UsageError where the price of a model in use is unknown, so that no cap on the cost can hold."""
+    from longform.llm.models import unpriced
+    from longform.llm.prices import price_of
+
+    for endpoint in (endpoint_of(name, endpoints) for name in used if name in endpoints):
+        if price_of(endpoint) is None:
+            raise UsageError(unpriced(endpoint))
+
+
+class StageConfig(BaseModel):
+    """What one stage does otherwise than the others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str | None = Field(None, description="endpoint that this stage asks, instead of `model`")
+    mode: Literal["online", "batch"] | None = Field(None, description="how this stage asks, instead of `mode`")
+
+
+def model_of(stage: str, config: Any) -> Endpoint:
+    """The endpoint that a stage asks: its own, else that of the whole configuration."""
+    own = config.stages.get(stage)
+    return endpoint_of((own and own.model) or config.model, config.endpoints)
+
+
+def batched(config: Any) -> frozenset[str]:
+    """The stages whose questions go through the provider's Batch API."""
+    modes = {
+        stage: (own and own.mode) or config.mode for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
+    }
+    return frozenset(stage for stage, mode in modes.items() if mode == "batch")
+
+
+def endpoints_used(config: Any) -> list[str]:
+    """Names of the endpoints that a build asks."""
+    models = [
+        (own and own.model) or config.model for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
+    ]
+    return list(dict.fromkeys([*models, config.embedding]))

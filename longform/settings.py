@@ -21,6 +21,11 @@ def home(given: Path | None = None) -> Path:
     return Path(given or os.environ.get("LONGFORM_HOME") or "data").absolute()
 
 
+def responses(home: Path) -> Path | str:
+    """The response store: the database whose URL stands in LONGFORM_RESPONSES, else a file in the home."""
+    return os.environ.get("LONGFORM_RESPONSES") or home / "llm" / "responses.sqlite"
+
+
 def api_key(variable: str) -> str | None:
     """The key that an endpoint's `key_env` names; empty counts as unset."""
     return os.environ.get(variable) or None

@@ -21,7 +21,7 @@ import os
 import shutil
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -63,6 +63,7 @@ class Artifact:
     contents: str
     rows_in: dict[str, int]
     parts: list[Part] = field(default_factory=list)
+    units: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -163,8 +164,18 @@ class Store:
         sync(place.parent)
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
-    def commit_unit(self, stage: str, unit: str, parts: list[Part]) -> None:
-        write_json(self.stage(stage) / "units" / f"{unit}.json", [asdict(part) for part in parts])
+    def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: Collection[str] = ()) -> None:
+        """Write down what a unit of work made, and before that the keys of the model responses it looked at."""
+        folder = self.stage(stage) / "units"
+        if responses:
+            write_bytes(folder / f"{unit}.responses", b"".join(map(bytes.fromhex, sorted(responses))))
+        write_json(folder / f"{unit}.json", [asdict(part) for part in parts])
+
+    def responses(self, stage: str, unit: str) -> set[str]:
+        """Keys of the model responses that a finished unit looked at."""
+        path = self.stage(stage) / "units" / f"{unit}.responses"
+        content = path.read_bytes() if path.exists() else b""
+        return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
 
     def commit_artifact(self, artifact: Artifact) -> None:
         document = {
@@ -172,6 +183,7 @@ class Store:
             "contents": artifact.contents,
             "rows_in": artifact.rows_in,
             "parts": [asdict(part) for part in artifact.parts],
+            "units": artifact.units,
         }
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
@@ -281,13 +293,16 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, document: Any) -> None:
+    write_bytes(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Written whole or not at all: beside its place, then renamed."""
     beside = path.with_name(temporary())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w") as file:
-            json.dump(document, file, indent=1, ensure_ascii=False)
-            file.write("\n")
+        with beside.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -365,7 +380,8 @@ class Digests:
 
 def _artifact(name: str, document: dict[str, Any]) -> Artifact:
     parts = [Part.of(fields) for fields in document["parts"]]
-    return Artifact(name, Recipe(**document["recipe"]), document["contents"], document["rows_in"], parts)
+    recipe, units = Recipe(**document["recipe"]), document.get("units", [])
+    return Artifact(name, recipe, document["contents"], document["rows_in"], parts, units)
 
 
 def _same(document: dict[str, Any] | None, part: Part) -> bool:

@@ -199,6 +199,12 @@ def _part_problems(store: Store, part: Part) -> Iterable[str]:
             yield f"{path} is missing or was changed"
 
 
+def keys_used(store: Store, version: Version) -> set[str]:
+    """Keys of the model responses that a version's stages looked at, also for rows that were rejected."""
+    units = ((stage, unit) for stage in version.stages for unit in artifact(store, version, stage).units)
+    return set().union(*(store.responses(stage, unit) for stage, unit in units))
+
+
 def withdraw(folder: Path) -> None:
     """Remove a published version; its stages stay until `gc`."""
     hidden = folder.with_name(temporary())
@@ -213,7 +219,9 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
     for folder in sorted((store.home / "stages").glob("[!.]*")):
         found += [path for path in folder.glob("*.json") if (folder.name, path.stem) not in fingerprints]
         found += [path for path in folder.glob("parts/[!.]*") if (folder.name, path.name) not in parts]
-        found += [path for path in folder.glob("units/*.json") if not _unit_needed(folder.name, path, parts)]
+        for path in folder.glob("units/*.json"):
+            if not _unit_needed(folder.name, path, parts):
+                found += [path, *folder.glob(f"units/{path.stem}.responses")]
     found += store.leftovers()
     return [(path, size_of(path)) for path in found]
 

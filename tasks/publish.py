@@ -95,13 +95,21 @@ def publish(
     version: str | None,
     tables: Callable[[], list[card.ReportTable]],
 ) -> Published | None:
-    """Publish rows by the value of their part's split, unless a version has this recipe. In a plan: nothing."""
+    """Publish rows by the value of their part's split, unless a version has this recipe and these rows.
+
+    Rows differ under one recipe where a model was asked again. In a plan: nothing.
+    """
     if isinstance(run, Plan):
         return None
     recipe, stages = recipe_of(about, run), stages_of(run)
     known = existing(run.store.home, about.dataset, recipe, version, stages)
-    if known:
+    if known and _holds(known, rows):
         return Published(known, new=False)
+    if known and version:
+        raise UsageError(
+            f"{about.dataset} {version} holds other rows of this recipe (a model was asked again): "
+            f"choose another --version, or `longform withdraw {about.dataset}@{version}` first."
+        )
     if not rows.count:
         raise NothingToPublish(
             f"{about.dataset} has no row to publish: every one was left out or rejected. "
@@ -121,6 +129,12 @@ def publish(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Published(Version(about.dataset, name, place, manifest), new=True)
+
+
+def _holds(version: Version, rows: Rows) -> bool:
+    """Whether a version's splits are these parts."""
+    published = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path}
+    return published == {part.sha256 for part in rows.parts or () if part.rows}
 
 
 def _write(

@@ -17,7 +17,6 @@ import inspect
 import shutil
 import typing
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,14 +25,16 @@ import pyarrow as pa
 
 from longform.conservation import check_conservation
 from longform.errors import StoreError
+from longform.llm.models import Models
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.parts import Parts
 from longform.recipe import Recipe, identity, shape
 from longform.rows import Group, Piece, Rejected, Row, Rows, Whole
-from longform.settings import api_key
+from longform.settings import responses
 from longform.store import Part, Store, full, unwritable
 
 if TYPE_CHECKING:
+    from longform.llm.client import Client
     from tasks.build import Build
     from tasks.plan import Plan
     from tasks.units import Job
@@ -81,17 +82,22 @@ class Stage:
             if isinstance(rows, Rows) and (name == first or (rows.key == key and self.inputs[name] is self.shape))
         ]
 
+    def endpoints(self, arguments: dict[str, Any]) -> list[Endpoint]:
+        """The models this stage calls."""
+        return [value for value in arguments.values() if isinstance(value, Endpoint)]
+
     def endpoint(self, arguments: dict[str, Any]) -> Endpoint | None:
-        """The model this stage calls, if any."""
-        return next((value for value in arguments.values() if isinstance(value, Endpoint)), None)
+        """The first model this stage calls, if any."""
+        return next(iter(self.endpoints(arguments)), None)
 
 
 class Run:
     """What a stage's body may use besides its inputs: counters, scratch space, model calls. Not identity."""
 
-    def __init__(self, store: Store, parts: Parts) -> None:
+    def __init__(self, store: Store, parts: Parts, models: Models, recipe: str) -> None:
         self.store = store
-        self._parts = parts
+        self.responses: set[str] = set()
+        self._parts, self._models, self._recipe = parts, models, recipe
         self._scratch: Path | None = None
 
     def count(self, name: str, number: int) -> None:
@@ -106,32 +112,31 @@ class Run:
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
         """The model's replies in the order of the items; stored before they are handed on."""
-        with client(self.store, endpoint) as connection:
-            yield from connection.ask(items)
+        client = self._client(endpoint)
+        yield from client.ask(items)
+        self.responses |= client.used
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
-        with client(self.store, endpoint) as connection:
-            vectors: list[list[float]] = connection.embed(texts)
-            return vectors
+        """One vector a text, in the order of the texts."""
+        client = self._client(endpoint)
+        vectors = client.embed(texts)
+        self.responses |= client.used
+        return vectors
+
+    def _client(self, endpoint: Endpoint) -> Client:
+        return self._models.client(endpoint, stage=self._parts.stage, recipe=self._recipe)
 
     def close(self) -> None:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def client(store: Store, endpoint: Endpoint) -> AbstractContextManager[Any]:
-    from longform.llm.client import Client
-
-    key = api_key(endpoint.key_env) if endpoint.key_env else None
-    return closing(Client(endpoint, store.home / "llm" / "responses.sqlite", api_key=key))
-
-
-def execute(job: Job) -> list[Part]:
-    """Do one unit of work and commit its parts. Runs in a worker or in the flow's own process."""
+def execute(job: Job, models: Models | None = None) -> list[Part]:
+    """Do one unit of work and commit its parts. Runs in a worker, or in the flow's own process with its models."""
     work: Stage = getattr(import_module(job.module), job.stage)
     store = Store(job.home)
     try:
-        return _execute(job, work, store)
+        return _execute(job, work, store, models or Models(responses(job.home)))
     except StoreError:
         raise
     except Exception as error:
@@ -154,15 +159,15 @@ def _check_inputs(job: Job, store: Store) -> None:
                 ) from None
 
 
-def _execute(job: Job, work: Stage, store: Store) -> list[Part]:
+def _execute(job: Job, work: Stage, store: Store, models: Models) -> list[Part]:
     parts = Parts(store, work.name, work.schema, job.keys, work.split_by)
-    run = Run(store, parts)
+    run = Run(store, parts, models, job.recipe)
     try:
         for item in work.body(run, **job.inputs, **job.arguments):
             parts.add(item)
         done = parts.finish()
         check_conservation(store, work.name, work.schema, done, work.conserved(job.inputs), run.scratch())
-        store.commit_unit(work.name, job.unit, done)
+        store.commit_unit(work.name, job.unit, done, run.responses)
         return done
     except BaseException:
         parts.discard()

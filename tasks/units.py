@@ -34,6 +34,7 @@ class Job:
     keys: list[str]
     inputs: dict[str, Rows | Piece]
     arguments: dict[str, Any]
+    recipe: str
 
 
 def jobs_of(
@@ -44,7 +45,7 @@ def jobs_of(
     for label, keys, unit_inputs in units_of(work, inputs):
         contents = {name: contents_of(value) for name, value in unit_inputs.items()}
         unit = recipe.unit({**contents, "keys": keys})
-        yield Job(module, work.name, store.home, unit, label, keys, unit_inputs, arguments)
+        yield Job(module, work.name, store.home, unit, label, keys, unit_inputs, arguments, recipe.fingerprint)
 
 
 def units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:

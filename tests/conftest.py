@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgresql import postgres as postgres
+from postgresql import postgres_url as postgres_url
 
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
@@ -24,7 +26,7 @@ class Silent:
         self.begun: dict[str, int] = {}
         self.ended: list[StageRun] = []
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None:
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None:
         self.begun[stage] = units
 
     def advance(self, stage: str, parts: list[Part]) -> None:
@@ -32,6 +34,9 @@ class Silent:
 
     def end(self, entry: StageRun) -> None:
         self.ended.append(entry)
+
+    def say(self, text: str) -> None:
+        pass
 
 
 @pytest.fixture

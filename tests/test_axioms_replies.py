@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longform.llm.structured import read_reply
 from schemas.replies import Corruption
-from tasks.axioms.replies import parse_corruption
+
+
+def parse_corruption(text: str) -> Corruption | str:
+    read = read_reply(text, Corruption, "tags")
+    assert isinstance(read, Corruption | str)
+    return read
+
 
 GOOD = """
 <claim>Casks are served at 12 degrees.</claim>
@@ -22,9 +29,9 @@ Casks are served at 2 degrees.
 
 def test_claims_corrupted_claims_and_answer_are_read() -> None:
     assert parse_corruption(GOOD) == Corruption(
-        claims=["Casks are served at 12 degrees.", "Kegs hold 50 litres."],
-        corrupted_claims=["Casks are served at 2 degrees."],
-        answer="Casks are served at 2 degrees.\n\n    $ code",
+        claim=["Casks are served at 12 degrees.", "Kegs hold 50 litres."],
+        corrupted_claim=["Casks are served at 2 degrees."],
+        corrupted_answer="Casks are served at 2 degrees.\n\n    $ code",
     )
 
 
@@ -36,14 +43,14 @@ def test_case_white_space_and_spelling_of_the_tags_do_not_matter() -> None:
 
 def test_an_answer_without_claims_has_an_empty_list() -> None:
     reply = "<claim></claim>\n<corrupted_answer>Well, it depends.</corrupted_answer>"
-    assert parse_corruption(reply) == Corruption(claims=[], corrupted_claims=[], answer="Well, it depends.")
+    assert parse_corruption(reply) == Corruption(claim=[], corrupted_claim=[], corrupted_answer="Well, it depends.")
 
 
 def test_tags_inside_the_answer_are_text_of_the_answer() -> None:
     inside = "Write <claim>this</claim> and </corrupted_answer>, then <corrupted_answer>."
     parsed = parse_corruption(f"<claim>a</claim><corrupted_answer>{inside}</corrupted_answer>")
     assert isinstance(parsed, Corruption)
-    assert (parsed.claims, parsed.answer) == (["a"], inside)
+    assert (parsed.claim, parsed.corrupted_answer) == (["a"], inside)
 
 
 @pytest.mark.parametrize(

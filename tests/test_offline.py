@@ -15,9 +15,9 @@ from longform.llm.offline import respond
 from longform.llm.prompts import load_prompt
 from longform.llm.prose import blocks, sentences
 from longform.llm.replies import cited_passages, strip_end_mark
+from longform.llm.structured import read_reply
 from longform.llm.types import Request
 from schemas.replies import Corruption
-from tasks.axioms.replies import parse_corruption
 
 FOLDER = Path(__file__).parents[1] / "prompts"
 REPO = Path(__file__).parents[1]
@@ -37,7 +37,8 @@ ANSWER = (
 
 
 def asking(name: str, *, max_tokens: int = 2048, **inputs: Any) -> Request:
-    return Request(PROMPTS[name].render(**inputs), f"axioms/{name}", max_tokens)
+    prompt = PROMPTS[name]
+    return Request(prompt.render(form=prompt.forms[0], **inputs), prompt.name, max_tokens)
 
 
 def reply(name: str, **inputs: Any) -> str:
@@ -49,7 +50,8 @@ def reply(name: str, **inputs: Any) -> str:
 
 
 def corrupted(answer: str, passages: list[str] | None = None) -> Corruption:
-    parsed = parse_corruption(reply("corrupt", question=QUESTION, passages=passages or PASSAGES, answer=answer))
+    text = reply("corrupt", question=QUESTION, passages=passages or PASSAGES, answer=answer)
+    parsed = read_reply(text, Corruption, "tags")
     assert isinstance(parsed, Corruption)
     return parsed
 
@@ -107,18 +109,18 @@ def test_closed_book_answers_differ_between_questions() -> None:
 
 def test_claims_are_sentences_of_the_answer_and_the_rewritten_answer_has_exactly_the_changes() -> None:
     found = corrupted(ANSWER)
-    assert found.claims == [
+    assert found.claim == [
         "It depends on the tap.",
         "An opened keg of beer keeps for 6 weeks in the cold (Passage 1).",
         "Beer from the Pilsen brewery is not pasteurised.",
         "In 1842 it was brewed by Josef Groll in Pilsen.",
     ]
-    kept = [claim for claim in found.claims if claim in found.answer]
-    assert len(found.corrupted_claims) == 2
+    kept = [claim for claim in found.claim if claim in found.corrupted_answer]
+    assert len(found.corrupted_claim) == 2
     assert len(kept) == 2
-    assert all(claim in found.answer and claim not in ANSWER for claim in found.corrupted_claims)
-    rebuilt = iter(found.corrupted_claims)
-    assert found.answer == " ".join(claim if claim in kept else next(rebuilt) for claim in found.claims)
+    assert all(claim in found.corrupted_answer and claim not in ANSWER for claim in found.corrupted_claim)
+    rebuilt = iter(found.corrupted_claim)
+    assert found.corrupted_answer == " ".join(claim if claim in kept else next(rebuilt) for claim in found.claim)
 
 
 def test_a_number_becomes_another_number_but_a_citation_stays() -> None:
@@ -167,7 +169,7 @@ def test_an_answer_without_a_claim_comes_back_unchanged_with_an_empty_claim() ->
     answer = "Why do you ask?\n\n```python\nkeg = 4  # it is not a claim.\n```\n\n## Beer is not good at all times"
     text = reply("corrupt", question=QUESTION, passages=PASSAGES, answer=answer)
     assert text.startswith("<claim></claim>\n<corrupted_answer>")
-    assert corrupted(answer) == Corruption(claims=[], corrupted_claims=[], answer=answer)
+    assert corrupted(answer) == Corruption(claim=[], corrupted_claim=[], corrupted_answer=answer)
 
 
 MARKDOWN = """# Beer is not 4 things
@@ -193,12 +195,12 @@ keg --is not --for 4 weeks. It was never so in 2014.
 def test_code_links_tables_headings_and_quotations_stay_as_they_are() -> None:
     answer = MARKDOWN.strip()
     found = corrupted(answer)
-    assert len(found.claims) == 3
-    assert found.answer != answer
-    changed = set(answer.split("\n")) - set(found.answer.split("\n"))
+    assert len(found.claim) == 3
+    assert found.corrupted_answer != answer
+    changed = set(answer.split("\n")) - set(found.corrupted_answer.split("\n"))
     assert all(line.startswith(("The keg", "- ")) for line in changed)
-    assert "`beer is 4.0`" in found.answer
-    assert "[a tap](http://is.not/4)" in found.answer
+    assert "`beer is 4.0`" in found.corrupted_answer
+    assert "[a tap](http://is.not/4)" in found.corrupted_answer
 
 
 # combine
@@ -318,7 +320,7 @@ def test_no_text_breaks_a_reply(question: str, passages: list[str], first: str, 
     reply("closed_book", question=question)
     reply("combine", question=question, first=first, second=second)
     text = reply("corrupt", question=question, passages=passages, answer=first)
-    parsed = parse_corruption(text)
+    parsed = read_reply(text, Corruption, "tags")
     assert isinstance(parsed, Corruption) or not first.strip()
 
 

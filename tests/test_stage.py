@@ -601,7 +601,7 @@ class FillsTheDisk:
     def __init__(self, disk: Path) -> None:
         self.disk = disk
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None: ...
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: object = None) -> None: ...
 
     def advance(self, stage: str, parts: list[Part]) -> None:
         fill(self.disk, 0)

@@ -16,12 +16,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import xxhash
 
 from longform.errors import Incomplete
+from longform.llm.models import Models
 from longform.rows import Source
+from longform.settings import responses
 from longform.store import Part, Store, sha256_of
 from schemas import column, table
 from tasks.build import Build, StageRun
@@ -180,12 +183,14 @@ class Silent:
     def __init__(self) -> None:
         self.begun: dict[str, int] = {}
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None) -> None:
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None:
         self.begun[stage] = units
 
     def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None: ...
+
+    def say(self, text: str) -> None: ...
 
 
 def source(file: Path, site: str, pieces: int = 1) -> Source:
@@ -206,7 +211,8 @@ class InThisProcess:
 def building(home: Path, force: str | None = None, until: str | None = None, spawned: bool = False) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
-    run = Build(store, runner=Threads(), progress=Silent(), force=force, until=until)
+    models = Models(responses(home))
+    run = Build(store, runner=Threads(), progress=Silent(), models=models, force=force, until=until)
     if not spawned:
         run.workers = InThisProcess()  # type: ignore[assignment]
     try:

@@ -1,353 +1,464 @@
 """Ask a model many things: in order, a bounded number at a time, and never pay for an answer twice.
 
-    with Client(endpoint, home / "llm" / "responses.sqlite", api_key=key) as client:
-        for row, answer in client.ask((row, request_for(row)) for row in rows):
+    with Models(home / "llm" / "responses.sqlite") as models:
+        for row, answer in models.client(endpoint).ask((row, request_for(row)) for row in rows):
             ...
 
-Here is the only retry loop. A request that fails for a passing reason is sent again up to six times; one that can
-never be answered becomes a Failure and is remembered; a refused key, an empty account or an unknown model stops
-everything. Before an error is raised, what is in flight is waited for and stored.
+A question is looked up in the response store; is joined to the same question that somebody is asking now; or is asked.
+What comes back is read here: a reply that is cut off is asked for once more with twice the room, one that does not have
+the form that was asked for is sent back once to be repaired. What is of no use even then becomes a Failure.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
-import time
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
-from pathlib import Path
-from threading import RLock
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
 from longform.llm import offline
-from longform.llm.completion import Completion, read_completion, read_embeddings, read_json
-from longform.llm.faults import Fault, fault_of, scrub, without
-from longform.llm.keys import request_key
-from longform.llm.store import TOMBSTONE, Record, Responses, open_responses
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.llm.wire import Outcome, Wire
+from longform.llm.completion import Completion, Told, read_choices, read_completion, read_embeddings, read_json
+from longform.llm.dispatch import Call, Dispatcher, Result
+from longform.llm.faults import Fault, scrub
+from longform.llm.keys import canonical, key_of
+from longform.llm.records import TOMBSTONE, Record
+from longform.llm.structured import blank_tail, read_reply, repair_messages, response_format
+from longform.llm.types import Answer, Endpoint, Failure, FailureKind, Request
 
 if TYPE_CHECKING:
-    import httpx2
+    from longform.llm.models import Models
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
-RETRIES = 6
-LONGEST_PAUSE_SECONDS = 60.0
-LONGEST_RETRY_AFTER_SECONDS = 900.0
+QUESTIONS_AT_ONCE = 64
 TEXTS_PER_CALL = 64
-UNSURE_AT_FIRST = 3
-TOLD = (
-    "finish",
-    "served_model",
-    "fingerprint",
-    "input_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
+MESSAGE_BOUND = 32
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
-@dataclass(slots=True)
-class _Halt:
-    """Shared by the requests of one call: once it holds an error nothing more is sent."""
+def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, Any]:
+    """What is sent for one sample of a request, without `n`."""
+    body: dict[str, Any] = {
+        "model": endpoint.model,
+        "messages": [{"role": role, "content": content} for role, content in request.messages],
+        endpoint.limit_field: request.max_tokens,
+    }
+    if request.reply is not None and request.form == "json":
+        body["response_format"] = response_format(request.reply)
+    if request.logprobs is not None:
+        body["logprobs"] = True
+        if request.logprobs:
+            body["top_logprobs"] = request.logprobs
+    body |= dict(endpoint.parameters)
+    if sample and isinstance(body.get("seed"), int) and "n" not in endpoint.capabilities:
+        body["seed"] += sample
+    return body
 
-    error: LongformError | None = None
 
-    def stop(self, error: LongformError) -> LongformError:
-        self.error = self.error or error
-        return self.error
+def embedding_body(endpoint: Endpoint, texts: str | list[str]) -> dict[str, Any]:
+    return {"model": endpoint.model, "input": texts, **dict(endpoint.parameters)}
+
+
+class Flight:
+    """A question on its way: asked for once, however many wait for it."""
+
+    __slots__ = (
+        "event",
+        "first",
+        "fresh",
+        "key",
+        "keys",
+        "limit",
+        "request",
+        "result",
+        "sample",
+        "sent",
+        "step",
+        "waiters",
+    )
+
+    def __init__(self, request: Request, sample: int, sent: str, key: str) -> None:
+        self.request, self.sample, self.first, self.key = request, sample, sent, key
+        self.fresh = False
+        self.begin()
+        self.result: Answer | Failure | LongformError | None = None
+        self.event: threading.Event | None = None
+        self.waiters = 0
+
+    def begin(self) -> None:
+        """As it is asked at first."""
+        self.step, self.sent, self.keys, self.limit = "first", self.first, [self.key], self.request.max_tokens
 
 
 class Client:
-    """`transport` takes the place of the network; `first_pause_seconds` is before the first retry, at most."""
+    """An endpoint, as one stage asks it. `used` collects the keys of all responses that were looked at."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        store_path: Path,
-        *,
-        api_key: str | None,
-        transport: httpx2.AsyncBaseTransport | None = None,
-        first_pause_seconds: float = 1.0,
-    ) -> None:
-        self.endpoint = endpoint
-        self._store_path, self._api_key, self._transport = store_path, api_key, transport
-        self._first_pause_seconds = first_pause_seconds
-        self._lock = RLock()
-        self._flying: dict[str, Future[Answer | Failure]] = {}
-        self._store: Responses | None = None
-        self._wire: Wire | None = None
-        self._answered = False
-        self._unsure = 0
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        wire, self._wire = self._wire, None
-        store, self._store = self._store, None
-        if wire:
-            wire.close()
-        if store:
-            store.close()
+    def __init__(self, models: Models, endpoint: Endpoint, stage: str, recipe: str) -> None:
+        self.models, self.endpoint, self.stage, self.recipe = models, endpoint, stage, recipe
+        self.used: set[str] = set()
 
     def ask(self, items: Iterable[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
-        """Each item with its answer, in the order of the items, of which it reads 2 x concurrency ahead.
+        """Each item with its answer, in the order of the items; so many times as its request asks for samples.
 
-        Raises EndpointError where the endpoint refuses to work at all, Incomplete where a request got no answer for
-        a passing reason: what came in until then is stored.
+        Raises EndpointError where the endpoint refuses to work at all, BudgetError where the money is spent, and
+        Incomplete, after all others were asked, where a request got no answer for a passing reason. What came in
+        until then is stored.
         """
         if self.endpoint.offline:
-            return ((item, self._offline(request)) for item, request in items)
-        halt = _Halt()
-        return self._in_order(((item, self._begin(request, halt)) for item, request in items), halt)
+            yield from ((item, self._offline(request, n)) for item, request in items for n in range(request.samples))
+            return
+        yield from self._asked(iter(items))
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         """One vector a text, in the order of the texts; stored by text, asked for 64 texts a call."""
         if self.endpoint.offline:
             raise UsageError(f"The endpoint {self.endpoint.name} has no embeddings: set one with a base_url for them.")
-        keys = [request_key(self.endpoint.name, EMBEDDINGS, self._embedding_body(text)) for text in texts]
-        wanted = dict(zip(keys, texts, strict=True))
-        vectors = {key: vector for key in wanted if (vector := self._stored_vector(key)) is not None}
-        missing = [(key, text) for key, text in wanted.items() if key not in vectors]
-        halt = _Halt()
-        calls = (missing[at : at + TEXTS_PER_CALL] for at in range(0, len(missing), TEXTS_PER_CALL))
-        started = ((call, self._connected().submit(self._embed(call, halt))) for call in calls)
-        for call, found in self._in_order(started, halt):
-            vectors |= {key: vector for (key, _), vector in zip(call, found, strict=True)}
-        return [vectors[key] for key in keys]
+        dispatcher = self._dispatcher()
+        sent = {text: dispatcher.clean(canonical(embedding_body(self.endpoint, text))) for text in texts}
+        keys = {text: key_of(self.endpoint.name, EMBEDDINGS, body) for text, body in sent.items()}
+        vectors: dict[str, list[float]] = {}
+        waiting: deque[_Vectors] = deque()
+        try:
+            for chunk in _chunks(iter(sent), QUESTIONS_AT_ONCE):
+                found = self._stored_vectors([keys[text] for text in chunk])
+                missing = [text for text in chunk if keys[text] not in found]
+                vectors |= {text: found[keys[text]] for text in chunk if keys[text] in found}
+                if missing:
+                    waiting.append(
+                        _Vectors(self, missing, [keys[text] for text in missing], [sent[t] for t in missing])
+                    )
+                    dispatcher.submit([waiting[-1].call])
+                if len(waiting) > 2 * self.endpoint.concurrency:
+                    vectors |= waiting.popleft().result()
+            while waiting:
+                vectors |= waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.give_up()
+        self.used.update(keys.values())
+        return [vectors[text] for text in texts]
 
-    # one request
+    # in order
 
-    def _offline(self, request: Request) -> Answer | Failure:
-        key = request_key(self.endpoint.name, CHAT, self._body(request))
+    def _asked(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
+        dispatcher = self._dispatcher()
+        window: deque[tuple[T, Flight]] = deque()
+        room = max(8 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
+        unanswered: list[LongformError] = []
+        try:
+            while chunk := list(islice(items, QUESTIONS_AT_ONCE)):
+                window.extend(self._begin(dispatcher, chunk))
+                yield from self._landed(dispatcher, window, len(window) - room, unanswered)
+            while window:
+                yield from self._landed(dispatcher, window, min(len(window), QUESTIONS_AT_ONCE), unanswered)
+        finally:
+            self._withdraw(dispatcher, [flight for _, flight in window])
+        if unanswered:
+            raise _incomplete(unanswered)
+
+    def _landed(
+        self, dispatcher: Dispatcher, window: deque[tuple[T, Flight]], least: int, unanswered: list[LongformError]
+    ) -> Iterator[tuple[T, Answer | Failure]]:
+        """What is answered at the head of the window; at least so many are waited for."""
+        if least > 0:
+            self._wait(dispatcher, window[min(least, len(window)) - 1][1])
+        while window and (least > 0 or window[0][1].result is not None):
+            item, flight = window.popleft()
+            least -= 1
+            result = self._wait(dispatcher, flight)
+            self.used.update(flight.keys)
+            if isinstance(result, Incomplete) and dispatcher.halted is None:
+                unanswered.append(result)
+            elif isinstance(result, LongformError):
+                raise result
+            else:
+                yield item, result
+
+    def _wait(self, dispatcher: Dispatcher, flight: Flight) -> Answer | Failure | LongformError:
+        if flight.result is None:
+            with dispatcher.lock:
+                event = flight.event = flight.event or threading.Event()
+                landed = flight.result is not None
+            if not landed:
+                event.wait()
+        assert flight.result is not None
+        return flight.result
+
+    def _begin(self, dispatcher: Dispatcher, chunk: list[tuple[T, Request]]) -> list[tuple[T, Flight]]:
+        """Flights of these items; what is not stored is submitted."""
+        flights: list[tuple[T, Flight]] = []
+        new: list[Flight] = []
+        name, flying = self.endpoint.name, self.models.flying(self.endpoint)
+        asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
+        bodies = [dispatcher.clean(canonical(body_of(self.endpoint, request, sample))) for _, request, sample in asked]
+        keys = [key_of(name, CHAT, sent, sample=asked[at][2]) for at, sent in enumerate(bodies)]
+        with dispatcher.lock:
+            for (item, request, sample), sent, key in zip(asked, bodies, keys, strict=True):
+                flight = flying.get(key)
+                if flight is None:
+                    flight = flying[key] = Flight(request, sample, sent, key)
+                    new.append(flight)
+                flight.waiters += 1
+                flights.append((item, flight))
+        try:
+            stored = self.models.store.get([flight.key for flight in new]) if new else {}
+            missing = [flight for flight in new if not self._taken(dispatcher, flight, stored.get(flight.key), None)]
+            if missing:
+                self.models.check_key(self.endpoint)
+        except LongformError as error:
+            for flight in new:
+                self._land(dispatcher, flight, error)
+            raise
+        dispatcher.submit(self._calls(dispatcher, missing))
+        return flights
+
+    def _withdraw(self, dispatcher: Dispatcher, flights: list[Flight]) -> None:
+        """Let go of what nobody else waits for and is not sent yet; what is in flight is waited for."""
+        if not flights:
+            return
+        with dispatcher.lock:
+            for flight in flights:
+                flight.waiters -= 1
+        dispatcher.drop_unwanted()
+        for flight in flights:
+            if flight.waiters <= 0:
+                self._wait(dispatcher, flight)
+
+    # one question
+
+    def _offline(self, request: Request, sample: int) -> Answer | Failure:
+        key = key_of(self.endpoint.name, CHAT, canonical(body_of(self.endpoint, request, sample)), sample=sample)
         text, finish, input_tokens, output_tokens = offline.respond(request)
         if finish == "length":
-            return _too_long(key, text, request.max_tokens)
-        return Answer(text, key, offline.MODEL, finish, input_tokens, output_tokens)
+            return _too_long(key, text, request.max_tokens, sample)
+        told = Completion(finish, offline.MODEL, None, (input_tokens, 0, output_tokens), 0, text, "", None)
+        flight = Flight(request, sample, "", key)
+        result = self._judged(flight, key, told, cached=False)
+        return result if isinstance(result, Answer | Failure) else _failed("invalid", result, key, told, sample)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _taken(self, dispatcher: Dispatcher, flight: Flight, record: Record | None, told: Told | None) -> bool:
+        """Whether the record is of use: then the flight has landed, or goes on to its next step."""
+        if record is None:
+            return False
+        cached = told is None
+        key = flight.keys[-1]
+        if record.state == TOMBSTONE:
+            kind: FailureKind = "filter" if record.code == "filter" else "request"
+            result: Answer | Failure | str = Failure(kind, record.body.decode(), key, sample=flight.sample)
+        else:
+            completion = told if isinstance(told, Completion) else read_completion(record.body)
+            if completion is None:
+                return False
+            result = self._judged(flight, key, completion, cached=cached)
+        if cached and isinstance(result, Failure) and self.models.retry_errors and not flight.fresh:
+            flight.fresh = True
+            flight.begin()
+            return False
+        if isinstance(result, str):
+            assert completion is not None
+            self._go_on(dispatcher, flight, completion, result)
+        else:
+            self._land(dispatcher, flight, result)
+        return True
+
+    def _judged(self, flight: Flight, key: str, completion: Completion, *, cached: bool) -> Answer | Failure | str:
+        """The answer, or why it is none, or, where another try is due, what is wrong with it."""
+        request, text = flight.request, completion.text
+        if completion.finish == "content_filter":
+            return _failed("filter", "the reply was held back by a filter", key, completion, flight.sample)
+        if completion.refusal:
+            return _failed("refusal", scrub(completion.refusal, None), key, completion, flight.sample)
+        if completion.finish == "length":
+            blank = blank_tail(text)
+            if flight.step == "first" and not self.endpoint.offline:
+                return "whitespace" if blank else "length"
+            why = "the reply ran into white space" if blank else "the reply is cut off, also with twice the room"
+            return _failed("whitespace" if blank else "length", why, key, completion, flight.sample)
+        if not text.strip() and flight.step == "first" and not self.endpoint.offline:
+            return "empty"
+        if not text.strip():
+            return _failed("empty", "the reply is empty", key, completion, flight.sample)
+        value: Any = None
+        if request.reply is not None:
+            value = read_reply(text, request.reply, "json" if request.form == "json" else "tags")
+            if isinstance(value, str):
+                if flight.step != "repair":
+                    return value
+                return _failed("invalid", value, key, completion, flight.sample)
+        return Answer(
+            text,
+            key,
+            completion.served_model or self.endpoint.model,
+            completion.finish,
+            completion.tokens[0],
+            completion.tokens[2],
+            cached,
+            value,
+            flight.sample,
+            completion.logprobs,
+        )
+
+    def _go_on(self, dispatcher: Dispatcher, flight: Flight, completion: Completion, why: str) -> None:
+        """The next step of a question whose reply was of no use: more room, no constraint, or a repair."""
+        body = json.loads(flight.sent)
+        if why == "length":
+            flight.step, attempt = "longer", 0
+            flight.limit *= 2
+            body[self.endpoint.limit_field] = flight.limit
+        elif why in ("whitespace", "empty"):
+            flight.step, attempt = "again", 1
+            body.pop("response_format", None)
+        else:
+            flight.step, attempt = "repair", 1
+            form = "json" if flight.request.form == "json" else "tags"
+            messages = repair_messages(flight.request.messages, completion.text, why, form)
+            body["messages"] = [{"role": role, "content": content} for role, content in messages]
+        flight.sent = dispatcher.clean(canonical(body))
+        flight.keys.append(key_of(self.endpoint.name, CHAT, flight.sent, sample=flight.sample, attempt=attempt))
+        stored = {} if flight.fresh else self.models.store.get([flight.keys[-1]])
+        if not self._taken(dispatcher, flight, stored.get(flight.keys[-1]), None):
+            dispatcher.submit(self._calls(dispatcher, [flight]))
+
+    def _land(self, dispatcher: Dispatcher, flight: Flight, result: Answer | Failure | LongformError) -> None:
+        with dispatcher.lock:
+            flight.result = result
+            self.models.flying(self.endpoint).pop(flight.key, None)
+            event = flight.event
+        if event:
+            event.set()
+
+    # calls
+
+    def _calls(self, dispatcher: Dispatcher, flights: list[Flight]) -> list[Call]:
+        """One call a flight; samples of one question together where the endpoint can."""
+        if "n" not in self.endpoint.capabilities:
+            return [self._call(dispatcher, [flight]) for flight in flights]
+        together: dict[tuple[str, str], list[Flight]] = {}
+        for flight in flights:
+            together.setdefault((flight.sent, flight.step), []).append(flight)
+        return [self._call(dispatcher, group) for group in together.values()]
+
+    def _call(self, dispatcher: Dispatcher, flights: list[Flight]) -> Call:
+        first, number = flights[0], len(flights)
+        sent = first.sent if number == 1 else f'{first.sent[:-1]},"n":{number}}}'
+        base = self._base(first.sent, first.request.task, first.request.prompt, first.limit)
+
+        def done(result: Result) -> None:
+            for place, flight in enumerate(flights):
+                self._came(dispatcher, flight, [result[place]] if isinstance(result, list) else result)
+
+        return Call(
+            path=CHAT,
+            sent=sent,
+            keys=[flight.keys[-1] for flight in flights],
+            bases=[base] * number,
+            stage=self.stage,
+            recipe=self.recipe,
+            input_bound=len(sent) + MESSAGE_BOUND * len(first.request.messages),
+            output_bound=first.limit * number,
+            tokens=len(sent) // 4 + first.limit * number,
+            read=_one if number == 1 else lambda body: read_choices(body, number),
+            done=done,
+            wanted=lambda: any(flight.waiters > 0 for flight in flights),
+        )
+
+    def _came(self, dispatcher: Dispatcher, flight: Flight, result: Result) -> None:
+        """What became of a call, in the loop's thread."""
+        try:
+            if isinstance(result, LongformError):
+                self._land(dispatcher, flight, result)
+            elif isinstance(result, Fault):
+                self._land(
+                    dispatcher, flight, Failure(result.kind, result.message, flight.keys[-1], sample=flight.sample)
+                )
+            elif not self._taken(dispatcher, flight, *result[0]):
+                self._land(dispatcher, flight, Incomplete(f"{dispatcher.named} gave an answer that cannot be read."))
+        except LongformError as error:
+            self._land(dispatcher, flight, error)
+
+    def _base(self, sent: str, task: str, prompt: str, limit: int | None) -> dict[str, Any]:
         return {
+            "endpoint": self.endpoint.name,
             "model": self.endpoint.model,
-            "messages": [{"role": role, "content": content} for role, content in request.messages],
-            self.endpoint.limit_field: request.max_tokens,
-            **dict(self.endpoint.parameters),
+            "task": task,
+            "prompt": prompt,
+            "request": sent.encode(),
+            "token_limit": limit,
         }
 
-    def _embedding_body(self, texts: str | list[str]) -> dict[str, Any]:
-        return {"model": self.endpoint.model, "input": texts, **dict(self.endpoint.parameters)}
+    def _dispatcher(self) -> Dispatcher:
+        return self.models.dispatcher(self.endpoint)
 
-    def _begin(self, request: Request, halt: _Halt) -> Future[Answer | Failure]:
-        """The answer to come: stored, already asked for by somebody, or asked for now."""
-        body = self._body(request)
-        key = request_key(self.endpoint.name, CHAT, body)
-        with self._lock:
-            if key in self._flying:
-                return self._flying[key]
-            stored = self._stored(key, request)
-            if stored is not None:
-                return _done(stored)
-            future = self._connected().submit(self._answer(key, request, body, halt))
-            self._flying[key] = future
-        future.add_done_callback(lambda _: self._flying.pop(key, None))
-        return future
+    def _stored_vectors(self, keys: Sequence[str]) -> dict[str, list[float]]:
+        found = {key: read_json(record.body).get("embedding") for key, record in self.models.store.get(keys).items()}
+        return {key: vector for key, vector in found.items() if isinstance(vector, list)}
 
-    def _stored(self, key: str, request: Request) -> Answer | Failure | None:
-        record = self._opened().get(key)
-        if record is None:
-            return None
-        if record.state == TOMBSTONE:
-            return Failure("filter" if record.code == "filter" else "request", record.body.decode(), key)
-        completion = read_completion(record.body)
-        return self._reply(key, request, completion, cached=True) if completion else None
 
-    def _reply(self, key: str, request: Request, completion: Completion, *, cached: bool) -> Answer | Failure:
-        if completion.refusal or completion.finish == "content_filter":
-            why = completion.refusal or "the reply was held back by a filter"
-            return Failure("filter", scrub(why, self._api_key), key, {"text": completion.text})
-        if completion.finish == "length":
-            return _too_long(key, completion.text, request.max_tokens)
-        return Answer(
-            text=completion.text,
-            key=key,
-            model=completion.served_model or self.endpoint.model,
-            finish=completion.finish,
-            input_tokens=completion.input_tokens,
-            output_tokens=completion.output_tokens,
-            cached=cached,
+class _Vectors:
+    """One call for the embeddings of some texts."""
+
+    def __init__(self, client: Client, texts: list[str], keys: list[str], sent: list[str]) -> None:
+        self._texts, self._event, self._result = texts, threading.Event(), None
+        self._wanted = True
+        self._outcome: Result | None = None
+        self._named = client.endpoint.name
+        body = client._dispatcher().clean(canonical(embedding_body(client.endpoint, texts)))
+        bases = [client._base(each, "embeddings", "", None) for each in sent]
+        self.call = Call(
+            path=EMBEDDINGS,
+            sent=body,
+            keys=keys,
+            bases=bases,
+            stage=client.stage,
+            recipe=client.recipe,
+            input_bound=len(body),
+            output_bound=0,
+            tokens=len(body) // 4,
+            read=lambda reply: read_embeddings(reply, len(texts)),
+            done=self._done,
+            wanted=lambda: self._wanted,
         )
 
-    async def _answer(self, key: str, request: Request, body: dict[str, Any], halt: _Halt) -> Answer | Failure:
-        record = self._record(body, request.task, prompt=request.prompt, token_limit=request.max_tokens)
+    def _done(self, outcome: Result) -> None:
+        self._outcome = outcome
+        self._event.set()
 
-        def accept(outcome: Outcome) -> Answer | Failure | None:
-            body = self._clean(outcome.body)
-            completion = read_completion(body)
-            told = {name: getattr(completion, name) for name in TOLD} if completion else {}
-            self._opened().put(key, replace(record, body=body, **_measured(outcome), **told))
-            return self._reply(key, request, completion, cached=False) if completion else None
+    def give_up(self) -> None:
+        self._wanted = False
 
-        sent: Answer | Failure | Fault = await self._send(CHAT, body, accept, halt)
-        if not isinstance(sent, Fault):
-            return sent
-        if sent.then == "never" or self._answered:
-            self._opened().put(key, replace(record, state=TOMBSTONE, code=sent.kind, body=sent.message.encode()))
-        return Failure(sent.kind, sent.message, key)
-
-    async def _embed(self, call: list[tuple[str, str]], halt: _Halt) -> list[list[float]]:
-        body = self._embedding_body([text for _, text in call])
-
-        def accept(outcome: Outcome) -> list[list[float]] | None:
-            vectors = read_embeddings(outcome.body, len(call))
-            for (key, text), vector in zip(call, vectors or [], strict=False):
-                one = json.dumps({"embedding": vector}, separators=(",", ":")).encode()
-                self._opened().put(key, replace(self._record(self._embedding_body(text), "embeddings"), body=one))
-            return vectors
-
-        sent = await self._send(EMBEDDINGS, body, accept, halt)
-        if isinstance(sent, Fault):
-            raise halt.stop(EndpointError(f"{self._named()} embeds none of {len(call)} texts: {sent.message}."))
-        return sent
-
-    # sending
-
-    async def _send(
-        self, path: str, body: dict[str, Any], accept: Callable[[Outcome], R | None], halt: _Halt
-    ) -> R | Fault:
-        """What `accept` makes of the reply (None: unusable, ask again), or why there will never be one."""
-        wire = self._connected()
-        async with wire.slots:
-            for retry in range(RETRIES + 1):
-                if halt.error:
-                    raise halt.error
-                outcome = await wire.post(path, body)
-                accepted = accept(outcome) if outcome.status == 200 else None
-                if accepted is not None:
-                    self._answered = True
-                    return accepted
-                fault = self._fault(outcome)
-                if fault.then == "stop":
-                    raise halt.stop(EndpointError(self._stopped(fault)))
-                if fault.then in ("never", "unsure"):
-                    return fault
-                if retry == RETRIES or (outcome.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
-                    break
-                await self._pause(retry, outcome.retry_after, halt)
-        raise halt.stop(Incomplete(self._gave_up(fault)))
-
-    def _fault(self, outcome: Outcome) -> Fault:
-        """Requests refused for no known reason are the endpoint's fault if nothing has worked yet."""
-        if outcome.status == 200:
-            return Fault("again", "request", "200 without a usable answer")
-        fault = fault_of(outcome.status, outcome.body, self._api_key)
-        self._unsure += fault.then == "unsure"
-        if fault.then == "unsure" and not self._answered and self._unsure >= UNSURE_AT_FIRST:
-            return fault._replace(then="stop")
-        return fault
-
-    async def _pause(self, retry: int, retry_after: float | None, halt: _Halt) -> None:
-        """Full jitter, doubling; at least what the endpoint asked for, up to a quarter more."""
-        jittered = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2**retry))
-        until = time.monotonic() + max(jittered, (retry_after or 0) * random.uniform(1, 1.25))
-        while halt.error is None and (left := until - time.monotonic()) > 0:
-            await asyncio.sleep(min(left, 0.2))
-
-    def _in_order(self, started: Iterable[tuple[T, Future[R]]], halt: _Halt) -> Iterator[tuple[T, R]]:
-        """Results in the order they were started. However it ends, what is in flight is waited for."""
-        waiting: deque[tuple[T, Future[R]]] = deque()
-        try:
-            for pair in started:
-                waiting.append(pair)
-                if len(waiting) >= 2 * self.endpoint.concurrency:
-                    yield waiting[0][0], waiting[0][1].result()
-                    waiting.popleft()
-            while waiting:
-                yield waiting[0][0], waiting[0][1].result()
-                waiting.popleft()
-        finally:
-            halt.stop(Incomplete(f"The questions to {self._named()} were broken off: run the same command again."))
-            wait([future for _, future in waiting])
-
-    # what is opened when first needed
-
-    def _opened(self) -> Responses:
-        with self._lock:
-            self._store = self._store or open_responses(self._store_path)
-            return self._store
-
-    def _connected(self) -> Wire:
-        with self._lock:
-            if self._wire is None:
-                check_key(self.endpoint, self._api_key)
-                self._wire = Wire(self.endpoint, self._api_key, self._transport)
-            return self._wire
-
-    def _stored_vector(self, key: str) -> list[float] | None:
-        record = self._opened().get(key)
-        vector = read_json(record.body).get("embedding") if record else None
-        return vector if isinstance(vector, list) else None
-
-    def _clean(self, content: bytes) -> bytes:
-        """Without the key, which some gateways echo."""
-        return without(self._api_key, content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-    def _record(self, body: dict[str, Any], task: str, *, prompt: str = "", token_limit: int | None = None) -> Record:
-        return Record(
-            endpoint=self.endpoint.name,
-            model=self.endpoint.model,
-            task=task,
-            prompt=prompt,
-            request=self._clean(json.dumps(body, separators=(",", ":")).encode()),
-            token_limit=token_limit,
-        )
-
-    # messages
-
-    def _named(self) -> str:
-        return f'The endpoint "{self.endpoint.name}"'
-
-    def _stopped(self, fault: Fault) -> str:
-        advice = f"check the key {self.endpoint.key_env}, " if self.endpoint.key_env else "check "
-        return (
-            f"{self._named()} refused a request for the model {self.endpoint.model} ({fault.message}): "
-            f"{advice}the account, the model's name and the parameters. Answers so far are stored."
-        )
-
-    def _gave_up(self, fault: Fault) -> str:
-        return (
-            f"{self._named()} gave no answer in {RETRIES + 1} tries (at last: {fault.message}): "
-            "answers so far are stored, run the same command again."
-        )
+    def result(self) -> dict[str, list[float]]:
+        self._event.wait()
+        outcome = self._outcome
+        if isinstance(outcome, LongformError):
+            raise outcome
+        if isinstance(outcome, list):
+            return {t: read_json(r.body)["embedding"] for t, (r, _) in zip(self._texts, outcome, strict=True)}
+        why = outcome.message if outcome else "no answer"
+        raise EndpointError(f'The endpoint "{self._named}" embeds none of {len(self._texts)} texts: {why}.')
 
 
-def check_key(endpoint: Endpoint, api_key: str | None) -> None:
-    """Raise EndpointError where the endpoint needs a key and there is none."""
-    if endpoint.key_env and not api_key:
-        raise EndpointError(
-            f'The key {endpoint.key_env} of endpoint "{endpoint.name}" is not set. Set it, or use another endpoint.'
-        )
+def _one(body: bytes) -> list[tuple[bytes, Told]] | None:
+    completion = read_completion(body)
+    return None if completion is None else [(body, completion)]
 
 
-def _too_long(key: str, text: str, limit: int) -> Failure:
-    return Failure("length", f"the reply is cut off at {limit} tokens", key, {"text": text})
+def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while chunk := list(islice(items, size)):
+        yield chunk
 
 
-def _measured(outcome: Outcome) -> dict[str, Any]:
-    return {"milliseconds": outcome.milliseconds, "request_id": outcome.request_id}
+def _failed(kind: FailureKind, why: str, key: str, completion: Completion, sample: int) -> Failure:
+    return Failure(kind, why, key, {"text": completion.text or completion.refusal}, sample)
 
 
-def _done(result: R) -> Future[R]:
-    future: Future[R] = Future()
-    future.set_result(result)
-    return future
+def _too_long(key: str, text: str, limit: int, sample: int) -> Failure:
+    return Failure("length", f"the reply is cut off at {limit} tokens", key, {"text": text}, sample)
+
+
+def _incomplete(errors: list[LongformError]) -> Incomplete:
+    if len(errors) == 1:
+        return Incomplete(str(errors[0]))
+    return Incomplete(f"{len(errors):,} questions got no answer. The last: {errors[-1]}")

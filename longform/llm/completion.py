@@ -15,40 +15,77 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    text: str
-    finish: str
-    refusal: str
+class Told:
+    """What a reply tells of itself. `tokens`: of the prompt, of these cached, of the reply."""
+
+    finish: str | None
     served_model: str
     fingerprint: str | None
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
+    tokens: tuple[int, int, int]
     reasoning_tokens: int
+
+    def columns(self) -> dict[str, Any]:
+        """As a record keeps it."""
+        return {
+            "finish": self.finish,
+            "served_model": self.served_model,
+            "fingerprint": self.fingerprint,
+            "input_tokens": self.tokens[0],
+            "cached_tokens": self.tokens[1],
+            "output_tokens": self.tokens[2],
+            "reasoning_tokens": self.reasoning_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion(Told):
+    finish: str
+    text: str
+    refusal: str
+    logprobs: Any
 
 
 def read_completion(body: bytes) -> Completion | None:
+    """The first choice."""
     document = read_json(body)
     choices = document.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
-        return None
-    finish, refusal = _text(choice.get("finish_reason")) or "stop", _text(message.get("refusal"))
-    text = _content(message.get("content"))
-    if text is None and not refusal and finish not in ("length", "content_filter"):
-        return None
-    return _completion(document, text or "", finish, refusal)
+    return _completion(document, choices[0]) if isinstance(choices, list) and choices else None
 
 
-def read_embeddings(body: bytes, texts: int) -> list[list[float]] | None:
-    """One vector a text, in the order of the texts."""
-    data = read_json(body).get("data")
+def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
+    """So many choices, each as a reply of its own; what was used stands in the first. None where one is missing."""
+    document = read_json(body)
+    choices = document.get("choices")
+    if not isinstance(choices, list) or len(choices) != number:
+        return None
+    found = []
+    for place, choice in enumerate(choices):
+        alone = {**document, "choices": [choice], "usage": document.get("usage") if place == 0 else {}}
+        completion = _completion(alone, choice)
+        if completion is None:
+            return None
+        found.append(
+            (json.dumps(alone, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), completion)
+        )
+    return found
+
+
+def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, Told]] | None:
+    """One vector a text, in the order of the texts, each as a reply of its own; what was used stands in the first."""
+    document = read_json(body)
+    data = document.get("data")
     if not isinstance(data, list) or len(data) != texts or not all(isinstance(item, dict) for item in data):
         return None
     vectors = {item.get("index", place): item.get("embedding") for place, item in enumerate(data)}
     ordered = [vectors.get(place) for place in range(texts)]
-    return [vector for vector in ordered if vector] if all(map(_is_vector, ordered)) else None
+    if not all(map(_is_vector, ordered)):
+        return None
+    served, fingerprint, tokens, _ = _told(document)
+    bodies = [json.dumps({"embedding": vector}, separators=(",", ":")).encode() for vector in ordered]
+    nothing = (0, 0, 0)
+    return [
+        (body, Told(None, served, fingerprint, nothing if place else tokens, 0)) for place, body in enumerate(bodies)
+    ]
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -60,20 +97,38 @@ def read_json(body: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _completion(document: dict[str, Any], text: str, finish: str, refusal: str) -> Completion:
+def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(message, dict):
+        return None
+    finish, refusal = _text(choice.get("finish_reason")) or "stop", _text(message.get("refusal"))
+    text = _content(message.get("content"))
+    if text is None and "content" not in message and not refusal and finish not in ("length", "content_filter"):
+        return None
+    logprobs = choice.get("logprobs")
+    served, fingerprint, tokens, reasoning = _told(document)
+    return Completion(
+        finish=finish,
+        served_model=served,
+        fingerprint=fingerprint,
+        tokens=tokens,
+        reasoning_tokens=reasoning,
+        text=_writable(text or ""),
+        refusal=_writable(refusal),
+        logprobs=logprobs.get("content") if isinstance(logprobs, dict) else None,
+    )
+
+
+def _told(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    return Completion(
-        text=_writable(text),
-        finish=finish,
-        refusal=_writable(refusal),
-        served_model=_text(document.get("model")),
-        fingerprint=_text(document.get("system_fingerprint")) or None,
-        input_tokens=_count(usage, "prompt_tokens"),
-        cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        output_tokens=_count(usage, "completion_tokens"),
-        reasoning_tokens=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+    tokens = (
+        _count(usage, "prompt_tokens"),
+        _count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        _count(usage, "completion_tokens"),
     )
+    reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
+    return _text(document.get("model")), _text(document.get("system_fingerprint")) or None, tokens, reasoning
 
 
 def _content(content: Any) -> str | None:

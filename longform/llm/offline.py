@@ -64,19 +64,34 @@ without would you your
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-def respond(request: Request) -> tuple[str, str, int, int]:
-    """(text, finish, input tokens, output tokens): finish is stop, or length where the reply was cut off."""
+def respond(request: Request, sample: int = 0) -> tuple[str, str, int, int]:
+    """(text, finish, input tokens, output tokens): finish is stop, or length where the reply was cut off.
+
+    Another `sample` draws anew; a rule that draws nothing says the same again.
+    """
     if request.task not in RULES:
         raise UsageError(
             f"The offline model has no rule for {request.task}, only for {', '.join(RULES)}: set another model for it."
         )
     message = next((content for role, content in reversed(request.messages) if role == "user"), "")
-    dice = hashlib.sha256(message.encode("utf-8", "surrogatepass")).digest()
+    drawn_from = f"{message}\n{sample}" if sample else message
+    dice = hashlib.sha256(drawn_from.encode("utf-8", "surrogatepass")).digest()
     room = request.max_tokens * CHARACTERS_PER_TOKEN
     text = f"{RULES[request.task](_Material(request.task, message), dice, room)}\n{END_MARK}"
     read = sum(len(content) for _, content in request.messages)
     finish = "length" if len(text) > room else "stop"
     return text[:room], finish, tokens(read), tokens(min(len(text), room))
+
+
+def task_of(messages: Iterable[tuple[str, str]]) -> str | None:
+    """The task whose texts the last user message holds, by their labels; None where no rule reads them."""
+    message = next((content for role, content in reversed([*messages]) if role == "user"), "")
+    labels = {"Passage" if label.startswith("Passage ") else label for label, _ in unfenced(message)}
+    for seen in (labels, labels | {"Passage"}):
+        for task, reads in READS.items():
+            if reads == seen:
+                return task
+    return None
 
 
 def tokens(characters: int) -> int:
@@ -250,4 +265,10 @@ RULES: dict[str, Callable[[_Material, bytes, int], str]] = {
     "axioms/closed_book": _closed_book,
     "axioms/corrupt": _corrupt,
     "axioms/combine": _combine,
+}
+READS: dict[str, set[str]] = {
+    "axioms/open_book": {"Question", "Passage"},
+    "axioms/closed_book": {"Question"},
+    "axioms/corrupt": {"Question", "Passage", "Answer"},
+    "axioms/combine": {"Question", "First answer", "Second answer"},
 }

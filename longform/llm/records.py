@@ -91,7 +91,12 @@ class Usage:
 
 
 class ResponseStore(Protocol):
-    """Every method may be called from any thread; `put` and `lease` from any event loop. Errors: StoreError."""
+    """Every method may be called from any thread; `put` and `lease` from any event loop. Errors: StoreError.
+
+    `exclusive`: only this process writes here, so that leases are always granted.
+    """
+
+    exclusive: bool
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
         """The records of those keys that are there."""

@@ -1,20 +1,17 @@
 """The boundary to the OpenAI SDK, which is used as transport only: one request, one outcome, never an exception.
 
-Exceptions of the SDK hold the key, so none leaves this file. The SDK runs in an event loop in a thread of its own,
-so that answers keep coming in while the caller works on earlier ones.
+Exceptions of the SDK hold the key, so none leaves this file.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Coroutine
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from longform.llm.types import Endpoint
 
@@ -23,74 +20,102 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 NO_KEY = "none"
-Result = TypeVar("Result")
+JSON = {"headers": {"Content-Type": "application/json"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back. `status` is 0 where nothing did; then `body` says why."""
+    """What came back. `status` is 0 where nothing did; then `body` says why, and `sent` whether it may be billed."""
 
     status: int
     body: bytes
     milliseconds: int
     retry_after: float | None = None
     request_id: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sent: bool = True
 
 
 class Wire:
-    """An endpoint's connections. `slots` bounds the requests in flight."""
+    """An endpoint's connections, used in one event loop."""
 
     def __init__(self, endpoint: Endpoint, api_key: str | None, transport: httpx2.AsyncBaseTransport | None) -> None:
         self._timeout_seconds = endpoint.timeout_seconds
         self._sdk = _sdk(endpoint, api_key, transport)
-        self.slots = asyncio.Semaphore(endpoint.concurrency)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"endpoint {endpoint.name}", daemon=True)
-        self._thread.start()
 
-    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+    async def post(self, path: str, body: str) -> Outcome:
+        """Send JSON once. The time-out is on the whole request, not on each read."""
+        import httpx2
 
-    async def post(self, path: str, body: dict[str, Any]) -> Outcome:
-        """Send once. The time-out is on the whole request, not on each read."""
+        content = body.encode()
+        return await self._once(
+            lambda: self._sdk.post(path, cast_to=httpx2.Response, content=content, options=JSON)  # type: ignore[arg-type]
+        )
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: dict[str, Any] | None = None,
+        files: Any = None,
+        params: dict[str, Any] | None = None,
+    ) -> Outcome:
+        """Any other request of the API: files and batches."""
+        import httpx2
+
+        options: Any = {"params": params} if params else {}
+        if files:
+            options["headers"] = {"Content-Type": "multipart/form-data"}
+        send: dict[str, Callable[[], Awaitable[Any]]] = {
+            "GET": lambda: self._sdk.get(path, cast_to=httpx2.Response, options=options),
+            "DELETE": lambda: self._sdk.delete(path, cast_to=httpx2.Response, options=options),
+            "POST": lambda: self._sdk.post(path, cast_to=httpx2.Response, body=body, files=files, options=options),
+        }
+        return await self._once(send[method])
+
+    async def _once(self, send: Callable[[], Awaitable[Any]]) -> Outcome:
         import aiohttp
         import httpx2
         from openai import APIStatusError, OpenAIError
 
-        started, why = time.monotonic(), ""
+        started, why, sent = time.monotonic(), "", True
         response: httpx2.Response | None = None
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                response = await self._sdk.post(path, cast_to=httpx2.Response, body=body)
+                response = await send()
         except APIStatusError as error:
             response = error.response
         except TimeoutError:
             why = f"no whole answer within {self._timeout_seconds:g} seconds"
         except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError) as error:
-            why = f"the connection was lost ({type(error).__name__})"
+            sent = not _refused(error)
+            why = f"the connection was {'lost' if sent else 'refused'} ({type(error).__name__})"
         passed = round((time.monotonic() - started) * 1000)
-        return Outcome(0, why.encode(), passed) if response is None else _outcome(response, passed)
+        return Outcome(0, why.encode(), passed, sent=sent) if response is None else _outcome(response, passed)
 
-    def close(self) -> None:
-        """Cancel what is in flight, close the connections, end the thread."""
-        self.submit(self._finish()).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _finish(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    async def close(self) -> None:
         await self._sdk.close()
+
+
+def _refused(error: BaseException | None) -> bool:
+    """Whether no connection came about, so that nothing was sent."""
+    import aiohttp
+
+    while error is not None:
+        if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _sdk(endpoint: Endpoint, api_key: str | None, transport: httpx2.AsyncBaseTransport | None) -> AsyncOpenAI:
     """The SDK with its retries off, and with nothing of what it reads from the environment by itself."""
+    import httpx2
     from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
 
-    settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False}
+    pool = httpx2.Limits(max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency)
+    settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False, "limits": pool}
     http = DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
     sdk = AsyncOpenAI(
         api_key=api_key or NO_KEY,
@@ -112,6 +137,7 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
         milliseconds=milliseconds,
         retry_after=seconds_to_wait(response.headers.get("retry-after"), response.headers.get("retry-after-ms")),
         request_id=response.headers.get("x-request-id"),
+        headers=response.headers,
     )
 
 

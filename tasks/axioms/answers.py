@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from longform.llm.prompts import Prompt
 from longform.llm.replies import cited_passages, strip_end_mark
-from longform.llm.types import Answer, Endpoint, Failure, Request
+from longform.llm.types import Answer, Endpoint, Failure
 from longform.recipe import fingerprint
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
-from tasks.axioms.replies import parse_corruption
+from schemas.replies import Corruption
 from tasks.metrics.utilization import utilization
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
@@ -29,7 +29,7 @@ def answer_open_book(
         else:
             yield Rejected(thread["question_id"], "filtered", "no passage found")
     requests = (
-        (question, _request(prompt, question=asked(thread), passages=texts(given)))
+        (question, prompt.request(model, question=asked(thread), passages=texts(given)))
         for question, (thread, given) in items
     )
     for question, answer in run.ask(model, requests):
@@ -39,7 +39,7 @@ def answer_open_book(
 @stage(ANSWERS, revision=1)
 def answer_closed_book(run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """LLM(q): an answer written from nothing but the question."""
-    requests = ((thread["question_id"], _request(prompt, question=asked(thread))) for thread in threads)
+    requests = ((thread["question_id"], prompt.request(model, question=asked(thread))) for thread in threads)
     for question, answer in run.ask(model, requests):
         yield _answer(question, "closed_book", answer, model, prompt)
 
@@ -70,8 +70,9 @@ def corrupt_answers(
     requests = (
         (
             answer,
-            _request(
-                prompt,
+            prompt.request(
+                model,
+                reply=Corruption,
                 question=questions[answer["question_id"]],
                 passages=evidence[answer["question_id"]],
                 answer=answer["text"][:ANSWER_CHARACTERS],
@@ -87,25 +88,26 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return refused(key, reply)
-    text = usable(key, reply)
-    if isinstance(text, Rejected):
-        return text
-    corruption = parse_corruption(text)
-    if isinstance(corruption, str):
-        return Rejected(key, "defect", corruption, raw=reply.text)
-    if not corruption.claims:
+    corruption: Corruption = reply.value
+    claims, corrupted = _said(corruption.claim), _said(corruption.corrupted_claim)
+    if not claims:
         return Rejected(key, "filtered", "no claim to corrupt")
-    if not corruption.corrupted_claims or corruption.answer.strip() == answer["text"].strip():
+    if not corrupted or corruption.corrupted_answer.strip() == answer["text"].strip():
         return Rejected(key, "filtered", "nothing was corrupted")
     return {
         "corrupted_id": _name("c", key, reply.key),
         "answer_id": key,
         "question_id": answer["question_id"],
-        "claims": corruption.claims,
-        "corrupted_claims": corruption.corrupted_claims,
-        "text": corruption.answer.strip(),
+        "claims": claims,
+        "corrupted_claims": corrupted,
+        "text": corruption.corrupted_answer.strip(),
         **_made_by(reply, model, prompt),
     }
+
+
+def _said(claims: list[str]) -> list[str]:
+    """Each on one line, empty ones left out."""
+    return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
 @stage(COMBINED, revision=1)
@@ -123,8 +125,8 @@ def combine_answers(
     requests = (
         (
             (thread, first, second),
-            _request(
-                prompt,
+            prompt.request(
+                model,
                 question=asked(thread),
                 first=first["text"][:ANSWER_CHARACTERS],
                 second=second["text"][:ANSWER_CHARACTERS],
@@ -187,12 +189,8 @@ def texts(passages: list[Row]) -> list[str]:
     return [passage["text"] for passage in passages]
 
 
-def _request(prompt: Prompt, **inputs: object) -> Request:
-    return Request(prompt.render(**inputs), task=prompt.name, prompt=prompt.hash)
-
-
 def refused(key: str, answer: Failure) -> Rejected:
-    return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message)
+    return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
 
 
 def usable(key: str, answer: Answer) -> str | Rejected:

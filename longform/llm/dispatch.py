@@ -1,0 +1,457 @@
+"""Sending: the only retry loop. Calls wait here for the endpoint's gate and for money, never holding a slot.
+
+A call that works is committed to the response store with its line of the ledger before anybody reads it. One that
+fails for a passing reason is sent again: up to 20 times where the endpoint is busy (429), 6 times where it fails
+(5xx, no connection), 3 times where the reply was lost on the way, as it may have been billed. One that can never be
+answered leaves a tombstone. A refused key, an empty account or an unknown model stops everything; what is in flight
+then is still waited for and stored.
+
+All of it but `submit` runs in the event loop of the models' thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from longform.errors import BudgetError, EndpointError, Incomplete, LongformError
+from longform.llm.budget import NANO, Budget
+from longform.llm.completion import Told
+from longform.llm.faults import Fault, fault_of, without
+from longform.llm.limits import Gate
+from longform.llm.prices import cost_nano, price_of
+from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
+from longform.llm.types import Endpoint
+from longform.llm.wire import Outcome, Wire
+
+if TYPE_CHECKING:
+    import httpx2
+
+TRIES = {"rate": 20, "server": 6, "unknown": 3}
+LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_RETRY_AFTER_SECONDS = 900.0
+UNSURE_AT_FIRST = 3
+OTHER_PROCESS_SECONDS = 0.5
+GRACE_SECONDS = 5.0
+
+Verdict = Literal["ok", "rate", "server", "unknown", "other"]
+Result = list[tuple[Record, Told | None]] | Fault | LongformError
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on the wire, and the records it makes: one a key.
+
+    `bases` is what is known of each record beforehand. `input_bound` and `output_bound` are the most tokens it can
+    cost; rate limits count `tokens`, as providers do: the prompt's, about, and the longest reply's. `read` cuts the
+    reply into the records' bodies, each with what it says, or gives None where it makes no sense. `done` is told the
+    records, why there will never be any, or why there is none now.
+    """
+
+    path: str
+    sent: str
+    keys: Sequence[str]
+    bases: Sequence[dict[str, Any]]
+    stage: str
+    recipe: str
+    input_bound: int
+    output_bound: int
+    tokens: int
+    read: Callable[[bytes], list[tuple[bytes, Told]] | None]
+    done: Callable[[Result], None]
+    wanted: Callable[[], bool]
+    tries: dict[str, int] = field(default_factory=dict)
+    reserved: int = 0
+
+
+class Dispatcher:
+    """The calls of one endpoint, of all who ask it in this process."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        store: ResponseStore,
+        budget: Budget,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        api_key: str | None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        first_pause_seconds: float = 1.0,
+        run: str = "",
+        dataset: str = "",
+    ) -> None:
+        self.endpoint, self.store, self.budget = endpoint, store, budget
+        self.lock = threading.Lock()
+        self.price = price_of(endpoint)
+        self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
+        self.halted: LongformError | None = None
+        self.answered = 0
+        self.loop, self.api_key, self._transport = loop, api_key, transport
+        self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
+        self._wire: Wire | None = None
+        self._inbox: deque[Call] = deque()
+        self._queue: deque[Call] = deque()
+        self._later: list[tuple[float, int, Call]] = []
+        self._number = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pumping = False
+        self._worked = False
+        self._unsure = 0
+        self._leases = not store.exclusive
+
+    # from any thread
+
+    def submit(self, calls: Sequence[Call]) -> None:
+        self._inbox.extend(calls)
+        self.wake()
+
+    def drop_unwanted(self) -> None:
+        """Have calls that nobody waits for any more told so, wherever they wait."""
+        self.loop.call_soon_threadsafe(self._drop_unwanted)
+
+    def wake(self) -> None:
+        if not self._pumping:
+            self._pumping = True
+            self.loop.call_soon_threadsafe(self._pump)
+
+    # in the loop
+
+    async def close(self) -> None:
+        """Drop what waits, give what is in flight some seconds to be stored, close the connections."""
+        self.halted = self.halted or Incomplete("The build was broken off: run the same command again.")
+        self._pump()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._wire:
+            await self._wire.close()
+
+    def wire(self) -> Wire:
+        self._wire = self._wire or Wire(self.endpoint, self.api_key, self._transport)
+        return self._wire
+
+    def _pump(self) -> None:
+        """Send what may be sent now; come back when something changes."""
+        self._pumping = False
+        self._collect()
+        while self._queue:
+            call = self._queue[0]
+            error = self._not_to_be_sent(call)
+            if error is not None:
+                self._queue.popleft()
+                call.done(error)
+                continue
+            wait = self.gate.wait(call.tokens)
+            if wait > 0:
+                self._come_back(wait)
+                return
+            if not self._afford(call):
+                return
+            self._queue.popleft()
+            self._start(call)
+        if self._later:
+            self._come_back(self._later[0][0] - time.monotonic())
+
+    def _collect(self) -> None:
+        """New calls behind the queue; those whose pause is over before it."""
+        while self._inbox:
+            self._queue.append(self._inbox.popleft())
+        now = time.monotonic()
+        while self._later and (self._later[0][0] <= now or self.halted):
+            self._queue.appendleft(heapq.heappop(self._later)[2])
+
+    def _drop_unwanted(self) -> None:
+        self._collect()
+        dropped = [call for call in self._queue if not call.wanted()]
+        dropped += [call for _, _, call in self._later if not call.wanted()]
+        self._queue = deque(call for call in self._queue if call.wanted())
+        self._later = [entry for entry in self._later if entry[2].wanted()]
+        heapq.heapify(self._later)
+        for call in dropped:
+            call.done(Incomplete("No longer wanted."))
+        self._pump()
+
+    def _not_to_be_sent(self, call: Call) -> LongformError | None:
+        if self.halted is None and self.gate.broken:
+            self.halted = Incomplete(
+                f"{self.named} keeps failing and is left alone: answers so far are stored, run the same command again."
+            )
+        return self.halted
+
+    def _come_back(self, seconds: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if self._later:
+            seconds = min(seconds, self._later[0][0] - time.monotonic())
+        if seconds != float("inf"):
+            self._timer = self.loop.call_later(max(0.0, seconds), self._pump)
+
+    def _afford(self, call: Call) -> bool:
+        """Whether the money for the call is set aside. If not, and nothing is on its way that may free some, stop."""
+        cost = self.bound_nano(call.input_bound, call.output_bound)
+        reserved = self.budget.reserve(cost)
+        if reserved is not None:
+            call.reserved = reserved
+            return True
+        if self.budget.waiting:
+            self.budget.freed.append(self.wake)
+        else:
+            self.halted = BudgetError(self.out_of_money(cost))
+            self.wake()
+        return False
+
+    def bound_nano(self, input_tokens: int, output_tokens: int, *, batch: bool = False) -> int:
+        return cost_nano(self.price, input_tokens, 0, output_tokens, batch=batch) if self.price else 0
+
+    def _start(self, call: Call) -> None:
+        ticket = self.gate.admit(call.tokens)
+        task = self.loop.create_task(self._attempt(call, ticket))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attempt(self, call: Call, ticket: int) -> None:
+        """Send once. The slot is free again as soon as the reply is here, before it is stored."""
+        verdict: Verdict = "other"
+        outcome: Outcome | None = None
+        try:
+            if self._leases and not await self._leased(call):
+                return
+            outcome = await self.wire().post(call.path, call.sent)
+            body = self.clean_bytes(outcome.body)
+            outcome = outcome if body is outcome.body else replace(outcome, body=body)
+            replies = _read(call, outcome)
+            verdict = _verdict(outcome, replies)
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is, the one who asked must hear of it
+            self._settle(call, None)
+            call.done(self._as_ours(error))
+            return
+        finally:
+            headers = outcome.headers if outcome else None
+            self.gate.release(ticket, verdict, headers, outcome.retry_after if outcome else None)
+            if verdict == "ok":
+                self._pump()
+        try:
+            await self._received(call, outcome, replies, verdict)
+        except (Exception, asyncio.CancelledError) as error:
+            call.done(self._as_ours(error))
+        if verdict != "ok":
+            self._pump()
+
+    async def _leased(self, call: Call) -> bool:
+        """Whether this process is the one to ask; else its answer is waited for."""
+        granted = await self.store.lease(call.keys)
+        if len(granted) == len(call.keys):
+            return True
+        await self.store.release(sorted(granted))
+        self._settle(call, None)
+        found = await asyncio.to_thread(self.store.get, call.keys)
+        if len(found) == len(call.keys):
+            call.done([(found[key], None) for key in call.keys])
+        else:
+            self._after(OTHER_PROCESS_SECONDS, call)
+        return False
+
+    async def _received(
+        self, call: Call, outcome: Outcome, replies: list[tuple[bytes, Told]] | None, verdict: Verdict
+    ) -> None:
+        if replies is not None:
+            await self._keep(call, outcome, replies)
+            return
+        fault = self._fault(outcome)
+        await self._book_loss(call, outcome, verdict)
+        if fault.then == "stop":
+            self.halted = self.halted or EndpointError(self._stopped(fault))
+            await self._let_go(call, self.halted)
+            self._pump()
+        elif fault.then in ("never", "unsure"):
+            if fault.then == "never" or self._worked:
+                stone = {"state": TOMBSTONE, "code": fault.kind, "body": fault.message.encode()}
+                pairs = zip(call.keys, call.bases, strict=True)
+                await self.store.put([(key, Record(**base, **stone)) for key, base in pairs])
+            call.done(fault)
+        else:
+            await self._again(call, outcome, fault, verdict)
+
+    async def _keep(self, call: Call, outcome: Outcome, replies: list[tuple[bytes, Told]]) -> None:
+        """Commit the reply, then hand it on. Where a server does not say what it used, it is booked at its bound."""
+        self._worked = True
+        self.answered += len(replies)
+        pairs = zip(call.bases, replies, strict=True)
+        records = [(self._record(base, outcome, body, told), told) for base, (body, told) in pairs]
+        used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
+        cost = self.cost(*used) if any(used) else call.reserved if self.price else None
+        paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
+        await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=True)], [paid])
+        self._settle(call, cost or 0)
+        call.done(records)
+
+    def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, told: Told | None) -> Record:
+        stored = {**base, "body": body, "milliseconds": outcome.milliseconds}
+        if told is None:
+            return Record(**stored, request_id=outcome.request_id, code="unusable")
+        return Record(**stored, request_id=outcome.request_id, cost_nano=self.cost(*told.tokens), **told.columns())
+
+    def cost(self, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int | None:
+        return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
+
+    async def _book_loss(self, call: Call, outcome: Outcome, verdict: Verdict) -> None:
+        """A reply that was lost, or came broken, may have been billed: it counts as spent, at its bound.
+
+        What came of a broken one is kept as it came, until a better one takes its place.
+        """
+        maybe = verdict == "unknown" or outcome.status == 200
+        if maybe:
+            came = outcome.status == 200 and len(call.keys) == 1
+            kept = [(call.keys[0], self._record(call.bases[0], outcome, outcome.body, None))] if came else []
+            cost = call.reserved if self.price else None
+            paid = self.paid(call.keys[0], call.stage, call.recipe, (0, 0, 0), cost, answered=False)
+            await self.store.put(kept, [paid])
+        self._settle(call, call.reserved if maybe else None)
+
+    def paid(
+        self,
+        key: str,
+        stage: str,
+        recipe: str,
+        tokens: Sequence[int],
+        cost: int | None,
+        *,
+        answered: bool,
+        batch: bool = False,
+    ) -> Paid:
+        """A line of the ledger. `tokens`: of the prompt, of these cached, of the reply."""
+        return Paid(
+            run=self._run,
+            dataset=self._dataset,
+            stage=stage,
+            recipe=recipe,
+            endpoint=self.endpoint.name,
+            model=self.endpoint.model,
+            key=key,
+            answered=answered,
+            input_tokens=tokens[0],
+            cached_tokens=tokens[1],
+            output_tokens=tokens[2],
+            cost_nano=cost,
+            batch=batch,
+        )
+
+    def _settle(self, call: Call, spent: int | None) -> None:
+        reserved, call.reserved = call.reserved, 0
+        self.budget.settle(reserved, spent or 0, calls=spent is not None)
+
+    def _fault(self, outcome: Outcome) -> Fault:
+        """Requests refused for no known reason are the endpoint's fault if nothing has worked yet."""
+        if outcome.status == 200:
+            return Fault("again", "request", "200 without a usable answer")
+        fault = fault_of(outcome.status, outcome.body, self.api_key)
+        self._unsure += fault.then == "unsure"
+        if fault.then == "unsure" and not self._worked and self._unsure >= UNSURE_AT_FIRST:
+            return fault._replace(then="stop")
+        return fault
+
+    async def _again(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
+        kind = verdict if verdict in TRIES else "server"
+        tried = call.tries[kind] = call.tries.get(kind, 0) + 1
+        if tried > TRIES[kind] or (outcome.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
+            await self._let_go(call, Incomplete(self._gave_up(sum(call.tries.values()), fault)))
+            return
+        jittered = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
+        self._after(max(jittered, (outcome.retry_after or 0) * random.uniform(1, 1.25)), call)
+
+    async def _let_go(self, call: Call, error: LongformError) -> None:
+        if self._leases:
+            await self.store.release(list(call.keys))
+        call.done(error)
+
+    def _after(self, seconds: float, call: Call) -> None:
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._number), call))
+        self._pump()
+
+    def clean(self, text: str) -> str:
+        """Without the endpoint's key, which some gateways echo, and which a source's text might hold."""
+        return without(self.api_key, text) if self.api_key and self.api_key in text else text
+
+    def clean_bytes(self, content: bytes) -> bytes:
+        if not self.api_key or self.api_key.encode() not in content:
+            return content
+        return self.clean(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    # messages
+
+    def _as_ours(self, error: BaseException) -> LongformError:
+        if isinstance(error, LongformError):
+            return error
+        return self.halted or Incomplete(
+            f"{self.named}: a call failed ({type(error).__name__}), run the same command again."
+        )
+
+    @property
+    def named(self) -> str:
+        return f'The endpoint "{self.endpoint.name}"'
+
+    def _stopped(self, fault: Fault) -> str:
+        advice = f"check the key {self.endpoint.key_env}, " if self.endpoint.key_env else "check "
+        return (
+            f"{self.named} refused a request for the model {self.endpoint.model} ({fault.message}): "
+            f"{advice}the account, the model's name and the parameters. Answers so far are stored."
+        )
+
+    def _gave_up(self, tries: int, fault: Fault) -> str:
+        return (
+            f"{self.named} gave no answer in {tries} tries (at last: {fault.message}): "
+            "answers so far are stored, run the same command again."
+        )
+
+    def out_of_money(self, cost: int) -> str:
+        cap = (self.budget.cap_nano or 0) / NANO
+        spent = self.budget.spent_nano / NANO
+        return (
+            f"Stopped at USD {spent:,.{_digits(cap)}f} of {cap:,.{_digits(cap)}f}: the next call to "
+            f'"{self.endpoint.name}" may cost up to USD {cost / NANO:.{_digits(cost / NANO)}f}. What was answered is '
+            "stored; run the same command, or one with a higher --max-cost, to go on from there."
+        )
+
+
+def _digits(amount: float) -> int:
+    return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
+
+
+def _read(call: Call, outcome: Outcome) -> list[tuple[bytes, Told]] | None:
+    if outcome.status != 200:
+        return None
+    try:
+        return call.read(outcome.body)
+    except Exception:  # a shape nobody thought of is an unusable reply, not the end of the run
+        return None
+
+
+def _verdict(outcome: Outcome, replies: list[tuple[bytes, Told]] | None) -> Verdict:
+    if outcome.status == 200:
+        return "ok" if replies is not None else "server"
+    if outcome.status == 0:
+        return "unknown" if outcome.sent else "server"
+    if outcome.status == 429:
+        return "rate"
+    return "server" if outcome.status >= 500 or outcome.status in (408, 409, 425) else "other"
+
+
+def state_of(dispatchers: Sequence[Dispatcher]) -> dict[str, Any]:
+    """What progress shows: answers so far, requests in flight, why an endpoint waits."""
+    return {
+        "answered": sum(each.answered for each in dispatchers),
+        "in_flight": sum(each.gate.in_flight for each in dispatchers),
+        "waits": "; ".join(f"{each.endpoint.name} {each.gate.state}" for each in dispatchers if each.gate.state),
+    }

@@ -1,0 +1,375 @@
+"""What asking would cost, said before it is asked: what is stored is looked up, the rest is measured by it.
+
+Requests of which replies are stored (a pilot's) tell how many tokens the others will take: a line through tokens
+against bytes, from ten of them on; before that, what the store's latest answers of the same task and model took. With
+neither, tokens of prompts are counted offline, and of replies only the limit is known.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from typing import Any, NamedTuple
+
+from longform.llm.prices import cost_nano, price_of
+from longform.llm.records import REPLY, Record, ResponseStore, Usage
+from longform.llm.tokens import count
+from longform.llm.types import Endpoint, Request
+
+AT_ONCE = 64
+ENOUGH = 10
+CHECKED = 500
+COUNTED_FIRST, COUNTED_THEN = 256, 64
+TOKENS_A_MESSAGE = 4
+LIMIT_LOW, LIMIT_GUESS = 1 / 32, 1 / 4
+COUNT_ERROR, USAGE_ERROR, PILOT_ERROR = 0.15, 0.10, 0.02
+NORMAL_P90 = 1.2816
+NANO = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of calls not made yet. USD is None where a price is unknown, seconds where nothing tells how long it takes.
+
+    `cached` are replies that are stored. `measured`: stored answers of the same task told how many tokens it takes.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    input_tokens: int = 0
+    output_low: int = 0
+    output_tokens: int = 0
+    output_high: int = 0
+    usd_low: float | None = 0.0
+    usd: float | None = 0.0
+    usd_high: float | None = 0.0
+    usd_batch_low: float | None = 0.0
+    usd_batch_high: float | None = 0.0
+    seconds_online: float | None = 0.0
+    measured: bool = True
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """Of both, one after the other."""
+        return Estimate(**{f.name: _sum(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+
+
+class Estimator:
+    """Adds up the requests of one stage to one endpoint. `store` None: nothing is stored. Close it in the end."""
+
+    def __init__(self, endpoint: Endpoint, store: ResponseStore | None) -> None:
+        self.endpoint = endpoint
+        self._store = None if endpoint.offline else store
+        self._waiting: list[_Question] = []
+        self._tallies: dict[str, _Tally] = {}
+        self._seen = sqlite3.connect("", isolation_level=None)  # of its own, in memory until it is large
+        self._seen.execute("CREATE TABLE seen(key BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._seen.execute("PRAGMA journal_mode=OFF")
+
+    def close(self) -> None:
+        self._seen.close()
+
+    def add(self, request: Request) -> None:
+        """Count one request, with all its samples; the same request again counts once."""
+        if self.endpoint.offline:
+            self._tally(request.task).calls += request.samples
+            return
+        from longform.llm.client import CHAT, body_of
+        from longform.llm.keys import canonical, key_of
+
+        sent = [canonical(body_of(self.endpoint, request, sample)) for sample in range(request.samples)]
+        keys = [key_of(self.endpoint.name, CHAT, each, sample=number) for number, each in enumerate(sent)]
+        together = request.samples > 1 and "n" in self.endpoint.capabilities
+        texts = [content for _, content in request.messages]
+        question = _Question(request.task, len(sent[0]), keys, request.max_tokens, together, texts, request)
+        self._wait(question)
+
+    def embed(self, texts: Iterable[str]) -> None:
+        """Count texts to be embedded, 64 a call."""
+        from longform.llm.client import EMBEDDINGS, embedding_body
+        from longform.llm.keys import canonical, key_of
+
+        tally = self._tally("embeddings")
+        waiting = iter(dict.fromkeys(texts))
+        while chunk := list(islice(waiting, AT_ONCE)):
+            missing = tally.replies
+            for text in chunk:
+                sent = canonical(embedding_body(self.endpoint, text))
+                key = key_of(self.endpoint.name, EMBEDDINGS, sent)
+                self._wait(_Question("embeddings", len(sent), [key], 0, False, [text]))
+            self._flush()
+            tally.trips += tally.replies > missing
+
+    def estimate(self) -> Estimate:
+        """Of all that was added so far."""
+        self._flush()
+        found = Estimate()
+        for task, tally in self._tallies.items():
+            usage = self._store.usage(self.endpoint.name, self.endpoint.model, task) if self._store else None
+            found += _estimate(self.endpoint, task, tally, usage)
+        return found
+
+    def _tally(self, task: str) -> _Tally:
+        return self._tallies.setdefault(task, _Tally())
+
+    def _wait(self, question: _Question) -> None:
+        self._waiting.append(question)
+        if len(self._waiting) >= AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        questions, self._waiting = self._waiting, []
+        fresh = [question._replace(keys=self._new(question.keys)) for question in questions]
+        keys = [key for question in fresh for key in question.keys]
+        found = self._store.get(keys) if self._store and keys else {}
+        for question in fresh:
+            if question.keys:
+                self._tally(question.task).add(question, [found[key] for key in question.keys if key in found])
+
+    def _new(self, keys: Sequence[str]) -> list[str]:
+        insert = "INSERT OR IGNORE INTO seen VALUES (?)"
+        return [key for key in keys if self._seen.execute(insert, (bytes.fromhex(key),)).rowcount]
+
+
+class _Question(NamedTuple):
+    """A request as far as it is counted. `together`: its samples are asked for in one call."""
+
+    task: str
+    bytes: int
+    keys: list[str]
+    limit: int
+    together: bool
+    texts: list[str]
+    request: Request | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    """A straight line through points, least squares, from sums."""
+
+    n: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+    yy: float = 0.0
+
+    def add(self, x: float, y: float) -> None:
+        self.n += 1
+        self.x, self.y = self.x + x, self.y + y
+        self.xx, self.xy, self.yy = self.xx + x * x, self.xy + x * y, self.yy + y * y
+
+    def sum_at(self, number: float, total_x: float) -> tuple[float, float]:
+        """The sum of y at so many points with this sum of x, and how far off it may be: 2 standard errors or more."""
+        mean_x, mean_y = self.x / self.n, self.y / self.n
+        spread = self.xx - self.n * mean_x**2
+        sloped = spread > 1e-6 * self.xx
+        slope = (self.xy - self.n * mean_x * mean_y) / spread if sloped else 0.0
+        left = max(0.0, self.yy - self.n * mean_y**2 - slope**2 * spread) / max(1, self.n - 2)
+        away = total_x / number - mean_x
+        error = math.sqrt(left * (1 / self.n + 1 / number + (away**2 / spread if sloped else 0.0)))
+        return max(0.0, number * (mean_y + slope * away)), (2 + 8 / self.n) * number * error
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Sums of one task. `calls` and `replies` are missing ones: one call brings several samples where it can.
+
+    Of texts to embed, which have no limit, `trips` are the calls: each brings many.
+    """
+
+    calls: int = 0
+    replies: int = 0
+    trips: int = 0
+    cached: int = 0
+    bytes: int = 0
+    reply_bytes: int = 0
+    limit: int = 0
+    counted_bytes: int = 0
+    counted_tokens: int = 0
+    cut_off: int = 0
+    checked: int = 0
+    invalid: int = 0
+    stored_input: int = 0
+    stored_cached: int = 0
+    stored_bytes: int = 0
+    milliseconds: int = 0
+    timed: int = 0
+    inputs: _Line = field(default_factory=_Line)
+    outputs: _Line = field(default_factory=_Line)
+
+    def add(self, question: _Question, records: list[Record]) -> None:
+        missing = len(question.keys) - len(records)
+        self.cached += len(records)
+        if missing:
+            calls = 1 if question.together else missing
+            self._count(question, calls)
+            self.calls, self.replies = self.calls + calls, self.replies + missing
+            self.bytes, self.reply_bytes = (
+                self.bytes + calls * question.bytes,
+                self.reply_bytes + missing * question.bytes,
+            )
+            self.limit += missing * question.limit
+        elif all(record.state == REPLY for record in records):
+            self._learn(question, records)
+
+    def _count(self, question: _Question, calls: int) -> None:
+        if self.calls >= COUNTED_FIRST and self.calls % COUNTED_THEN:
+            return
+        texts = question.texts
+        self.counted_bytes += calls * question.bytes
+        self.counted_tokens += calls * (
+            sum(map(count, texts)) + (TOKENS_A_MESSAGE * len(texts) if question.limit else 0)
+        )
+
+    def _learn(self, question: _Question, records: list[Record]) -> None:
+        calls = 1 if question.together else len(records)
+        sent = sum(record.input_tokens or 0 for record in records)
+        self.stored_bytes += calls * question.bytes
+        self.stored_input += sent
+        self.stored_cached += sum(record.cached_tokens or 0 for record in records)
+        times = [record.milliseconds for record in records if record.milliseconds]
+        self.milliseconds, self.timed = self.milliseconds + sum(times), self.timed + len(times)
+        if sent and question.limit:
+            self.inputs.add(question.bytes, sent / calls)
+            self.outputs.add(question.bytes, sum(record.output_tokens or 0 for record in records) / len(records))
+            self.cut_off += sum(record.finish == "length" for record in records)
+            if question.request and self.checked < CHECKED:
+                self.checked += len(records)
+                self.invalid += sum(_invalid(question.request, record) for record in records)
+
+
+class _Tokens(NamedTuple):
+    """`input` within `error` of itself, in parts of it; `output` within low and high."""
+
+    input: float
+    error: float
+    low: float
+    output: float
+    high: float
+    measured: bool
+
+
+def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Estimate:
+    if not tally.calls or endpoint.offline:
+        return Estimate(calls=tally.calls, cached=tally.cached)
+    tokens = _tokens(tally, usage)
+    share = tally.stored_cached / tally.stored_input if tally.stored_input else 0.0
+    prices = _usd(endpoint, tokens, share)
+    return Estimate(
+        calls=tally.trips or tally.calls,
+        cached=tally.cached,
+        input_tokens=round(tokens.input),
+        output_low=math.floor(tokens.low),
+        output_tokens=round(tokens.output),
+        output_high=math.ceil(tokens.high),
+        **prices,
+        seconds_online=_seconds(endpoint, tally, tokens, usage),
+        measured=tokens.measured,
+    )
+
+
+def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
+    if tally.limit == 0:
+        return _embedded(tally, usage)
+    if tally.inputs.n >= ENOUGH:
+        return _piloted(tally)
+    if usage is not None and usage.input_tokens_per_byte > 0:
+        return _used(tally, usage)
+    return _counted(tally)
+
+
+def _piloted(tally: _Tally) -> _Tokens:
+    """As the stored replies of the same stage.
+
+    One that was cut off is asked for again, with twice the room; one that is not in form is sent back once.
+    """
+    sent, sent_error = tally.inputs.sum_at(tally.calls, tally.bytes)
+    made, made_error = tally.outputs.sum_at(tally.replies, tally.reply_bytes)
+    made = min(made, tally.limit)
+    again = tally.cut_off / tally.outputs.n
+    repaired = tally.invalid / tally.checked if tally.checked else 0.0
+    sent = sent * (1 + again + repaired) + repaired * made
+    made *= 1 + repaired
+    longer = again * tally.limit
+    error = max(PILOT_ERROR * made, made_error)
+    low, high = max(0.0, made - error) + longer, made + error + 2 * longer
+    sent_share = max(PILOT_ERROR, sent_error / sent) if sent else PILOT_ERROR
+    return _Tokens(sent, sent_share, low, made + 1.5 * longer, high, True)
+
+
+def _used(tally: _Tally, usage: Usage) -> _Tokens:
+    """As the latest replies of the same task and model, whatever their prompt was."""
+    made = min(usage.output_tokens * tally.replies, tally.limit)
+    deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
+    error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / tally.replies) * tally.replies
+    error = max(error, USAGE_ERROR * made)
+    sent = usage.input_tokens_per_byte * tally.bytes
+    return _Tokens(sent, USAGE_ERROR, max(0.0, made - error), made, min(tally.limit, made + error), True)
+
+
+def _counted(tally: _Tally) -> _Tokens:
+    sent = tally.counted_tokens * tally.bytes / tally.counted_bytes
+    low, guess = LIMIT_LOW * tally.limit, LIMIT_GUESS * tally.limit
+    return _Tokens(sent, COUNT_ERROR, low, guess, tally.limit, False)
+
+
+def _invalid(request: Request, record: Record) -> bool:
+    from longform.llm.completion import read_completion
+    from longform.llm.structured import read_reply
+
+    completion = read_completion(record.body) if request.reply and record.finish != "length" else None
+    if completion is None or request.reply is None or not completion.text.strip():
+        return False
+    return isinstance(read_reply(completion.text, request.reply, "json" if request.form == "json" else "tags"), str)
+
+
+def _embedded(tally: _Tally, usage: Usage | None) -> _Tokens:
+    """Of texts to embed, which have no reply; a call's tokens stand in one of its records, so only sums tell."""
+    if tally.stored_input:
+        return _Tokens(tally.stored_input / tally.stored_bytes * tally.bytes, PILOT_ERROR, 0, 0, 0, True)
+    if usage is not None and usage.input_tokens_per_byte > 0:
+        return _Tokens(usage.input_tokens_per_byte * tally.bytes, USAGE_ERROR, 0, 0, 0, True)
+    return _Tokens(tally.counted_tokens * tally.bytes / tally.counted_bytes, COUNT_ERROR, 0, 0, 0, False)
+
+
+def _usd(endpoint: Endpoint, tokens: _Tokens, cached_share: float) -> dict[str, float | None]:
+    """The provider's cached prompt tokens are cheaper; the high figure does not count on them."""
+    names = ("usd_low", "usd", "usd_high", "usd_batch_low", "usd_batch_high")
+    price = price_of(endpoint)
+    if price is None:
+        return dict.fromkeys(names)
+
+    def usd(sent: float, made: float, share: float, batch: bool) -> float:
+        return cost_nano(price, round(sent), round(sent * share), round(made), batch=batch) / NANO
+
+    least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
+    batch = "batch" in endpoint.capabilities
+    figures = (
+        usd(least, tokens.low, cached_share, False),
+        usd(tokens.input, tokens.output, cached_share, False),
+        usd(most, tokens.high, 0.0, False),
+        usd(least, tokens.low, cached_share, batch),
+        usd(most, tokens.high, 0.0, batch),
+    )
+    return dict(zip(names, figures, strict=True))
+
+
+def _seconds(endpoint: Endpoint, tally: _Tally, tokens: _Tokens, usage: Usage | None) -> float | None:
+    """The longest of what the limits and the latency ask for."""
+    calls = tally.trips or tally.calls
+    latency = tally.milliseconds / tally.timed if tally.timed else usage.milliseconds if usage else 0.0
+    least = [
+        60 * calls / endpoint.rpm if endpoint.rpm else None,
+        60 * (tokens.input + tokens.output) / endpoint.tpm if endpoint.tpm else None,
+        calls * latency / 1000 / endpoint.concurrency if latency else None,
+    ]
+    return max((seconds for seconds in least if seconds is not None), default=None)
+
+
+def _sum(one: Any, other: Any) -> Any:
+    if isinstance(one, bool):
+        return one and other
+    return None if one is None or other is None else one + other

@@ -1,0 +1,163 @@
+"""The models of a build: one response store, one budget, one event loop, one gate an endpoint.
+
+Whoever asks the same endpoint shares its limits and its connections, and an answer that somebody is waiting for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from longform.errors import EndpointError, UsageError
+from longform.llm.budget import NANO, Budget
+from longform.llm.types import Endpoint, Request
+from longform.settings import api_key
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from longform.llm.client import Client, Flight
+    from longform.llm.dispatch import Dispatcher
+    from longform.llm.records import ResponseStore
+
+
+class Models:
+    """`where` is the response store: a file, or the URL of a PostgreSQL database. Opened when first needed.
+
+    `max_cost` is in US dollars. With `retry_errors` a question that ended as a failure is asked again. `run` and
+    `dataset` are for the ledger. `transport` takes the place of the network, `key_of` that of the environment.
+    """
+
+    def __init__(
+        self,
+        where: Path | str,
+        *,
+        max_cost: float | None = None,
+        retry_errors: bool = False,
+        run: str = "",
+        dataset: str = "",
+        transport: httpx2.AsyncBaseTransport | None = None,
+        key_of: Callable[[str], str | None] = api_key,
+        first_pause_seconds: float = 1.0,
+    ) -> None:
+        self.budget = Budget(None if max_cost is None else int(max_cost * NANO))
+        self.retry_errors = retry_errors
+        self._where, self._transport, self._key_of = where, transport, key_of
+        self._run, self._dataset, self._first_pause_seconds = run, dataset, first_pause_seconds
+        self._lock = threading.RLock()
+        self._store: ResponseStore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._dispatchers: dict[str, Dispatcher] = {}
+        self._flying: dict[str, dict[str, Flight]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def client(self, endpoint: Endpoint, *, stage: str = "", recipe: str = "") -> Client:
+        """`stage` and `recipe` (the fingerprint of the stage's artifact) stand in the ledger."""
+        from longform.llm.client import Client
+
+        return Client(self, endpoint, stage, recipe)
+
+    def prefetch(
+        self,
+        endpoint: Endpoint,
+        requests: Iterable[Request],
+        *,
+        stage: str,
+        recipe: str,
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        """Have the provider's Batch API answer what is not stored of these questions; returns when it has.
+
+        `folder` keeps what was sent until the jobs have ended.
+        """
+        from longform.llm.prefetch import prefetch_stage
+
+        self.check_key(endpoint)
+        prefetch_stage(self.dispatcher(endpoint), requests, stage=stage, recipe=recipe, folder=folder, say=say)
+
+    @property
+    def store(self) -> ResponseStore:
+        from longform.llm.store import open_responses
+
+        with self._lock:
+            self._store = self._store or open_responses(self._where)
+            return self._store
+
+    def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
+        from longform.llm.dispatch import Dispatcher
+
+        with self._lock:
+            there = self._dispatchers.get(endpoint.name)
+            if there is None:
+                there = self._dispatchers[endpoint.name] = Dispatcher(
+                    endpoint,
+                    self.store,
+                    self.budget,
+                    self.loop,
+                    api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
+                    transport=self._transport,
+                    first_pause_seconds=self._first_pause_seconds,
+                    run=self._run,
+                    dataset=self._dataset,
+                )
+                if there.price is None and self.budget.cap_nano is not None:
+                    raise UsageError(unpriced(endpoint))
+            return there
+
+    def flying(self, endpoint: Endpoint) -> dict[str, Flight]:
+        """key -> the question that is on its way now; guarded by the dispatcher's lock."""
+        return self._flying.setdefault(endpoint.name, {})
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="models", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def check_key(self, endpoint: Endpoint) -> None:
+        """Raise EndpointError where the endpoint needs a key and there is none."""
+        if endpoint.key_env and not self._key_of(endpoint.key_env):
+            raise EndpointError(
+                f'The key {endpoint.key_env} of endpoint "{endpoint.name}" is not set. Set it, or use another endpoint.'
+            )
+
+    def status(self) -> dict[str, Any]:
+        """What progress shows: answered, in_flight, waits, spent_nano, cap_nano."""
+        from longform.llm.dispatch import state_of
+
+        shown = state_of(list(self._dispatchers.values()))
+        return {**shown, "spent_nano": self.budget.spent_nano, "cap_nano": self.budget.cap_nano}
+
+    def close(self) -> None:
+        """End what is in flight, close connections and store."""
+        loop, self._loop = self._loop, None
+        dispatchers, self._dispatchers = self._dispatchers, {}
+        if loop is not None and self._thread is not None:
+            for each in dispatchers.values():
+                asyncio.run_coroutine_threadsafe(each.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+
+def unpriced(endpoint: Endpoint) -> str:
+    return (
+        f'The price of model {endpoint.model} of endpoint "{endpoint.name}" is not known, so --max-cost cannot hold: '
+        f"set [endpoints.{endpoint.name}.price] input and output, in USD per million tokens (0 for your own model)."
+    )

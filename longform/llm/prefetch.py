@@ -1,0 +1,105 @@
+"""Batch mode of a stage: its questions through the provider's Batch API, before the stage asks them itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from longform.errors import BudgetError
+from longform.llm.batch import Counts, Item, Reply, prefetch
+from longform.llm.client import CHAT, MESSAGE_BOUND, body_of
+from longform.llm.completion import read_completion
+from longform.llm.dispatch import Dispatcher
+from longform.llm.faults import fault_of
+from longform.llm.keys import canonical, key_of
+from longform.llm.records import TOMBSTONE, Paid, Record
+from longform.llm.types import Request
+
+
+def prefetch_stage(
+    dispatcher: Dispatcher,
+    requests: Iterable[Request],
+    *,
+    stage: str,
+    recipe: str,
+    folder: Path,
+    say: Callable[[str], None],
+) -> Counts:
+    """Have these questions answered by batch jobs, and wait for them; what they leave out is for single calls.
+
+    Raises BudgetError where the money did not suffice for all of them: what was answered is stored.
+    """
+
+    def keep(item: Item, context: Mapping[str, Any], reply: Reply) -> tuple[Record | None, Paid | None]:
+        return _kept(dispatcher, item, context, reply)
+
+    work = prefetch(
+        dispatcher.wire(),
+        dispatcher.store,
+        dispatcher.endpoint,
+        _items(dispatcher, requests),
+        keep,
+        budget=dispatcher.budget,
+        folder=folder,
+        context={"stage": stage, "recipe": recipe},
+        api_key=dispatcher.api_key,
+        say=say,
+    )
+    counts = asyncio.run_coroutine_threadsafe(work, dispatcher.loop).result()
+    if counts.short_nano:
+        raise BudgetError(dispatcher.out_of_money(counts.short_nano))
+    return counts
+
+
+def _items(dispatcher: Dispatcher, requests: Iterable[Request]) -> Iterator[Item]:
+    endpoint = dispatcher.endpoint
+    for request in requests:
+        for sample in range(request.samples):
+            sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))
+            bound = len(sent) + MESSAGE_BOUND * len(request.messages)
+            yield Item(
+                key_of(endpoint.name, CHAT, sent, sample=sample),
+                sent,
+                request.task,
+                request.prompt,
+                dispatcher.bound_nano(bound, request.max_tokens, batch=True),
+            )
+
+
+def _kept(
+    dispatcher: Dispatcher, item: Item, context: Mapping[str, Any], reply: Reply
+) -> tuple[Record | None, Paid | None]:
+    """The record and the line of the ledger that a reply is worth."""
+    endpoint = dispatcher.endpoint
+    base: dict[str, Any] = {
+        "endpoint": endpoint.name,
+        "model": endpoint.model,
+        "task": item.task,
+        "prompt": item.prompt,
+        "request": item.sent.encode(),
+        "request_id": reply.request_id,
+        "batch": True,
+    }
+    if reply.status != 200:
+        fault = fault_of(reply.status, reply.body, dispatcher.api_key)
+        if fault.then != "never":
+            return None, None
+        return Record(**base, state=TOMBSTONE, code=fault.kind, body=fault.message.encode()), None
+    body = dispatcher.clean_bytes(reply.body)
+    told = read_completion(body)
+    tokens = told.tokens if told else (0, 0, 0)
+    cost = dispatcher.cost(*tokens, batch=True) if any(tokens) else item.bound_nano if dispatcher.price else None
+    paid = dispatcher.paid(
+        item.key,
+        context.get("stage", ""),
+        context.get("recipe", ""),
+        tokens,
+        cost,
+        answered=told is not None,
+        batch=True,
+    )
+    if told is None:
+        return Record(**base, body=body, code="unusable"), paid
+    return Record(**base, body=body, cost_nano=cost, **told.columns()), paid

@@ -1,0 +1,79 @@
+"""The budget: what is spent and on its way never exceeds the cap, whatever replies cost in the end."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longform.llm.budget import Budget
+
+COSTS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)), max_size=200)
+
+
+@given(cap=st.integers(0, 20_000), costs=COSTS, seed=st.integers(0, 99))
+def test_what_is_spent_stays_below_the_cap_when_bounds_are_bounds(
+    cap: int, costs: list[tuple[int, int]], seed: int
+) -> None:
+    budget, flying, dice = Budget(cap), [], random.Random(seed)
+    for bound, cost in costs:
+        reserved = budget.reserve(bound)
+        if reserved is not None:
+            flying.append((reserved, min(cost, bound)))
+        assert budget.spent_nano + budget.reserved_nano <= cap
+        if flying and dice.random() < 0.5:
+            budget.settle(*flying.pop(dice.randrange(len(flying))))
+            assert budget.spent_nano + budget.reserved_nano <= cap
+    for reserved, cost in flying:
+        budget.settle(reserved, cost)
+    assert budget.spent_nano <= cap
+    assert budget.reserved_nano == 0
+
+
+def test_a_reply_dearer_than_its_bound_raises_what_is_set_aside_later() -> None:
+    budget = Budget(1_000)
+    first = budget.reserve(100)
+    assert first == 100
+    budget.settle(first, 150)
+    assert budget.reserve(100) == 150
+
+
+def test_without_a_cap_it_only_counts() -> None:
+    budget = Budget()
+    for _ in range(3):
+        reserved = budget.reserve(10**15)
+        assert reserved is not None
+        budget.settle(reserved, 7)
+    assert (budget.spent_nano, budget.calls) == (21, 3)
+
+
+def test_who_waits_for_money_is_woken_once_when_some_is_freed() -> None:
+    budget, woken = Budget(100), []
+    first = budget.reserve(100)
+    assert first is not None
+    assert budget.reserve(1) is None
+    budget.freed.append(lambda: woken.append(1))
+    budget.settle(first, 10)
+    budget.settle(0, 0)
+    assert woken == [1]
+    assert budget.reserve(90) == 90
+
+
+def test_many_threads_together_keep_below_the_cap() -> None:
+    budget = Budget(10_000)
+
+    def spend() -> None:
+        for _ in range(500):
+            reserved = budget.reserve(13)
+            if reserved is not None:
+                budget.settle(reserved, 7)
+
+    threads = [threading.Thread(target=spend) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert budget.reserved_nano == 0
+    assert 10_000 - 13 < budget.spent_nano <= 10_000
