@@ -428,6 +428,59 @@ def gc(
     print(f"{'Would free' if dry_run else 'Freed'} {size / 1e6:,.1f} MB in {len(found):,} files and folders.")
 
 
+@app.command()
+def standin(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one")] = 8090,
+    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
+    latency: Annotated[float, typer.Option("--latency", metavar="SECONDS", min=0, help="of every answer")] = 0.0,
+    rpm: Annotated[float | None, typer.Option("--rpm", metavar="N", min=1, help="requests allowed a minute")] = None,
+    tpm: Annotated[float | None, typer.Option("--tpm", metavar="N", min=1, help="tokens allowed a minute")] = None,
+    burst: Annotated[
+        float | None, typer.Option("--burst", metavar="N", min=1, help="requests allowed at once; else --rpm")
+    ] = None,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="send no x-ratelimit headers")] = False,
+    fault: Annotated[
+        list[str] | None, typer.Option("--fault", metavar="NAME=SHARE", help="so many of the requests; see --faults")
+    ] = None,
+    faults: Annotated[bool, typer.Option("--faults", help="list what can go wrong, and leave")] = False,
+    script: Annotated[
+        Path | None, typer.Option("--script", metavar="FILE", help="a JSON line for each request")
+    ] = None,
+    batch_seconds: Annotated[float, typer.Option("--batch-seconds", metavar="S", min=0, help="a batch takes")] = 1.0,
+    batch_fault: Annotated[
+        list[str] | None, typer.Option("--batch-fault", metavar="expired|failed|cancelled=SHARE", help="of the batches")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="the only model served; else any")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="the only key accepted; else any")] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="of the draws of faults")] = 0,
+    say: Annotated[str | None, typer.Option("--say", metavar="TEXT", help="answer this, instead of by rules")] = None,
+) -> None:
+    """Serve the offline model as an OpenAI-compatible API that fails as it is told to: to rehearse a build."""
+    from longform.llm.standin import Settings, run
+    from longform.llm.standin_faults import FAULTS, read_script, shares_of
+
+    if faults:
+        return print("\n".join(f"{name:<12} {what}" for name, what in FAULTS.items()))
+    chosen = Settings(
+        latency_seconds=latency,
+        rpm=rpm,
+        tpm=tpm,
+        burst=burst,
+        headers=not no_headers,
+        faults=shares_of(fault or []),
+        script=read_script(script) if script else (),
+        batch_seconds=batch_seconds,
+        batch_faults=shares_of(batch_fault or []),
+        model=model,
+        key=key,
+        seed=seed,
+        say=say,
+    )
+    run(chosen, host, port)
+
+
 responses = typer.Typer(no_args_is_help=True, help="Export, import and count the stored model responses.")
 app.add_typer(responses, name="responses")
 
@@ -480,6 +533,39 @@ def count_responses(home: Home = None, as_json: Json = False) -> None:
         (*(row[name] for name in names), f"{row['cost_nano'] / 1e9:,.2f}", f"{row['bytes'] / 1e6:,.1f}") for row in rows
     ]
     console().print(table({**columns, "USD": "right", "MB": "right"}, cells))
+
+
+@app.command("batches")
+def list_batches(
+    cancel: Annotated[
+        str | None, typer.Option("--cancel", metavar="NAME|all", help="stop this job; needs its endpoint's address")
+    ] = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the batch jobs that are open at a provider, or stop them; a build collects what they have made."""
+    from flows import batches
+    from flows.console import console
+    from longform.settings import home as home_of
+
+    jobs = batches.open_jobs(home_of(home))
+    if cancel is not None:
+        jobs = batches.chosen(jobs, cancel)
+        stopped = batches.stop(home_of(home), jobs, config, settings or [])
+        if as_json:
+            return _print_json([{**batches.shown(job), "stopped": stopped[job.name]} for job in jobs])
+        for job in jobs:
+            print(f"{job.name[:12]}: {'asked to stop' if stopped[job.name] else 'unknown to the provider, given up'}")
+        if any(stopped.values()):
+            print("What was finished until then is collected by the next build in batch mode.")
+        return None
+    if as_json:
+        return _print_json([batches.shown(job) for job in jobs])
+    if not jobs:
+        return print("No batch job is open.")
+    console().print(batches.jobs_table(jobs))
 
 
 def _known(dataset: str) -> str:

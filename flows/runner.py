@@ -14,12 +14,12 @@ from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from longform.store import Part
-from tasks.workers import Result, processors
+from tasks.workers import Result, units_at_once
 
 
 def task_runner() -> Any:
     """Threads: they wait for worker processes, or for a model."""
-    return ThreadPoolTaskRunner(max_workers=processors())
+    return ThreadPoolTaskRunner(max_workers=units_at_once())
 
 
 def task_of(work: Callable[[], Any], name: str, run_name: str) -> Any:

@@ -17,6 +17,8 @@ from longform.store import Part
 from tasks.stage import execute
 from tasks.units import Job
 
+UNITS_WAITING = 8
+
 
 class Result(Protocol):
     """What became of a unit of work: its parts, or the error it ended with is raised."""
@@ -60,6 +62,11 @@ class Workers:
             self.pool.shutdown(wait=False, cancel_futures=True)
 
 
+def units_at_once() -> int:
+    """Units of work that are begun: most wait for a worker process or a model, so more than there are processors."""
+    return max(UNITS_WAITING, processors())
+
+
 def processors() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -82,7 +89,7 @@ class Threads:
         return work()
 
     def units(self, work: dict[str, Callable[[], list[Part]]]) -> Iterator[tuple[str, Result]]:
-        with ThreadPoolExecutor(processors()) as pool:
+        with ThreadPoolExecutor(units_at_once()) as pool:
             futures = {pool.submit(run): label for label, run in work.items()}
             try:
                 yield from _as_done(futures)

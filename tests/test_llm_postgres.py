@@ -325,7 +325,7 @@ sys.stdin.read()
 
 
 def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres_url: str) -> None:
-    seconds = 0.8
+    seconds = 1.2
     command = [sys.executable, "-c", HOLD, postgres_url, str(seconds), key(1)]
     with subprocess.Popen(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         store = PostgresResponses(postgres_url, lease_seconds=seconds)
@@ -349,6 +349,7 @@ FIRST = """
 import asyncio, sys
 from longform.llm.postgres import PostgresResponses
 from longform.llm.records import Record
+print("ready", flush=True)
 sys.stdin.readline()
 store = PostgresResponses(sys.argv[1])
 asyncio.run(store.put([(sys.argv[2], Record("e", "m", "t", "", b"{}"))]))
@@ -357,12 +358,18 @@ store.close()
 
 
 def test_four_may_be_the_first_to_open_a_database(postgres_url: str) -> None:
-    workers = [
-        subprocess.Popen([sys.executable, "-c", FIRST, postgres_url, key(n)], cwd=REPO, stdin=subprocess.PIPE)
-        for n in range(4)
-    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    commands = [[sys.executable, "-c", FIRST, postgres_url, key(number)] for number in range(4)]
+    workers = [subprocess.Popen(command, cwd=REPO, **pipes) for command in commands]
     for worker in workers:
-        worker.communicate(b"go\n", timeout=30)
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write(b"go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate(timeout=30)
     assert [worker.returncode for worker in workers] == [0] * 4
     store = PostgresResponses(postgres_url)
     assert len(list(store.scan())) == 4

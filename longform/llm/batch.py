@@ -1,11 +1,8 @@
 """Batch mode: requests that are not stored yet go through the provider's Batch API, at half price, before they are due.
 
-    {"custom_id": KEY, "method": "POST", "url": "/v1/chat/completions", "body": {...}}                  what is uploaded
-    {"custom_id": KEY, "response": {"status_code": 200, "request_id": ..., "body": {...}}, "error": null}   what comes
-
 What comes back is stored under the keys that a single call would use, so that whoever asks afterwards finds it there.
-Lines come in any order, in an output and an error file; either may be missing, and a batch that failed, expired or was
-cancelled may still have both. What did not come is left to single calls.
+There are an output and an error file; either may be missing, and a batch that failed, expired or was cancelled may
+still have both. What did not come is left to single calls.
 
 A job is written down before anything is sent and carries its name to the provider, so that a process that was killed
 at any moment finds it again instead of paying twice:
@@ -20,63 +17,29 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import json
 import os
 import time
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from longform.errors import EndpointError, Incomplete, StoreError
+from longform.errors import StoreError
+from longform.llm.batch_files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
+from longform.llm.batch_remote import Caller, Remote, Say, Sleep, pauses
 from longform.llm.budget import Budget
-from longform.llm.completion import read_json
-from longform.llm.faults import Fault, fault_of
-from longform.llm.records import Job, Paid, Record, ResponseStore
+from longform.llm.records import Job, ResponseStore
 from longform.llm.types import Endpoint
-from longform.llm.wire import Outcome
 
-URL = "/v1/chat/completions"
+__all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
+
 MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
-AT_ONCE = 500
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 300.0
-PATIENCE_SECONDS = 3600.0
-LOOKS_FOR_A_FILE = 3
 ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
-
-_HEAD, _MIDDLE = b'{"custom_id":"', f'","method":"POST","url":"{URL}","body":'.encode()
-_KEY = slice(len(_HEAD), len(_HEAD) + 64)
-_BODY = len(_HEAD) + 64 + len(_MIDDLE)
-
-Sleep = Callable[[float], Awaitable[None]]
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A request: its key, its body in canonical form, what its record says of it, and the most it can cost."""
-
-    key: str
-    sent: str
-    task: str = ""
-    prompt: str = ""
-    bound_nano: int = 0
-
-
-class Reply(NamedTuple):
-    """What came for a request: the HTTP status it would have had, and its body."""
-
-    status: int
-    body: bytes
-    request_id: str | None
-
-
-Keep = Callable[[Item, Mapping[str, Any], Reply], tuple[Record | None, Paid | None]]
 
 
 @dataclass(slots=True)
@@ -90,20 +53,6 @@ class Counts:
     missing: int = 0
     broken: int = 0
     short_nano: int = 0
-
-
-class Caller(Protocol):
-    """wire.Wire, as far as it is used here."""
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: dict[str, Any] | None = None,
-        files: Any = None,
-        params: dict[str, Any] | None = None,
-    ) -> Outcome: ...
 
 
 async def prefetch(
@@ -148,175 +97,8 @@ async def cancel(
     False where the provider knows no such job, so that it can be given up.
     """
     remote = Remote(wire, endpoint, api_key, say, asyncio.sleep)
-    found = job.remote or str((await remote.find({job.name})).get(job.name, {}).get("id", ""))
-    return bool(found) and await remote.cancel(found)
-
-
-class Remote:
-    """The provider's files and batches. What fails for a passing reason is asked again; other refusals are raised."""
-
-    def __init__(self, wire: Caller, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
-        self._wire, self._endpoint, self._api_key, self._say, self._sleep = wire, endpoint, api_key, say, sleep
-
-    async def upload(self, path: Path) -> str | None:
-        """The file's id; None where it is larger than the provider takes."""
-        outcome = await self._answer(lambda: self._post_file(path), names_something)
-        return None if outcome.status == 413 else str(self._document(outcome, "POST /files")["id"])
-
-    async def create(self, name: str, file: str) -> dict[str, Any]:
-        """The new batch; after an answer that was lost, the one that it may have made."""
-        body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
-        pauses = self._pauses()
-        while True:
-            outcome = await self._wire.call("POST", "/batches", body=body)
-            if not self._passing(outcome, names_something):
-                return self._document(outcome, "POST /batches")
-            await self._wait(pauses, outcome)
-            made = (await self.find({name})).get(name)
-            if made:
-                return made
-
-    async def find(self, names: set[str]) -> dict[str, dict[str, Any]]:
-        """name -> the batch that carries it; the latest, and rather one that did not fail."""
-        found: dict[str, dict[str, Any]] = {}
-        async for batch in self._batches():
-            metadata = batch.get("metadata")
-            name = metadata.get("job") if isinstance(metadata, dict) else None
-            if name in names and (name not in found or _rank(batch) > _rank(found[name])):
-                found[name] = batch
-        return found
-
-    async def batch(self, job: Job) -> dict[str, Any]:
-        what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
-        return self._document(await self._get(f"/batches/{job.remote}", names_something), what)
-
-    async def cancel(self, remote: str) -> bool:
-        """Whether the batch is there; one that has ended already is left as it is."""
-        outcome = await self._answer(lambda: self._wire.call("POST", f"/batches/{remote}/cancel"), anything, {409})
-        if outcome.status not in (200, 400, 404, 409):
-            self._document(outcome, f"POST /batches/{remote}/cancel")
-        return outcome.status != 404
-
-    async def content(self, file: str) -> bytes | None:
-        """None where the file is gone, looked for several times."""
-        for _ in range(LOOKS_FOR_A_FILE):
-            outcome = await self._get(f"/files/{file}/content", anything)
-            if outcome.status == 200:
-                return outcome.body
-            if outcome.status not in (404, 410):
-                self._document(outcome, f"GET /files/{file}/content")
-            await self._sleep(FIRST_PAUSE_SECONDS)
-        return None
-
-    async def has_file(self, file: str) -> bool:
-        outcome = await self._get(f"/files/{file}", names_something)
-        return outcome.status not in (404, 410) and bool(self._document(outcome, f"GET /files/{file}"))
-
-    async def delete(self, files: Iterable[str]) -> None:
-        """As far as possible."""
-        for file in files:
-            await self._wire.call("DELETE", f"/files/{file}")
-
-    async def _post_file(self, path: Path) -> Outcome:
-        with path.open("rb") as content:
-            files = {"file": (path.name, content, "application/jsonl")}
-            return await self._wire.call("POST", "/files", body={"purpose": "batch"}, files=files)
-
-    async def _batches(self) -> Any:
-        seen: set[str] = set()
-        params: dict[str, Any] = {"limit": 100}
-        while True:
-            page = read_json((await self._listed(params)).body)
-            batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict) and batch.get("id")]
-            new = [batch for batch in batches if batch["id"] not in seen]
-            for batch in new:
-                yield batch
-            if not new or not page.get("has_more"):
-                return
-            seen.update(batch["id"] for batch in new)
-            params = {"limit": 100, "after": batches[-1]["id"]}
-
-    async def _listed(self, params: dict[str, Any]) -> Outcome:
-        outcome = await self._answer(lambda: self._wire.call("GET", "/batches", params=params), lists_something)
-        if outcome.status != 200:
-            self._document(outcome, "GET /batches")
-        return outcome
-
-    async def _get(self, path: str, sense: Callable[[bytes], bool]) -> Outcome:
-        return await self._answer(lambda: self._wire.call("GET", path), sense)
-
-    async def _answer(
-        self,
-        send: Callable[[], Awaitable[Outcome]],
-        sense: Callable[[bytes], bool],
-        final: Iterable[int] = (),
-    ) -> Outcome:
-        """The first answer that settles it: a success that makes sense, or a refusal for good."""
-        pauses = self._pauses()
-        while True:
-            outcome = await send()
-            if outcome.status in final or not self._passing(outcome, sense):
-                return outcome
-            await self._wait(pauses, outcome)
-
-    def _passing(self, outcome: Outcome, sense: Callable[[bytes], bool]) -> bool:
-        if 200 <= outcome.status < 300:
-            return not sense(outcome.body)
-        return self._fault(outcome).then == "again"
-
-    def _fault(self, outcome: Outcome) -> Fault:
-        return fault_of(outcome.status, outcome.body, self._api_key)
-
-    def _pauses(self) -> Iterator[float]:
-        """Growing, with an end to all patience."""
-        passed = 0.0
-        for pause in pauses():
-            if passed >= PATIENCE_SECONDS:
-                return
-            passed += pause
-            yield pause
-
-    async def _wait(self, pauses: Iterator[float], outcome: Outcome) -> None:
-        told = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
-        pause = next(pauses, None)
-        if pause is None:
-            raise Incomplete(
-                f'The batches of endpoint "{self._endpoint.name}" gave no answer for an hour (at last: {told}): '
-                "jobs go on at the provider, run the same command again to collect them."
-            )
-        pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_PAUSE_SECONDS))
-        self._say(f"batches of {self._endpoint.name}: {told}; asking again in {pause:g} s")
-        await self._sleep(pause)
-
-    def _document(self, outcome: Outcome, what: str) -> dict[str, Any]:
-        if 200 <= outcome.status < 300:
-            return read_json(outcome.body)
-        named = f'The endpoint "{self._endpoint.name}"'
-        raise EndpointError(
-            f"{named} refused {what} ({self._fault(outcome).message}): check the key, the account and whether it "
-            'offers batches, or set mode = "online". What was answered is stored.'
-        )
-
-
-def names_something(body: bytes) -> bool:
-    """Whether this is an object of the API: what tells a proxy's page from an answer."""
-    return isinstance(read_json(body).get("id"), str)
-
-
-def lists_something(body: bytes) -> bool:
-    return isinstance(read_json(body).get("data"), list)
-
-
-def anything(_: bytes) -> bool:
-    return True
-
-
-def pauses() -> Iterator[float]:
-    """Seconds: 1, 2, 4 ... 300, 300 ..."""
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        yield pause
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+    there = job.remote or (await remote.find(job.name) or {}).get("id")
+    return there is not None and await remote.cancel(str(there))
 
 
 @dataclass(slots=True)
@@ -332,11 +114,11 @@ class _Chunk:
     reserved: int = 0
 
     def has_room(self, item: Item) -> bool:
-        full = len(self.keys) >= self.most_requests or self.bytes + len(_line(item)) > MOST_BYTES
+        full = len(self.keys) >= self.most_requests or self.bytes + len(line_of(item)) > MOST_BYTES
         return not self.keys or not full
 
     def add(self, item: Item, file: Any, reserved: int) -> None:
-        self.bytes += file.write(_line(item))
+        self.bytes += file.write(line_of(item))
         self.keys[item.key] = self.kinds.setdefault((item.task, item.prompt), len(self.kinds))
         self.bound_nano += item.bound_nano
         self.reserved += reserved
@@ -426,24 +208,15 @@ class _Prefetch:
         needed = {f"{job.name}.jsonl" for job in self._store.jobs()}
         ours = f"{os.getpid()}-"
         for path in self._folder.iterdir():
-            if (
-                path.suffix in (".jsonl", ".part", ".again")
-                and path.name not in needed
-                and not path.name.startswith(ours)
-            ):
+            leftover = path.suffix in (".jsonl", ".part", ".again") and not path.name.startswith(ours)
+            if leftover and path.name not in needed:
                 path.unlink(missing_ok=True)
 
     async def _adopt(self) -> None:
-        """Take up the jobs of earlier runs: find those whose batch nobody wrote down, submit those that have none."""
+        """Take up the jobs of earlier runs, before there are new ones."""
         for job in await asyncio.to_thread(self._store.jobs, self._endpoint.name):
             keys = await asyncio.to_thread(self._store.job_keys, job.name)
             self._open[job.name] = _Open(job, _numbers(keys), ours=False, wanted=False)
-        for each in list(self._open.values()):
-            await self._take(each)
-        nameless = {each.job.name for each in self._open.values() if each.ours and not each.job.remote}
-        found = await self._remote.find(nameless) if nameless else {}
-        for name in sorted(nameless):
-            await self._resume(self._open[name], found.get(name))
         await self._look()
 
     async def _take(self, each: _Open) -> None:
@@ -464,7 +237,9 @@ class _Prefetch:
         if not self._store.exclusive:
             await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
 
-    async def _resume(self, each: _Open, batch: dict[str, Any] | None) -> None:
+    async def _resume(self, each: _Open) -> None:
+        """Go on with a job of which no batch is known: it may have one, and if not, can be submitted."""
+        batch = await self._remote.find(each.job.name)
         if batch is not None:
             file = batch.get("input_file_id") or each.job.input_file
             await self._update(each, state="SUBMITTED", remote=str(batch["id"]), input_file=file)
@@ -478,7 +253,7 @@ class _Prefetch:
     async def _send_next(self) -> bool:
         """Stage and submit one more job, of what fits into a file and the budget; False where there is none."""
         self.counts.short_nano = 0
-        if self._crowded and self._open:
+        if self._crowded and any(each.wanted for each in self._open.values()):
             return False
         chunk = await self._chunk()
         if chunk is None:
@@ -486,7 +261,7 @@ class _Prefetch:
         try:
             each = await self._staged(chunk)
         except BaseException:
-            self._budget.settle(chunk.reserved, 0, calls=0)
+            self._drop(chunk)
             raise
         self.counts.jobs += 1
         self.counts.sent += each.job.requests
@@ -527,7 +302,7 @@ class _Prefetch:
             if not group:
                 return None
             stored = await asyncio.to_thread(self._store.get, list(group))
-            wanted = [key for key in group if not _usable(stored.get(key)) and key not in chunk.keys]
+            wanted = [key for key in group if not usable(stored.get(key)) and key not in chunk.keys]
             missing = [key for key in wanted if not self._on_its_way(key)]
             granted = await self._store.lease(missing) if missing else set()
             self._ready.extend(group[key] for key in missing if key in granted)
@@ -542,7 +317,7 @@ class _Prefetch:
         return False
 
     async def _staged(self, chunk: _Chunk) -> _Open:
-        """Written down, with its requests on disk; nothing sent."""
+        """Written down, then its requests put where they are found by its name; nothing sent."""
         job = Job(
             name=chunk.named(),
             endpoint=self._endpoint.name,
@@ -552,9 +327,9 @@ class _Prefetch:
             created=self._clock(),
             context=chunk.context(self._context),
         )
-        chunk.path.replace(self._spool(job))
         await self._store.lease([job.name])
         await asyncio.to_thread(self._store.stage_job, job, list(chunk.keys))
+        chunk.path.replace(self._spool(job))
         each = self._open[job.name] = _Open(job, _numbers(chunk.keys), chunk.reserved)
         return each
 
@@ -579,12 +354,16 @@ class _Prefetch:
         """Ask after every open job once; collect those that have ended."""
         for each in list(self._open.values()):
             await self._take(each)
-            if each.job.name not in self._open or not each.ours:
-                continue
-            batch = await self._remote.batch(each.job)
-            if _status(batch) in ENDED:
-                await self._collect(each, batch)
-                self._pauses = pauses()
+            if each.ours and each.job.remote is None:
+                await self._resume(each)
+            if each.ours and each.job.name in self._open:
+                await self._look_at(each)
+
+    async def _look_at(self, each: _Open) -> None:
+        batch = await self._remote.batch(each.job)
+        if _status(batch) in ENDED:
+            await self._collect(each, batch)
+            self._pauses = pauses()
 
     async def _collect(self, each: _Open, batch: dict[str, Any]) -> None:
         """Store what the batch made, whatever it ended as."""
@@ -609,7 +388,7 @@ class _Prefetch:
         await self._end(each, "DONE", spent, calls)
         await self._remote.delete([*([each.job.input_file] if each.job.input_file else []), *made])
 
-    async def _collector(self, each: _Open) -> _Collector:
+    async def _collector(self, each: _Open) -> Collector:
         """With the requests as they were sent: from this computer's file, else from the provider's."""
         spool = self._spool(each.job)
         if not spool.exists() and each.job.input_file:
@@ -617,7 +396,7 @@ class _Prefetch:
             if content is not None:
                 spool.write_bytes(content)
         keys = await asyncio.to_thread(self._store.job_keys, each.job.name)
-        return _Collector(spool, keys, json.loads(each.job.context), self._keep)
+        return Collector(each.job, spool, keys, self._keep)
 
     async def _split(self, each: _Open, why: str) -> None:
         """Send its requests again in jobs of half the size, one at a time; a single one is left to a single call."""
@@ -627,19 +406,18 @@ class _Prefetch:
         if again:
             moved = spool.replace(spool.with_name(f"{os.getpid()}-{job.name}.again"))
             keys = await asyncio.to_thread(self._store.job_keys, job.name)
-            bound_nano = -(-job.reserved_nano // job.requests)
-            self._items = chain(_reread(moved, keys, json.loads(job.context), bound_nano), self._items)
+            self._items = chain(reread(job, moved, keys), self._items)
         self.counts.missing += 0 if again else job.requests
         self._say(f"batch {job.name[:12]}: {why}; {'smaller ones follow' if again else 'it is left'}")
         await self._end(each, "GONE", 0, 0)
 
     async def _end(self, each: _Open, state: str, spent: int, calls: int) -> None:
         await self._update(each, state=state)
-        self._budget.settle(each.reserved, spent, calls=calls)
+        reserved, each.reserved = each.reserved, 0
+        self._budget.settle(reserved, spent, calls=calls)
         self._spool(each.job).unlink(missing_ok=True)
         if not self._store.exclusive:
             await self._store.release(await asyncio.to_thread(self._store.job_keys, each.job.name))
-        each.reserved = 0
         await self._forget(each)
 
     async def _forget(self, each: _Open) -> None:
@@ -661,119 +439,6 @@ class _Prefetch:
         return self._folder / f"{job.name}.jsonl"
 
 
-class _Collector:
-    """Reads the lines of a job's files into records and lines of the ledger."""
-
-    def __init__(self, spool: Path, keys: Sequence[str], context: dict[str, Any], keep: Keep) -> None:
-        self.places = {key: place for place, key in enumerate(keys)}
-        self.answered: set[str] = set()
-        self.broken = 0
-        self._context, self._keep, self._spool = context, keep, spool
-        self._lines = _index(spool)
-
-    def groups(self, content: bytes) -> Iterator[dict[str, Reply]]:
-        """Replies by key, some hundreds at a time; of several to one request the first."""
-        group: dict[str, Reply] = {}
-        for line in io.BytesIO(content):
-            found = self._read(line) if line.strip() else None
-            if found:
-                group.setdefault(*found)
-            if len(group) >= AT_ONCE:
-                yield group
-                group = {}
-        if group:
-            yield group
-
-    def worth(
-        self, replies: dict[str, Reply], stored: Mapping[str, Record]
-    ) -> tuple[list[tuple[str, Record]], list[Paid]]:
-        """What is to be written: nothing twice, and nothing in place of what a single call has stored meanwhile."""
-        records: list[tuple[str, Record]] = []
-        lines: list[Paid] = []
-        sent = self._sent(replies)
-        for key, reply in replies.items():
-            there = stored.get(key)
-            if _usable(there):
-                self.answered.add(key)
-            if there is not None and there.batch and _usable(there):
-                continue
-            record, paid = self._keep(self._item(key, sent[key]), self._context["given"], reply)
-            if record is not None and not _usable(there):
-                records.append((key, record))
-                self.answered.add(key)
-            if paid is not None:
-                lines.append(paid)
-        return records, lines
-
-    def _read(self, line: bytes) -> tuple[str, Reply] | None:
-        document = read_json(line)
-        key, response = document.get("custom_id"), document.get("response")
-        if not isinstance(key, str):
-            self.broken += 1
-        elif key in self.places and isinstance(response, dict) and isinstance(response.get("status_code"), int):
-            request_id = response.get("request_id")
-            told = request_id if isinstance(request_id, str) else None
-            return key, Reply(response["status_code"], _bytes(response.get("body")), told)
-        return None
-
-    def _sent(self, keys: Iterable[str]) -> dict[str, str]:
-        """The requests as they were sent; `{}` where that is not known any more."""
-        places = {key: self._lines.get(key) for key in keys}
-        if not any(places.values()):
-            return dict.fromkeys(places, "{}")
-        with self._spool.open("rb") as file:
-            return {key: _body_at(file, *place) if place else "{}" for key, place in places.items()}
-
-    def _item(self, key: str, sent: str) -> Item:
-        return Item(key, sent, *_kind(self._context, self.places[key]))
-
-
-def _kind(context: dict[str, Any], place: int) -> tuple[str, str]:
-    task, prompt = context["kinds"][context["which"][place] if context["which"] else 0]
-    return task, prompt
-
-
-def _reread(path: Path, keys: Sequence[str], context: dict[str, Any], bound_nano: int) -> Iterator[Item]:
-    """The items of a job's file, which is removed after the last."""
-    places = {key: place for place, key in enumerate(keys)}
-    with path.open("rb") as file:
-        for line in file:
-            key = line[_KEY].decode()
-            yield Item(key, line[_BODY:-2].decode(), *_kind(context, places[key]), bound_nano)
-    path.unlink(missing_ok=True)
-
-
-def _line(item: Item) -> bytes:
-    return b"".join((_HEAD, item.key.encode(), _MIDDLE, item.sent.encode(), b"}\n"))
-
-
-def _index(spool: Path) -> dict[str, tuple[int, int]]:
-    """key -> where the line of that request begins, and its length."""
-    found: dict[str, tuple[int, int]] = {}
-    offset = 0
-    if spool.exists():
-        with spool.open("rb") as file:
-            for line in file:
-                if line.startswith(_HEAD):
-                    found[line[_KEY].decode()] = offset, len(line)
-                offset += len(line)
-    return found
-
-
-def _body_at(file: Any, offset: int, size: int) -> str:
-    file.seek(offset)
-    return str(file.read(size)[_BODY:].rstrip()[:-1].decode())
-
-
-def _bytes(body: Any) -> bytes:
-    text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
-
-
-def _usable(record: Record | None) -> bool:
-    return record is not None and record.code != "unusable"
-
-
 def _number(key: str) -> int:
     return int(key[:16], 16)
 
@@ -781,11 +446,6 @@ def _number(key: str) -> int:
 def _numbers(keys: Iterable[str]) -> array[int]:
     """The first 64 bits of each key, in order: eight bytes a request, however many are on their way."""
     return array("Q", sorted(map(_number, keys)))
-
-
-def _rank(batch: dict[str, Any]) -> tuple[bool, float]:
-    created = batch.get("created_at")
-    return batch.get("status") != "failed", created if isinstance(created, int | float) else 0
 
 
 def _status(batch: dict[str, Any]) -> str:

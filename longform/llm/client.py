@@ -16,16 +16,15 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
 from longform.llm import offline
 from longform.llm.completion import Completion, Told, read_choices, read_completion, read_embeddings, read_json
-from longform.llm.dispatch import Call, Dispatcher, Result
+from longform.llm.dispatch import Call, Dispatcher, Replies, Result
 from longform.llm.faults import Fault, scrub
 from longform.llm.keys import canonical, key_of
 from longform.llm.records import TOMBSTONE, Record
-from longform.llm.structured import blank_tail, read_reply, repair_messages, response_format
 from longform.llm.types import Answer, Endpoint, Failure, FailureKind, Request
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, 
         endpoint.limit_field: request.max_tokens,
     }
     if request.reply is not None and request.form == "json":
+        from longform.llm.structured import response_format
+
         body["response_format"] = response_format(request.reply)
     if request.logprobs is not None:
         body["logprobs"] = True
@@ -146,7 +147,7 @@ class Client:
     def _asked(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
         dispatcher = self._dispatcher()
         window: deque[tuple[T, Flight]] = deque()
-        room = max(8 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
+        room = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
         unanswered: list[LongformError] = []
         try:
             while chunk := list(islice(items, QUESTIONS_AT_ONCE)):
@@ -272,6 +273,8 @@ class Client:
         if completion.refusal:
             return _failed("refusal", scrub(completion.refusal, None), key, completion, flight.sample)
         if completion.finish == "length":
+            from longform.llm.structured import blank_tail
+
             blank = blank_tail(text)
             if flight.step == "first" and not self.endpoint.offline:
                 return "whitespace" if blank else "length"
@@ -283,7 +286,9 @@ class Client:
             return _failed("empty", "the reply is empty", key, completion, flight.sample)
         value: Any = None
         if request.reply is not None:
-            value = read_reply(text, request.reply, "json" if request.form == "json" else "tags")
+            from longform.llm.structured import read_reply
+
+            value = read_reply(text, request.reply, _form(request))
             if isinstance(value, str):
                 if flight.step != "repair":
                     return value
@@ -312,9 +317,10 @@ class Client:
             flight.step, attempt = "again", 1
             body.pop("response_format", None)
         else:
+            from longform.llm.structured import repair_messages
+
             flight.step, attempt = "repair", 1
-            form = "json" if flight.request.form == "json" else "tags"
-            messages = repair_messages(flight.request.messages, completion.text, why, form)
+            messages = repair_messages(flight.request.messages, completion.text, why, _form(flight.request))
             body["messages"] = [{"role": role, "content": content} for role, content in messages]
         flight.sent = dispatcher.clean(canonical(body))
         flight.keys.append(key_of(self.endpoint.name, CHAT, flight.sent, sample=flight.sample, attempt=attempt))
@@ -440,7 +446,11 @@ class _Vectors:
         raise EndpointError(f'The endpoint "{self._named}" embeds none of {len(self._texts)} texts: {why}.')
 
 
-def _one(body: bytes) -> list[tuple[bytes, Told]] | None:
+def _form(request: Request) -> Literal["json", "tags"]:
+    return "json" if request.form == "json" else "tags"
+
+
+def _one(body: bytes) -> Replies | None:
     completion = read_completion(body)
     return None if completion is None else [(body, completion)]
 

@@ -42,6 +42,7 @@ UNSURE_AT_FIRST = 3
 OTHER_PROCESS_SECONDS = 0.5
 GRACE_SECONDS = 5.0
 
+Replies = Sequence[tuple[bytes, Told]]
 Verdict = Literal["ok", "rate", "server", "unknown", "other"]
 Result = list[tuple[Record, Told | None]] | Fault | LongformError
 
@@ -65,7 +66,7 @@ class Call:
     input_bound: int
     output_bound: int
     tokens: int
-    read: Callable[[bytes], list[tuple[bytes, Told]] | None]
+    read: Callable[[bytes], Replies | None]
     done: Callable[[Result], None]
     wanted: Callable[[], bool]
     tries: dict[str, int] = field(default_factory=dict)
@@ -263,9 +264,7 @@ class Dispatcher:
             self._after(OTHER_PROCESS_SECONDS, call)
         return False
 
-    async def _received(
-        self, call: Call, outcome: Outcome, replies: list[tuple[bytes, Told]] | None, verdict: Verdict
-    ) -> None:
+    async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
         if replies is not None:
             await self._keep(call, outcome, replies)
             return
@@ -277,19 +276,21 @@ class Dispatcher:
             self._pump()
         elif fault.then in ("never", "unsure"):
             if fault.then == "never" or self._worked:
-                stone = {"state": TOMBSTONE, "code": fault.kind, "body": fault.message.encode()}
+                stone: dict[str, Any] = {"state": TOMBSTONE, "code": fault.kind, "body": fault.message.encode()}
                 pairs = zip(call.keys, call.bases, strict=True)
                 await self.store.put([(key, Record(**base, **stone)) for key, base in pairs])
             call.done(fault)
         else:
             await self._again(call, outcome, fault, verdict)
 
-    async def _keep(self, call: Call, outcome: Outcome, replies: list[tuple[bytes, Told]]) -> None:
+    async def _keep(self, call: Call, outcome: Outcome, replies: Replies) -> None:
         """Commit the reply, then hand it on. Where a server does not say what it used, it is booked at its bound."""
         self._worked = True
         self.answered += len(replies)
         pairs = zip(call.bases, replies, strict=True)
-        records = [(self._record(base, outcome, body, told), told) for base, (body, told) in pairs]
+        records: list[tuple[Record, Told | None]] = [
+            (self._record(base, outcome, body, told), told) for base, (body, told) in pairs
+        ]
         used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
@@ -429,7 +430,7 @@ def _digits(amount: float) -> int:
     return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
 
 
-def _read(call: Call, outcome: Outcome) -> list[tuple[bytes, Told]] | None:
+def _read(call: Call, outcome: Outcome) -> Replies | None:
     if outcome.status != 200:
         return None
     try:
@@ -438,7 +439,7 @@ def _read(call: Call, outcome: Outcome) -> list[tuple[bytes, Told]] | None:
         return None
 
 
-def _verdict(outcome: Outcome, replies: list[tuple[bytes, Told]] | None) -> Verdict:
+def _verdict(outcome: Outcome, replies: Replies | None) -> Verdict:
     if outcome.status == 200:
         return "ok" if replies is not None else "server"
     if outcome.status == 0:

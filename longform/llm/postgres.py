@@ -69,13 +69,13 @@ CREATE TABLE longform.job(
   remote text, input_file text, created double precision NOT NULL, context text NOT NULL);
 CREATE TABLE longform.job_item(job text, place integer, key bytea NOT NULL, PRIMARY KEY(job, place));
 """
-_MADE = "SELECT to_regclass('longform.meta') IS NOT NULL"
+_MADE = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'longform' AND tablename = 'meta')"
 _ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'longform', 'big')})"
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@]+)(:\d+)?")
 
 _RECORD = [field.name for field in fields(Record)]
-_NUMBERS = frozenset(name for name in _RECORD if name.endswith(("_tokens", "_limit", "_nano")) or name[:5] == "milli")
+_NUMBERS = frozenset(name for name in _RECORD if name.endswith(("_tokens", "_limit", "_nano", "seconds")))
 _PAID = [field.name for field in fields(Paid)]
 _JOB = [field.name for field in fields(Job)]
 
@@ -462,7 +462,7 @@ class PostgresResponses:
             except _PASSING as error:
                 if self._loop.time() >= deadline or isinstance(error, ValueError):
                     raise self._failed(error) from None
-            except (asyncpg.PostgresError, ValueError) as error:
+            except (asyncpg.PostgresError, ValueError, OverflowError) as error:
                 raise self._failed(error) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
@@ -518,11 +518,11 @@ class PostgresResponses:
         if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
             return _unreadable()
         if isinstance(error, _PASSING):
-            step = "check that PostgreSQL runs there and lets this machine in, then run the same command again"
+            step = "check that PostgreSQL runs there and lets this machine in (port, TLS), then run again"
             return StoreError(f"{self._named} cannot be reached ({what}): {step}.")
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, asyncpg.DataError):
             what = f"{what}: {error.args[0]}"
-        return StoreError(f"{self._named} cannot be used ({what}): check the server's log, its disk and its rights.")
+        return StoreError(f"{self._named} cannot be used ({what}): check its URL, and the server's log and disk.")
 
 
 # connections

@@ -13,12 +13,12 @@ import asyncio
 import json
 import random
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from longform.llm.standin_http import Refused, Reply, as_json, refusal
+from longform.llm.standin_http import Reply, as_json, refusal
 from longform.llm.standin_replies import usage
 
 MOST_LINES = 50_000
@@ -92,11 +92,7 @@ class Batches:
         return as_json(self._keep(name or "file.jsonl", content, purpose).shown)
 
     def files(self, query: dict[str, str]) -> Reply:
-        wanted = [
-            file.shown
-            for file in self._files.values()
-            if query.get("purpose") in (None, file.shown["purpose"])
-        ]
+        wanted = [file.shown for file in self._files.values() if query.get("purpose") in (None, file.shown["purpose"])]
         return _page(wanted if query.get("order") == "asc" else wanted[::-1], query, most=10_000, usual=10_000)
 
     def file(self, name: str) -> Reply:
@@ -128,7 +124,8 @@ class Batches:
             "status": "processed",
             "status_details": None,
         }
-        self._files[shown["id"]] = file = File(shown, content)
+        file = File(shown, content)
+        self._files[str(shown["id"])] = file
         return file
 
     # batches
@@ -261,7 +258,10 @@ def _disposition(head: str) -> Iterator[tuple[str, str]]:
 
 def _checked(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(lines, problems)"""
-    lines, problems, seen, models = [], [], set(), set()
+    lines: list[dict[str, Any]] = []
+    problems: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    models: set[str] = set()
     for number, written in enumerate(_written(content), 1):
         if number > MOST_LINES:
             return [], [_problem("too_many_requests", f"A batch holds at most {MOST_LINES} requests.", number)]
@@ -269,7 +269,7 @@ def _checked(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[
         wrong = _wrong(line, url, seen, models)
         if wrong:
             problems.append(_problem(*wrong, number))
-        seen.add(line.get("custom_id"))
+        seen.add(str(line.get("custom_id")))
         models.add(_model(line))
         lines.append(line)
     if not lines:
@@ -289,7 +289,7 @@ def _read_line(written: bytes) -> dict[str, Any]:
     return line if isinstance(line, dict) else {}
 
 
-def _wrong(line: dict[str, Any], url: str, seen: set[Any], models: set[Any]) -> tuple[str, str] | None:
+def _wrong(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> tuple[str, str] | None:
     """(code, message)"""
     name, body = line.get("custom_id"), line.get("body")
     if not line:

@@ -3,10 +3,10 @@
     {"fault": "429", "retry_after": 0.5}
     {}
     {"fault": "drip", "seconds": 3}
-    {"fault": "500", "path": "/v1/batches"}
+    {"fault": "500", "path": "POST /v1/batches"}
 
 A script has one line a request to the model, in order of arrival; {} lets a request pass. A line with `path` waits for
-the next request of that path instead. When its lines are used up, shares apply again.
+the next request there instead, named as in the counters. When its lines are used up, shares apply again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from longform.errors import UsageError
 from longform.llm.prompts import nearest
-from longform.llm.standin_http import Reply, as_json, error_document
+from longform.llm.standin_http import Reply, Way, as_json, error_document
 
 FAULTS = {
     "429": "too many requests, with Retry-After",
@@ -55,6 +55,7 @@ REFUSING = frozenset(
     ("429", "429-bare", "quota", "401", "401-echo", "404", "context", "filter", "parameter", "500", "502", "503")
 )
 LOST = frozenset(("reset", "reset-early", "drip", "truncated"))
+WAYS: dict[str, Way] = {"reset": "reset", "drip": "drip", "truncated": "truncated"}
 UNREADABLE = frozenset(("broken", "shape"))
 SPOKEN = frozenset(("length", "whitespace", "filtered", "refusal", "empty"))
 
@@ -162,8 +163,7 @@ def error_reply(fault: Fault, authorization: str) -> Reply:
 
 def damaged(fault: Fault, reply: Reply, latency_seconds: float) -> Reply:
     """An answer as this fault lets it through; unchanged by faults that are no matter of the wire."""
-    ways: dict[str, Literal["reset", "drip", "truncated"]] = {"reset": "reset", "drip": "drip", "truncated": "truncated"}
-    reply.way = ways.get(fault.name, "whole")
+    reply.way = WAYS.get(fault.name, "whole")
     if fault.name == "drip":
         reply.seconds = DRIP_SECONDS if fault.seconds is None else fault.seconds
     elif fault.name == "slow":
@@ -237,8 +237,8 @@ def _checked_line(number: int, line: Any) -> dict[str, Any]:
             f'Line {number} of the script is no line of a script: {{}} or {{"fault": "500"}}, with seconds, '
             "retry_after and path where wanted."
         )
-    if "fault" in line and line["fault"] not in FAULTS:
-        raise UsageError(f'Line {number} of the script: there is no fault "{line["fault"]}": there are {", ".join(FAULTS)}.')
+    if str(line.get("fault", "500")) not in FAULTS:
+        raise UsageError(f"Line {number} of the script names no fault: there are {', '.join(FAULTS)}.")
     for name in ("seconds", "retry_after"):
         if type(line.get(name, 0)) not in (int, float) or line.get(name, 0) < 0:
             raise UsageError(f"Line {number} of the script: {name} must be a number of seconds.")

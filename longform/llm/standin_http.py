@@ -23,7 +23,7 @@ Way = Literal["whole", "truncated", "drip", "reset"]
 
 @dataclass(slots=True)
 class Reply:
-    """What is sent, and how: whole, cut in the middle, over so many `seconds`, or not at all but the connection reset."""
+    """What is sent, and how: whole, cut in the middle, over so many `seconds`, or as a reset of the connection."""
 
     status: int
     body: bytes = b""

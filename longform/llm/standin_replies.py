@@ -152,11 +152,14 @@ def _role(at: int, message: Any) -> str:
 def _content(at: int, message: dict[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, dict) else None for part in content]
-        content = "".join(parts) if all(isinstance(part, str) for part in parts) else None
+        content = _joined([part.get("text") if isinstance(part, dict) else None for part in content])
     if not isinstance(content, str):
         raise refusal(400, f"messages[{at}] has no text as its content.", f"messages[{at}].content")
     return content
+
+
+def _joined(parts: list[Any]) -> str | None:
+    return "".join(parts) if all(isinstance(part, str) for part in parts) else None
 
 
 def _whole(body: dict[str, Any], name: str, least: int, most: int) -> int | None:
@@ -182,7 +185,8 @@ def _schema(given: Any) -> dict[str, Any] | None:
         return {"type": "object"}
     schema = given.get("json_schema") if kind == "json_schema" else None
     if not isinstance(schema, dict) or not isinstance(schema.get("schema"), dict):
-        raise refusal(400, "response_format must be of type text, json_object or json_schema, with its schema.", "response_format")
+        message = "response_format must be of type text, json_object or json_schema, with its schema."
+        raise refusal(400, message, "response_format")
     found: dict[str, Any] = schema["schema"]
     return found
 
@@ -327,7 +331,7 @@ class Texts:
     base64: bool
 
     @property
-    def tokens(self) -> int:
+    def tokens_admitted(self) -> int:
         return sum(max(1, offline.tokens(len(text))) for text in self.inputs)
 
 
@@ -339,8 +343,8 @@ def read_texts(body: Any) -> Texts:
         raise refusal(400, "You must provide a model parameter.", "model")
     given = body.get("input")
     inputs = given if isinstance(given, list) and not _is_tokens(given) else [given]
-    texts = tuple(" ".join(map(str, each)) if _is_tokens(each) else each for each in inputs)
-    if not 1 <= len(texts) <= MOST_INPUTS or not all(isinstance(text, str) and text for text in texts):
+    texts = tuple(_embedded(each) for each in inputs)
+    if not 1 <= len(texts) <= MOST_INPUTS or not all(texts):
         raise refusal(400, f"input must be a text or 1 to {MOST_INPUTS} texts, none of them empty.", "input")
     if body.get("encoding_format") not in (None, "float", "base64"):
         raise refusal(400, "encoding_format must be float or base64.", "encoding_format", "invalid_value")
@@ -353,8 +357,9 @@ def embed(texts: Texts) -> Said:
         {"object": "embedding", "index": at, "embedding": _shown(vector(text, texts.dimensions), texts.base64)}
         for at, text in enumerate(texts.inputs)
     ]
-    counted = {"prompt_tokens": texts.tokens, "total_tokens": texts.tokens}
-    return Said({"object": "list", "data": data, "model": offline.MODEL, "usage": counted}, texts.tokens, 0)
+    tokens = texts.tokens_admitted
+    counted = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return Said({"object": "list", "data": data, "model": offline.MODEL, "usage": counted}, tokens, 0)
 
 
 def vector(text: str, dimensions: int) -> list[float]:
@@ -375,6 +380,13 @@ def _signs(word: str, dimensions: int) -> list[tuple[int, float]]:
     digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
     numbers = struct.unpack(f">{SIGNS_PER_WORD}I", digest)
     return [((number >> 1) % dimensions, 1.0 if number & 1 else -1.0) for number in numbers]
+
+
+def _embedded(given: Any) -> str:
+    """The text, or the numbers of its tokens as one; empty for anything else."""
+    if _is_tokens(given):
+        return " ".join(str(number) for number in given)
+    return given if isinstance(given, str) else ""
 
 
 def _is_tokens(value: Any) -> bool:

@@ -18,9 +18,10 @@ from longform.llm.types import Endpoint
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
+    from openai._types import RequestOptions
 
 NO_KEY = "none"
-JSON = {"headers": {"Content-Type": "application/json"}}
+JSON: RequestOptions = {"headers": {"Content-Type": "application/json"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,7 @@ class Wire:
         import httpx2
 
         content = body.encode()
-        return await self._once(
-            lambda: self._sdk.post(path, cast_to=httpx2.Response, content=content, options=JSON)  # type: ignore[arg-type]
-        )
+        return await self._once(lambda: self._sdk.post(path, cast_to=httpx2.Response, content=content, options=JSON))
 
     async def call(
         self,

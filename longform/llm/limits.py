@@ -1,0 +1,514 @@
+"""When the next request may be sent: one gate an endpoint, shared by all who ask it. It only computes; it never waits.
+
+Where the server tells its limits (x-ratelimit-*), the gate keeps a copy of each of its buckets. A reply says how much
+remained at some moment between sending and receiving, and not which of the requests around it were counted already:
+that bounds the level from both sides, and the copy moves only as far as it must. Where nothing is told, it finds out
+how many requests the server takes at once. A 429 pauses everybody, a server that keeps failing is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Literal, NamedTuple
+
+Outcome = Literal["ok", "rate", "server", "unknown", "other"]
+
+AT_FIRST = 32
+ALONE_SECONDS = 0.5
+OVERTAKING_SECONDS = 0.25
+SOONEST_SECONDS = 1e-6
+JITTER = 0.25
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|μs|ns)")
+DURATION = re.compile(rf"(?:{PART.pattern})+")
+NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+
+
+def duration(text: str) -> float | None:
+    """Seconds of a duration such as 12ms, 6m0s, 1h2m or 1.5 (bare numbers are seconds); None if it is none."""
+    read = _duration(text)
+    return read[0] if read else None
+
+
+def _duration(text: str) -> tuple[float, float] | None:
+    """Seconds, and the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5."""
+    text = text.strip()
+    if NUMBER.fullmatch(text):
+        return float(text), _step(text)
+    if not DURATION.fullmatch(text):
+        return None
+    parts = PART.findall(text)
+    number, unit = parts[-1]
+    return sum(float(amount) * UNITS[each] for amount, each in parts), _step(number) * UNITS[unit]
+
+
+def _step(number: str) -> float:
+    _, _, decimals = number.partition(".")
+    return math.pow(10, -len(decimals))
+
+
+class Reading(NamedTuple):
+    """What a reply told of one bucket, and what is known of the request that it answers.
+
+    `after` was admitted after it; `unsure` may have overtaken it or been overtaken on the way.
+    """
+
+    limit: float
+    remaining: float
+    reset: tuple[float, float] | None
+    cost: float
+    after: float
+    unsure: float
+    sent: float
+    refused: bool
+    ticket: int
+    newest: int
+
+
+class Bucket:
+    """A level that a request lowers by its cost and that rises by `rate` a second up to `size`.
+
+    Made of a configured limit it is a plain token bucket. With `hear` it follows a server's: steadily filled, or
+    filled at once when a window ends. A request that costs more than `size` is let through at a full bucket, and
+    leaves a debt.
+    """
+
+    def __init__(self, rate: float, size: float, now: float) -> None:
+        self.rate, self.size = rate, size
+        self.level = size
+        self._at = now
+        self._top = size
+        self._refill = Refill()
+        self._window: Window | None = None
+        self._heard = False
+
+    def wait(self, cost: float, now: float) -> float:
+        """Seconds until `cost` may be taken."""
+        need = min(cost, self.size)
+        self._top = max(self._top, need)
+        self._fill(now)
+        if self.level + 1e-9 >= need:
+            return 0.0
+        return self._window.ends - now if self._window and self._window.on else (need - self.level) / self.rate
+
+    def take(self, cost: float, now: float) -> None:
+        self._fill(now)
+        self.level -= cost
+
+    def _fill(self, now: float) -> None:
+        window = self._window
+        if window is not None and window.on:
+            if window.over(now):
+                self.level = self._top
+        else:
+            self.level = min(self._top, self.level + (now - self._at) * self.rate)
+        self._at = now
+
+    def hear(self, reading: Reading, now: float) -> None:
+        """Move the level, as little as possible, to where it agrees with the reply; learn the rate from its reset."""
+        if not self._heard or reading.limit != self.size:
+            self._begin(reading)
+        self._fill(now)
+        window = self._window
+        assert window is not None
+        if window.on and reading.sent < window.began:
+            return
+        self._top = max(self._top, min(self.size, reading.remaining + (0 if reading.refused else reading.cost)))
+        if reading.reset is not None:
+            window.learn(reading, now)
+            self._refill.learn(reading, self._top)
+        self.rate = self._refill.rate(self.size)
+        self._agree(reading, now)
+
+    def _begin(self, reading: Reading) -> None:
+        self.size = reading.limit
+        self._top = reading.remaining
+        self.level = reading.remaining - reading.after - reading.unsure
+        self._refill, self._window = Refill(), Window()
+        self._heard = True
+
+    def _agree(self, reading: Reading, now: float) -> None:
+        assert self._window is not None
+        known = reading.remaining - reading.after
+        refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
+        least, most = known - reading.unsure, known + 1 + reading.unsure + refilled
+        refused = reading.refused and reading.remaining < reading.cost
+        if self.level > most or refused:
+            self._refill.slower(reading)
+        elif self.level < reading.cost and not reading.refused:
+            self._refill.faster(reading, seen=self.level < least)
+        self.level = min(max(self.level, least), most)
+
+
+class Refill:
+    """The rate of a server's bucket, as its replies tell it.
+
+    (size - remaining) / reset is the rate, if reset is the time until the bucket is full and its size is the limit
+    told. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked out for
+    the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is believed.
+    `remaining` is rounded down, so each figure is a bound, the lowest is the best, and one that contradicts it starts
+    anew. Where reset is too coarse to tell (1s of a bucket that fills in 0.1 s), the rate is found by trying.
+    """
+
+    def __init__(self) -> None:
+        self._fine: dict[str, float] = {}
+        self._coarse: dict[str, float] = {}
+        self._top = 0.0
+        self._trim = 1.0
+        self._growth = 1.0
+        self._judged = 0
+
+    def learn(self, reading: Reading, top: float) -> None:
+        assert reading.reset is not None
+        reset, step = reading.reset
+        if top > self._top:
+            self._top = top
+            self._fine.pop("top", None)
+        for name, size in (("limit", reading.limit), ("top", top)):
+            used = size - reading.remaining
+            if used <= 0 or reset + step <= 0:
+                continue
+            told, least = used / (reset + step), (used - 1) / (reset + step)
+            if reset < 4 * step:
+                self._coarse[name] = max(self._coarse.get(name, 0.0), least, 1 / (reset + step))
+            elif not self._fine:
+                self._fine[name] = told
+                self._trim = min(self._trim, 1.0)
+            else:
+                best = self._fine.get(name, told)
+                self._fine[name] = told if least > best else min(best, told)
+
+    def rate(self, limit: float) -> float:
+        """A second; slightly less than believed, as too little costs nothing while something remains."""
+        known = self._fine or self._coarse
+        believed = median([*known.values(), limit / 60]) if len(known) == 2 else next(iter(known.values()), limit / 60)
+        return 0.995 * believed * self._trim
+
+    def slower(self, reading: Reading) -> None:
+        if reading.ticket <= self._judged:
+            return
+        self._judged = reading.newest
+        if self._fine:
+            self._trim = max(0.2, self._trim * 0.98)
+        else:
+            self._trim *= min(0.99, 1 / (1 + self._growth))
+            self._growth = max(1e-5, self._growth / 8)
+
+    def faster(self, reading: Reading, *, seen: bool) -> None:
+        """After a request that had to wait and was taken. `seen`: more remained than expected."""
+        if reading.ticket <= self._judged:
+            return
+        if self._fine:
+            self._trim = min(1.0, self._trim * (1.01 if seen else 1.00002))
+        else:
+            self._judged = reading.newest
+            self._trim *= 1 + self._growth
+
+
+class Window:
+    """Whether a server fills its bucket at once when a window ends, and when that is.
+
+    The more is used of a steadily filled bucket, the later it is full; the end of a window stays where it is.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self.began = -math.inf
+        self.ends = math.inf
+        self._span = 1.0
+        self._first: tuple[float, float] | None = None
+
+    def over(self, now: float) -> bool:
+        if now < self.ends:
+            return False
+        self.began, self.ends, self._first = now, now + self._span, None
+        return True
+
+    def learn(self, reading: Reading, now: float) -> None:
+        assert reading.reset is not None
+        reset, step = reading.reset
+        ends = now + reset + step
+        self._span = max(self._span, reset + step)
+        self.ends = min(self.ends, ends) if self._first and self.on else ends
+        if self._first is None or reading.remaining >= self._first[0]:
+            self._first = reading.remaining, reading.sent + reset
+            return
+        used = max(1.0, reading.limit - reading.remaining)
+        expected = (self._first[0] - reading.remaining) * reset / used
+        if expected > 0.2 + 4 * step:
+            self.on = ends - self._first[1] < expected / 4
+
+
+class Adaptive:
+    """How many requests at once a server takes that does not tell its limits.
+
+    Doubled by each round without a 429, until the first one; then a fifth less after each burst of them, and a
+    twentieth more by each round without. What was too much is not tried again within 15 seconds.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.limit = min(most, AT_FIRST)
+        self._most = most
+        self._doubling = True
+        self._too_much, self._until = math.inf, 0.0
+        self._cut = self._round = 0
+        self._clean = True
+        self._busiest = 0
+
+    def admitted(self, in_flight: int) -> None:
+        self._busiest = max(self._busiest, in_flight)
+
+    def refused(self, ticket: int, newest: int, now: float, pause: float) -> None:
+        self._clean = self._doubling = False
+        if ticket <= self._cut:
+            return
+        if now >= self._until:
+            self._too_much, self._until = self.limit, now + 15.0 + pause
+        self._cut = self._round = newest
+        self.limit = max(1, int(self.limit * 0.8))
+
+    def answered(self, ticket: int, newest: int, now: float) -> None:
+        """A round ends with the first reply to a request of the next."""
+        if ticket <= self._round:
+            return
+        if self._clean and self._busiest >= 0.8 * self.limit:
+            more = self.limit if self._doubling else max(1, self.limit // 20)
+            below = self._too_much - 1 if now < self._until else self._most
+            self.limit = max(self.limit, int(min(self._most, below, self.limit + more)))
+        self._round, self._clean, self._busiest = newest, True, 0
+
+
+class Breaker:
+    """Leaves a server alone that keeps failing: half of the last 200 replies, of at least 20.
+
+    Then one request at a time tries it, after 5, 10, 20 and 40 seconds; four failures in a row and it is given up.
+    """
+
+    SEEN, ENOUGH, PROBES = 200, 20, 4
+
+    def __init__(self) -> None:
+        self.open = False
+        self.broken = False
+        self.until = 0.0
+        self.probe: int | None = None
+        self._failed = 0
+        self._last: deque[bool] = deque(maxlen=self.SEEN)
+        self._failures = 0
+
+    def count(self, ticket: int, outcome: Outcome, now: float) -> None:
+        failed = outcome in ("server", "unknown")
+        if not self.open:
+            self._note(failed)
+            if failed and len(self._last) >= self.ENOUGH and 2 * self._failures >= len(self._last):
+                self._leave_alone(now)
+        elif ticket == self.probe:
+            self.probe = None
+            if failed:
+                self._failed += 1
+                self.broken = self._failed >= self.PROBES
+                self._leave_alone(now)
+            elif outcome != "rate":
+                self.open, self._failed, self._failures = False, 0, 0
+                self._last.clear()
+
+    def forget(self, ticket: int) -> None:
+        if ticket == self.probe:
+            self.probe = None
+
+    def _note(self, failed: bool) -> None:
+        if len(self._last) == self.SEEN:
+            self._failures -= self._last[0]
+        self._last.append(failed)
+        self._failures += failed
+
+    def _leave_alone(self, now: float) -> None:
+        self.open = True
+        self.until = now + min(60.0, 5.0 * 2**self._failed)
+
+
+class Sent(NamedTuple):
+    at: float
+    tokens: int
+    total: int
+    near: int
+    near_tokens: int
+
+
+class Gate:
+    """Says when an endpoint's next request may be sent. For one event loop's thread.
+
+    `rpm` and `tpm` are limits of one's own, kept beside the server's. `in_flight` requests are out, `limit` may be.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        *,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.in_flight = 0
+        self._concurrency, self._clock, self._rng = concurrency, clock, rng or random.Random()
+        self._adaptive = Adaptive(concurrency)
+        self._breaker = Breaker()
+        now = clock()
+        self._of_requests = [Bucket(rpm / 60, max(1.0, rpm / 60), now)] if rpm else []
+        self._of_tokens = [Bucket(tpm / 60, max(1.0, tpm / 60), now)] if tpm else []
+        self._told: dict[str, Bucket] = {}
+        self._newest = self._tokens = self._tokens_in_flight = 0
+        self._sent: dict[int, Sent] = {}
+        self._near: deque[tuple[float, int]] = deque()
+        self._near_tokens = 0
+        self._began: float | None = None
+        self._heard = False
+        self._paused_until = 0.0
+        self._pauses = self._paused_at = 0
+
+    @property
+    def limit(self) -> int:
+        return self._concurrency if self._told else self._adaptive.limit
+
+    @property
+    def broken(self) -> bool:
+        return self._breaker.broken
+
+    @property
+    def state(self) -> str:
+        """Why nothing is sent, in a few words; empty where that is not so."""
+        now, breaker = self._clock(), self._breaker
+        if breaker.broken:
+            return "given up"
+        if breaker.open:
+            return f"failing, next try in {math.ceil(breaker.until - now)} s" if now < breaker.until else "failing"
+        return f"paused {math.ceil(self._paused_until - now)} s" if now < self._paused_until else ""
+
+    def wait(self, tokens: int) -> float:
+        """Seconds until a request that may cost `tokens` may be sent; infinite: not before another is released."""
+        breaker = self._breaker
+        if self.in_flight >= self.limit or breaker.broken or breaker.probe is not None:
+            return math.inf
+        now = self._clock()
+        seconds = self._paused_until - now
+        if breaker.open:
+            seconds = max(seconds, breaker.until - now)
+        if not self._heard:
+            seconds = max(seconds, self._alone(now))
+        for bucket in self._of_requests:
+            seconds = max(seconds, bucket.wait(1, now))
+        for bucket in self._of_tokens:
+            seconds = max(seconds, bucket.wait(tokens, now))
+        return seconds if seconds > SOONEST_SECONDS else 0.0
+
+    def _alone(self, now: float) -> float:
+        """Before the first reply, which may tell limits, one is out; after half a second two, then four, and so on."""
+        if self._began is None or not self.in_flight:
+            return 0.0
+        return self._began + ALONE_SECONDS * math.floor(math.log2(self.in_flight) + 1) - now
+
+    def admit(self, tokens: int) -> int:
+        """Count a request as sent. The ticket is for `release`."""
+        now = self._clock()
+        self._began = now if self._began is None else self._began
+        for bucket in self._of_requests:
+            bucket.take(1, now)
+        for bucket in self._of_tokens:
+            bucket.take(tokens, now)
+        near = self._near
+        while near and near[0][0] < now - OVERTAKING_SECONDS:
+            self._near_tokens -= near.popleft()[1]
+        self._newest += 1
+        self.in_flight += 1
+        self._tokens += tokens
+        self._tokens_in_flight += tokens
+        self._sent[self._newest] = Sent(now, tokens, self._tokens, len(near), self._near_tokens)
+        near.append((now, tokens))
+        self._near_tokens += tokens
+        self._adaptive.admitted(self.in_flight)
+        if self._breaker.open:
+            self._breaker.probe = self._newest
+        return self._newest
+
+    def release(
+        self, ticket: int, outcome: Outcome, headers: Mapping[str, str] | None, retry_after: float | None
+    ) -> None:
+        """A reply is here, or none will come. "other" without headers: nothing was sent at all."""
+        sent = self._sent.pop(ticket)
+        self.in_flight -= 1
+        self._tokens_in_flight -= sent.tokens
+        if outcome == "other" and headers is None:
+            self._breaker.forget(ticket)
+            return
+        now = self._clock()
+        self._breaker.count(ticket, outcome, now)
+        self._heard = self._heard or outcome in ("ok", "other")
+        left = self._hear(headers, ticket, sent, outcome == "rate", now) if headers else []
+        if outcome == "rate":
+            self._refused(ticket, retry_after, left, now)
+        elif outcome == "ok" and ticket > self._paused_at:
+            self._pauses = 0
+        self._adaptive.answered(ticket, self._newest, now)
+
+    def _hear(
+        self, headers: Mapping[str, str], ticket: int, sent: Sent, refused: bool, now: float
+    ) -> list[tuple[float, float]]:
+        """Take in what the headers tell. Result: what remains of each bucket, and seconds until it is full."""
+        left = []
+        for name in ("requests", "tokens"):
+            if f"x-ratelimit-remaining-{name}" not in headers:
+                continue
+            told = _told(headers, name)
+            if told is None:
+                continue
+            limit, remaining, reset = told
+            left.append((remaining, reset[0] if reset else math.inf))
+            if name == "requests":
+                cost, after, unsure = 1, self._newest - ticket, min(sent.near, self.in_flight)
+            else:
+                cost, after = sent.tokens, self._tokens - sent.total
+                unsure = min(sent.near_tokens, self._tokens_in_flight)
+            reading = Reading(limit, remaining, reset, cost, after, unsure, sent.at, refused, ticket, self._newest)
+            self._bucket(name, limit, now).hear(reading, now)
+        return left
+
+    def _bucket(self, name: str, limit: float, now: float) -> Bucket:
+        if name not in self._told:
+            self._heard = True
+            self._told[name] = Bucket(limit / 60, limit, now)
+            (self._of_requests if name == "requests" else self._of_tokens).append(self._told[name])
+        return self._told[name]
+
+    def _refused(self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float) -> None:
+        """Pause everybody, unless the reply shows that something else than the limits was the reason."""
+        if left and all(remaining > 0 for remaining, _ in left):
+            return
+        if retry_after is None:
+            pause = min(self._back_off(ticket), max((full for _, full in left), default=math.inf))
+        else:
+            pause = retry_after
+        pause *= 1 + JITTER * self._rng.random()
+        self._paused_until = max(self._paused_until, now + pause)
+        if not self._told:
+            self._adaptive.refused(ticket, self._newest, now, pause)
+
+    def _back_off(self, ticket: int) -> float:
+        if ticket > self._paused_at:
+            self._pauses += 1
+            self._paused_at = self._newest
+        return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (self._pauses - 1))
+
+
+def _told(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
+    """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense."""
+    limit, remaining = headers.get(f"x-ratelimit-limit-{name}", ""), headers.get(f"x-ratelimit-remaining-{name}", "")
+    if not (NUMBER.fullmatch(limit) and NUMBER.fullmatch(remaining)) or float(limit) <= 0:
+        return None
+    return float(limit), float(remaining), _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
