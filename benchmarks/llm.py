@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def compare(seconds: float, venvs: Path | None, folder: Path) -> Found:
-    clients, skipped = {name: sys.executable for name in WAYS}, {}
+    clients, skipped = dict.fromkeys(WAYS, sys.executable), {}
     if venvs:
         from benchmarks.llm_others import install
 

@@ -105,7 +105,15 @@ def build(
             run=name,
             dataset=dataset,
         )
-        run = Build(store, runner=runner, progress=progress, models=models, force=options.force, until=options.until)
+        run = Build(
+            store,
+            runner=runner,
+            progress=progress,
+            models=models,
+            force=options.force,
+            until=options.until,
+            batch=batched(config),
+        )
         with _recorded(store, dataset, name, config, run) as record:
             published = _rebuilt(dataset, config, options, run)
             record["version"] = published.version.name if published else None

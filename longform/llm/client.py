@@ -67,6 +67,7 @@ class Flight:
     """A question on its way: asked for once, however many wait for it."""
 
     __slots__ = (
+        "again",
         "event",
         "first",
         "fresh",
@@ -83,7 +84,7 @@ class Flight:
 
     def __init__(self, request: Request, sample: int, sent: str, key: str) -> None:
         self.request, self.sample, self.first, self.key = request, sample, sent, key
-        self.fresh = False
+        self.fresh = self.again = False
         self.begin()
         self.result: Answer | Failure | LongformError | None = None
         self.event: threading.Event | None = None
@@ -244,6 +245,7 @@ class Client:
         """Whether the record is of use: then the flight has landed, or goes on to its next step."""
         if record is None:
             return False
+        flight.again = True
         cached = told is None
         key = flight.keys[-1]
         if record.state == TOMBSTONE:
@@ -324,6 +326,7 @@ class Client:
             body["messages"] = [{"role": role, "content": content} for role, content in messages]
         flight.sent = dispatcher.clean(canonical(body))
         flight.keys.append(key_of(self.endpoint.name, CHAT, flight.sent, sample=flight.sample, attempt=attempt))
+        flight.again = flight.fresh
         stored = {} if flight.fresh else self.models.store.get([flight.keys[-1]])
         if not self._taken(dispatcher, flight, stored.get(flight.keys[-1]), None):
             dispatcher.submit(self._calls(dispatcher, [flight]))
@@ -369,6 +372,7 @@ class Client:
             read=_one if number == 1 else lambda body: read_choices(body, number),
             done=done,
             wanted=lambda: any(flight.waiters > 0 for flight in flights),
+            again=any(flight.again for flight in flights),
         )
 
     def _came(self, dispatcher: Dispatcher, flight: Flight, result: Result) -> None:

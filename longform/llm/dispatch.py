@@ -54,7 +54,7 @@ class Call:
     `bases` is what is known of each record beforehand. `input_bound` and `output_bound` are the most tokens it can
     cost; rate limits count `tokens`, as providers do: the prompt's, about, and the longest reply's. `read` cuts the
     reply into the records' bodies, each with what it says, or gives None where it makes no sense. `done` is told the
-    records, why there will never be any, or why there is none now.
+    records, why there will never be any, or why there is none now. `again`: in place of what is stored.
     """
 
     path: str
@@ -69,6 +69,7 @@ class Call:
     read: Callable[[bytes], Replies | None]
     done: Callable[[Result], None]
     wanted: Callable[[], bool]
+    again: bool = False
     tries: dict[str, int] = field(default_factory=dict)
     reserved: int = 0
 
@@ -252,12 +253,12 @@ class Dispatcher:
 
     async def _leased(self, call: Call) -> bool:
         """Whether this process is the one to ask; else its answer is waited for."""
-        granted = await self.store.lease(call.keys)
+        granted = await self.store.lease(call.keys, again=call.again)
         if len(granted) == len(call.keys):
             return True
         await self.store.release(sorted(granted))
         self._settle(call, None)
-        found = await asyncio.to_thread(self.store.get, call.keys)
+        found = {} if call.again else await asyncio.to_thread(self.store.get, call.keys)
         if len(found) == len(call.keys):
             call.done([(found[key], None) for key in call.keys])
         else:

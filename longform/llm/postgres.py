@@ -308,8 +308,8 @@ class PostgresResponses:
         now = time.time()
         await self._ask(self._puts, (_by_key(records, now), [_line(line, now) for line in paid]))
 
-    async def lease(self, keys: Sequence[str]) -> set[str]:
-        granted: set[bytes] = await self._ask(self._leases, [bytes.fromhex(key) for key in keys])
+    async def lease(self, keys: Sequence[str], *, again: bool = False) -> set[str]:
+        granted: set[bytes] = await self._ask(self._leases, ([bytes.fromhex(key) for key in keys], again))
         return {key.hex() for key in granted}
 
     async def release(self, keys: Sequence[str]) -> None:
@@ -347,23 +347,25 @@ class PostgresResponses:
         await self._do(store)
         return [None] * len(entries)
 
-    async def _grant(self, asked: list[list[bytes]]) -> list[set[bytes]]:
+    async def _grant(self, asked: list[tuple[list[bytes], bool]]) -> list[set[bytes]]:
         """Which of the keys are ours now, for each who asked.
 
         Whoever had a lease before us has stored its answer by the time that ours is written, so only then is it known
         whether there is one. Leases need not outlive a crash of the server, so their commit is not waited for.
         """
         self._heart = self._heart or asyncio.create_task(self._renew())
-        keys = sorted({key for some in asked for key in some})
+        keys = sorted({key for some, _ in asked for key in some})
+        anew = {key for some, again in asked if again for key in some}
 
         async def grant(connection: Any) -> set[bytes]:
             async with connection.transaction(isolation="read_committed"):
                 await connection.execute("SELECT set_config('synchronous_commit', 'off', true)")
                 granted = {row[0] for row in await connection.fetch(_LEASE, keys, self._owner, self._lease_seconds)}
-                return granted - {row[0] for row in await connection.fetch(_ANSWERED, list(granted), self._owner)}
+                found = await connection.fetch(_ANSWERED, list(granted - anew), self._owner)
+                return granted - {row[0] for row in found}
 
         granted = await self._do(grant)
-        return [granted.intersection(some) for some in asked]
+        return [granted.intersection(some) for some, _ in asked]
 
     async def _renew(self) -> None:
         """Keep this process's leases from running out, as long as it lives."""

@@ -47,7 +47,12 @@ def prefetch_stage(
         api_key=dispatcher.api_key,
         say=say,
     )
-    counts = asyncio.run_coroutine_threadsafe(work, dispatcher.loop).result()
+    future = asyncio.run_coroutine_threadsafe(work, dispatcher.loop)
+    try:
+        counts = future.result()
+    except BaseException:
+        future.cancel()  # the jobs go on at the provider, and it says so
+        raise
     if counts.short_nano:
         raise BudgetError(dispatcher.out_of_money(counts.short_nano))
     return counts

@@ -104,10 +104,11 @@ class ResponseStore(Protocol):
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid] = ()) -> None:
         """Store in place of what was there, with the ledger's lines, in one transaction; returns when committed."""
 
-    async def lease(self, keys: Sequence[str]) -> set[str]:
+    async def lease(self, keys: Sequence[str], *, again: bool = False) -> set[str]:
         """Those keys that this process may ask a model for now; the others are being asked for by another process.
 
-        A lease ends with the `put` of its key, with `release`, or some minutes after its process has gone.
+        Keys that have an answer are not granted, unless they are to be asked `again`. A lease ends with the `put` of
+        its key, with `release`, or some minutes after its process has gone.
         """
 
     async def release(self, keys: Sequence[str]) -> None: ...

@@ -33,6 +33,7 @@ from longform.llm.standin_batches import MOST_FILE_BYTES, Batches, Line, form_fi
 from longform.llm.standin_faults import (
     LOST,
     REFUSING,
+    SAYS_NOTHING,
     SPOKEN,
     UNREADABLE,
     Fault,
@@ -58,6 +59,7 @@ from longform.llm.standin_replies import Question, Said, Texts, complete, embed,
 CHAT, EMBEDDINGS, FILES = "/v1/chat/completions", "/v1/embeddings", "/v1/files"
 ASKS_MODEL = frozenset((f"POST {CHAT}", f"POST {EMBEDDINGS}"))
 FORM_BYTES = 64 << 10
+UNUSABLE = LOST | UNREADABLE | SAYS_NOTHING
 BACKLOG = 1024
 PARTS_WITH_NAMES = ("files", "batches", "models")
 CAPABILITIES = '["json_schema", "n", "logprobs", "batch"]'
@@ -234,7 +236,7 @@ class Standin:
     def _said(self, question: Question | Texts, digest: bytes, fault: str | None) -> Said:
         said = embed(question) if isinstance(question, Texts) else complete(question, fault, self._settings.say)
         self._counts.bill(said)
-        if fault not in LOST | UNREADABLE:
+        if fault not in UNUSABLE:
             self._counts.answer(digest)
         return said
 
@@ -467,7 +469,10 @@ async def _listening(standin: Standin, host: str, port: int) -> AsyncIterator[st
         assert task is not None
         conversations.add(task)
         task.add_done_callback(conversations.discard)
-        await converse(reader, writer, standin.handle)
+        try:
+            await converse(reader, writer, standin.handle)
+        except asyncio.CancelledError:  # the server stops; Python 3.11 would log it as an error
+            writer.transport.abort()
 
     try:
         server = await asyncio.start_server(connected, host, port, limit=HEAD_BYTES, backlog=BACKLOG)

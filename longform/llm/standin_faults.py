@@ -57,6 +57,7 @@ REFUSING = frozenset(
 LOST = frozenset(("reset", "reset-early", "drip", "truncated"))
 WAYS: dict[str, Way] = {"reset": "reset", "drip": "drip", "truncated": "truncated"}
 UNREADABLE = frozenset(("broken", "shape"))
+SAYS_NOTHING = frozenset(("whitespace", "empty"))
 SPOKEN = frozenset(("length", "whitespace", "filtered", "refusal", "empty"))
 
 RETRY_AFTER_SECONDS = 1.0

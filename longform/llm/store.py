@@ -286,7 +286,7 @@ class Responses:
         self._enqueue(entry)
         await entry.done
 
-    async def lease(self, keys: Sequence[str]) -> set[str]:
+    async def lease(self, keys: Sequence[str], *, again: bool = False) -> set[str]:
         return set(keys)
 
     async def release(self, keys: Sequence[str]) -> None:

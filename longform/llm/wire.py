@@ -13,15 +13,16 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from longform import __version__
 from longform.llm.types import Endpoint
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
-    from openai._types import RequestOptions
 
 NO_KEY = "none"
-JSON: RequestOptions = {"headers": {"Content-Type": "application/json"}}
+FILES = "/files"
+FILE_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,38 @@ class Outcome:
 
 
 class Wire:
-    """An endpoint's connections, used in one event loop."""
+    """An endpoint's connections, used in one event loop.
+
+    Questions go straight through the SDK's HTTP client: what the SDK puts around it costs as much again. Files and
+    batches go through the SDK.
+    """
 
     def __init__(self, endpoint: Endpoint, api_key: str | None, transport: httpx2.AsyncBaseTransport | None) -> None:
+        import httpx2
+
         self._timeout_seconds = endpoint.timeout_seconds
-        self._sdk = _sdk(endpoint, api_key, transport)
+        self._base = httpx2.URL(endpoint.base_url or "")
+        self._http = _http(endpoint, transport)
+        self._sdk = _sdk(endpoint, api_key, self._http)
+        self._headers = [
+            (b"Host", self._base.netloc),
+            (b"Authorization", f"Bearer {api_key or NO_KEY}".encode()),
+            (b"Content-Type", b"application/json"),
+            (b"Accept", b"application/json"),
+            (b"User-Agent", f"longform/{__version__}".encode()),
+        ]
+        self._urls: dict[str, httpx2.URL] = {}
+        self._extensions = {"timeout": httpx2.Timeout(self._timeout_seconds).as_dict()}
 
     async def post(self, path: str, body: str) -> Outcome:
         """Send JSON once. The time-out is on the whole request, not on each read."""
         import httpx2
 
-        content = body.encode()
-        return await self._once(lambda: self._sdk.post(path, cast_to=httpx2.Response, content=content, options=JSON))
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = _below(self._base, path)
+        request = httpx2.Request("POST", url, headers=self._headers, content=body.encode(), extensions=self._extensions)
+        return await self._once(self._http.send(request), self._timeout_seconds)
 
     async def call(
         self,
@@ -71,9 +92,10 @@ class Wire:
             "DELETE": lambda: self._sdk.delete(path, cast_to=httpx2.Response, options=options),
             "POST": lambda: self._sdk.post(path, cast_to=httpx2.Response, body=body, files=files, options=options),
         }
-        return await self._once(send[method])
+        seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
+        return await self._once(send[method](), seconds)
 
-    async def _once(self, send: Callable[[], Awaitable[Any]]) -> Outcome:
+    async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
         import aiohttp
         import httpx2
         from openai import APIStatusError, OpenAIError
@@ -81,12 +103,12 @@ class Wire:
         started, why, sent = time.monotonic(), "", True
         response: httpx2.Response | None = None
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                response = await send()
+            async with asyncio.timeout(seconds):
+                response = await reply
         except APIStatusError as error:
             response = error.response
         except TimeoutError:
-            why = f"no whole answer within {self._timeout_seconds:g} seconds"
+            why = f"no whole answer within {seconds:g} seconds"
         except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError) as error:
             sent = not _refused(error)
             why = f"the connection was {'lost' if sent else 'refused'} ({type(error).__name__})"
@@ -108,19 +130,31 @@ def _refused(error: BaseException | None) -> bool:
     return False
 
 
-def _sdk(endpoint: Endpoint, api_key: str | None, transport: httpx2.AsyncBaseTransport | None) -> AsyncOpenAI:
-    """The SDK with its retries off, and with nothing of what it reads from the environment by itself."""
+def _below(base: httpx2.URL, path: str) -> httpx2.URL:
+    """The address of a path of the API, below the endpoint's, whose query it keeps."""
+    raw, mark, query = base.raw_path.partition(b"?")
+    return base.copy_with(raw_path=raw.rstrip(b"/") + path.encode() + mark + query)
+
+
+def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
+    """The SDK's HTTP client over aiohttp. A redirect is an error: the key goes to no other host."""
     import httpx2
-    from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
+    from openai import DefaultAioHttpClient, DefaultAsyncHttpxClient
 
     pool = httpx2.Limits(max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency)
     settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False, "limits": pool}
-    http = DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
+    return DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
+
+
+def _sdk(endpoint: Endpoint, api_key: str | None, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    """The SDK with its retries off, and with nothing of what it reads from the environment by itself."""
+    from openai import AsyncOpenAI
+
     sdk = AsyncOpenAI(
         api_key=api_key or NO_KEY,
         admin_api_key=NO_KEY,
         base_url=endpoint.base_url,
-        timeout=endpoint.timeout_seconds,
+        timeout=max(endpoint.timeout_seconds, FILE_SECONDS),
         max_retries=0,
         http_client=http,
     )
