@@ -14,9 +14,9 @@ one core; requests of 1.5 kB with a JSON schema, replies of 1 kB, every request 
 `ratio` is to the ideal, which is what is in flight by the latency; processor time is that of all threads. `others` is
 what other processes took of the machine meanwhile, in cores: above a tenth of one the figures are too low.
 
-Hits are the same requests asked again by a new process, replies read into a model; `hits_asked` is what the server saw
-of them. `peak_mb` is the largest resident memory of one `ask` after so many requests, with a server that answers at
-once.
+Hits are the same requests asked again by a new process, replies read into a model; it stops where one of them reaches
+the server. `peak_mb` is the largest resident memory of one `ask` after so many requests, with a server that answers
+at once.
 """
 
 from __future__ import annotations
@@ -105,22 +105,29 @@ def compare(seconds: float, venvs: Path | None, folder: Path) -> Found:
     }
 
 
+def installed(venvs: Path) -> tuple[dict[str, str], dict[str, str]]:
+    from benchmarks.llm_others import install
+
+    return install(venvs)
+
+
 def memory_and_hits(sizes: list[int], hits: int, folder: Path) -> Found:
     store = str(folder / "hits.sqlite")
     with served(0) as url:
         grown = measured("memory", sys.executable, {"url": url, "store": store, "sizes": sizes, "requests": hits})
         before = counters(url)
         again = measured("hits", sys.executable, {"url": url, "store": store, "requests": hits})
-        asked = counters(url)["requests"] - before["requests"]
+        after = counters(url)
+    if after != {"requests": before["distinct"], "distinct": before["distinct"]}:
+        raise SystemExit(f"Something was asked for twice: {before}, and after the hits {after}")
     peaks = list(grown["peak_mb"].values())
     return {
         "hits_per_second": again["per_second"],
         "hit_cpu_us": again["cpu_us"],
-        "hits": {"requests": hits, "hits_asked": asked, "others": again["others"]},
+        "hits": {"requests": hits, "others": again["others"]},
         "requests_per_second_without_latency": grown["per_second"],
         "peak_mb": grown["peak_mb"],
         "memory_ratio": round(peaks[-1] / peaks[0], 2),
-        "repeated": {"requests": before["requests"] - before["distinct"]},
         "machine": {"cores": len(cores()), "load_average": round(os.getloadavg()[0], 2)},
     }
 
@@ -150,7 +157,7 @@ def measured(way: str, python: str, what: Found) -> Found:
     command = [python, __file__, "--measure", json.dumps({"way": way, **what})]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "BENCHMARK_KEY": KEY})
     if done.returncode:
-        raise SystemExit(f"{way} failed: {done.stderr[-2_000:]}")
+        raise ChildProcessError(f"{way} failed: {done.stderr.strip()[-2_000:]}")
     passed = time.perf_counter() - started
     others = (busy_seconds() - busy - (own_seconds() - own)) / passed
     found: Found = json.loads(done.stdout.splitlines()[-1])
@@ -187,7 +194,7 @@ def table(found: Found) -> str:
     hits = found["hits"]
     lines += [
         f"hits        {found['hits_per_second']:,.0f}/s, {found['hit_cpu_us']:.0f} us of processor time each "
-        f"({hits['requests']:,} asked again, {hits['hits_asked']:,} reached the server)",
+        f"({hits['requests']:,} asked again)",
         f"no latency  {found['requests_per_second_without_latency']:,.0f}/s",
         "memory      " + ", ".join(f"{mb:,.0f} MB after {int(n):,}" for n, mb in found["peak_mb"].items()),
         f"machine     {found['machine']['cores']} cores, load average {found['machine']['load_average']}",
@@ -430,7 +437,7 @@ def check(answer: Any) -> None:
         raise SystemExit(f"no answer but {answer}")
 
 
-WAYS = {
+WAYS: dict[str, Callable[..., Found]] = {
     "aiohttp": partial(by_workers, raw_aiohttp),
     "sdk": partial(by_workers, sdk),
     "sdk-post": partial(by_workers, sdk_post),
@@ -467,7 +474,7 @@ def hits(url: str, store: str, requests: int) -> Found:
     return {"per_second": round(requests / wall, 1), "cpu_us": round(1e6 * processor / requests, 1)}
 
 
-MORE = {"memory": memory, "hits": hits}
+MORE: dict[str, Callable[..., Found]] = {"memory": memory, "hits": hits}
 
 
 if __name__ == "__main__":

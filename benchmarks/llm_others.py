@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -108,4 +109,4 @@ async def distilabel(url: str, in_flight: int) -> Any:
     await model._aclient.close()
 
 
-OTHERS = {"curator": curator, "distilabel": partial(by_workers, distilabel)}
+OTHERS: dict[str, Callable[..., Found]] = {"curator": curator, "distilabel": partial(by_workers, distilabel)}

@@ -464,7 +464,8 @@ def test_a_bucket_lets_through_its_burst_and_then_its_rate() -> None:
         while time.monotonic() - started < 1.5:
             got.append(posted(link, plain()))
         passed = sum(each.status == 200 for each in got)
-        assert passed == pytest.approx(5 + 20 * (time.monotonic() - started), abs=2)
+        granted = 5 + 20 * (time.monotonic() - started)
+        assert 0.7 * granted <= passed <= granted, "less where this machine was busy: a full bucket takes no more"
         assert server.counters()["outcomes"] == {"answered": passed, "limited": len(got) - passed}
         refused = next(each for each in got if each.status == 429)
         assert refused.json["error"]["code"] == "rate_limit_exceeded"

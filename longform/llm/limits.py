@@ -140,10 +140,12 @@ class Bucket:
         refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
         least, most = known - reading.unsure, known + 1 + reading.unsure + refilled
         refused = reading.refused and reading.remaining < reading.cost
+        self._refill.count(refused)
         if self.level > most or refused:
             self._refill.slower(reading)
         elif self.level < reading.cost and not reading.refused:
-            self._refill.faster(reading, seen=self.level < least)
+            full = reading.remaining + reading.cost >= self._top
+            self._refill.faster(reading, seen=self.level < least, full=full)
         self.level = min(max(self.level, least), most)
 
 
@@ -162,8 +164,9 @@ class Refill:
         self._coarse: dict[str, float] = {}
         self._top = 0.0
         self._trim = 1.0
-        self._growth = 1.0
-        self._judged = 0
+        self._growth, self._cut = 1.0, 0.02
+        self._sure = self._doubtful = False
+        self._judged = self._in_row = 0
 
     def learn(self, reading: Reading, top: float) -> None:
         assert reading.reset is not None
@@ -188,28 +191,40 @@ class Refill:
     def rate(self, limit: float) -> float:
         """A second; slightly less than believed, as too little costs nothing while something remains."""
         known = self._fine or self._coarse
-        believed = median([*known.values(), limit / 60]) if len(known) == 2 else next(iter(known.values()), limit / 60)
+        figures = [*known.values(), limit / 60]
+        believed = min(figures) if self._doubtful else median(figures) if len(figures) == 3 else figures[0]
+        self._sure = not self._doubtful and (bool(self._fine) or believed == limit / 60)
         return 0.995 * believed * self._trim
 
+    def count(self, refused: bool) -> None:
+        """Four refusals in a row: the figure believed was the wrong one, and the lowest is taken from now on."""
+        self._in_row = self._in_row + 1 if refused else 0
+        if self._in_row == 4 and not self._doubtful:
+            self._doubtful, self._trim, self._growth, self._cut = True, 1.0, 0.25, 0.02
+
     def slower(self, reading: Reading) -> None:
+        """After a request that was refused, or when less remains than expected; once for all that were out then."""
         if reading.ticket <= self._judged:
             return
         self._judged = reading.newest
-        if self._fine:
-            self._trim = max(0.2, self._trim * 0.98)
+        if self._sure:
+            self._trim = max(0.8, self._trim * (1 - self._cut))
         else:
-            self._trim *= min(0.99, 1 / (1 + self._growth))
+            self._trim *= 1 - max(self._cut, self._growth / (1 + self._growth))
             self._growth = max(1e-5, self._growth / 8)
+        self._cut = min(0.5, 2 * self._cut)
 
-    def faster(self, reading: Reading, *, seen: bool) -> None:
-        """After a request that had to wait and was taken. `seen`: more remained than expected."""
-        if reading.ticket <= self._judged:
+    def faster(self, reading: Reading, *, seen: bool, full: bool) -> None:
+        """After a request that had to wait and was taken. `seen`: more remained than expected. `full`: the most."""
+        if reading.ticket <= self._judged + 1 + self._top / reading.cost:
             return
-        if self._fine:
+        self._cut = 0.02
+        if self._sure:
             self._trim = min(1.0, self._trim * (1.01 if seen else 1.00002))
-        else:
+        elif full:
             self._judged = reading.newest
             self._trim *= 1 + self._growth
+            self._growth = max(self._growth, min(0.05, 1.01 * self._growth))
 
 
 class Window:
