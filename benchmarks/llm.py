@@ -83,17 +83,21 @@ def main() -> None:
 
 
 def compare(seconds: float, venvs: Path | None, folder: Path) -> Found:
-    clients, skipped = dict.fromkeys(WAYS, sys.executable), {}
+    others: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     if venvs:
         from benchmarks.llm_others import install
 
-        installed, skipped = install(venvs)
-        clients |= installed
+        others, skipped = install(venvs)
+    runs: dict[str, Found] = {}
     with served(LATENCY) as url:
-        runs = {
-            name: measured(name, python, {"url": url, "seconds": seconds, "folder": str(folder / name)})
-            for name, python in clients.items()
-        }
+        for name, python in {**dict.fromkeys(WAYS, sys.executable), **others}.items():
+            try:
+                runs[name] = measured(name, python, {"url": url, "seconds": seconds, "folder": str(folder / name)})
+            except ChildProcessError as error:
+                if name in WAYS:
+                    raise
+                skipped[name] = str(error)
     ours = runs["longform"]["in_flight"]
     return {
         "latency_seconds": LATENCY,
@@ -103,12 +107,6 @@ def compare(seconds: float, venvs: Path | None, folder: Path) -> Found:
         "clients": runs,
         "skipped": skipped,
     }
-
-
-def installed(venvs: Path) -> tuple[dict[str, str], dict[str, str]]:
-    from benchmarks.llm_others import install
-
-    return install(venvs)
 
 
 def memory_and_hits(sizes: list[int], hits: int, folder: Path) -> Found:

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SUMS = ("calls", "unanswered", "input_tokens", "cached_tokens", "output_tokens", "unpriced")
+FIGURES = {
+    "calls": "calls",
+    "unanswered": "unanswered",
+    "input_tokens": "tokens in",
+    "cached_tokens": "cached",
+    "output_tokens": "tokens out",
+}
+SELDOM = ("unanswered", "cached_tokens")
 
 
 def paid(home: Path, address: str) -> dict[str, Any]:
@@ -44,24 +52,25 @@ def _usd(line: dict[str, Any]) -> float | None:
 
 
 def costs_table(found: dict[str, Any]) -> Table:
+    """One line a stage and model, and the sum; columns that hold nothing but 0 are left out."""
     from flows.console import table
 
-    figures = ("calls", "unanswered", "tokens in", "cached", "tokens out", "USD")
-    columns = {"stage": "", "model": "", **dict.fromkeys(figures, "right")}
-    rows = [(line["stage"], _model(line), *_figures(line)) for line in found["stages"]]
     total = found["total"]
-    return table(columns, [*rows, ("", "", *_figures(total))] if len(rows) > 1 else rows)
+    shown = {name: title for name, title in FIGURES.items() if total[name] or name not in SELDOM}
+    columns = {"stage": "", "model": "", **dict.fromkeys([*shown.values(), "USD"], "right")}
+    rows = [(line["stage"], _model(line), *(line[name] for name in shown), _usd_text(line)) for line in found["stages"]]
+    whole = ("", "", *(total[name] for name in shown), _usd_text(total))
+    return table(columns, [*rows, whole] if len(rows) > 1 else rows)
 
 
 def _model(line: dict[str, Any]) -> str:
     return f"{line['model']} via {line['endpoint']}{', batch' if line['batch'] else ''}"
 
 
-def _figures(line: dict[str, Any]) -> tuple[int | str, ...]:
-    numbers = tuple(line[name] for name in ("calls", "unanswered", "input_tokens", "cached_tokens", "output_tokens"))
+def _usd_text(line: dict[str, Any]) -> str:
     if line["unpriced"] == line["calls"]:
-        return (*numbers, "unknown")
-    return (*numbers, f"{line['usd']:,.4f}{' + unknown' if line['unpriced'] else ''}")
+        return "unknown"
+    return f"{line['usd']:,.4f}{' + unknown' if line['unpriced'] else ''}"
 
 
 def costs_lines(found: dict[str, Any]) -> list[str]:

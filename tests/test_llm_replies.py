@@ -81,7 +81,7 @@ def test_a_reply_in_parts_and_without_usage_is_read() -> None:
     body = b'{"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]}'
     completion = read_completion(body)
     assert completion is not None
-    assert (completion.text, completion.finish, completion.input_tokens) == ("ab", "stop", 0)
+    assert (completion.text, completion.finish, completion.tokens) == ("ab", "stop", (0, 0, 0))
 
 
 def test_half_a_surrogate_pair_is_replaced_so_that_the_text_can_be_written() -> None:

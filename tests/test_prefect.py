@@ -88,7 +88,7 @@ def test_the_deployment_has_its_schedule_and_says_what_each_parameter_means(depl
     assert (deployment["name"], deployment["enforce_parameter_schema"]) == ("nightly", True)
     assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 3 * * *"]
     schema = deployment["parameter_openapi_schema"]
-    assert set(schema["properties"]) == {"config", "version", "home", "until", "force"}
+    assert set(schema["properties"]) == {"config", "version", "home", "until", "force", "max_cost", "retry_errors"}
     settings = schema["definitions"]["AxiomsConfig"]["properties"]
     assert settings["neighbours"]["description"] == "axiom 1: related questions looked at"
     assert (settings["neighbours"]["minimum"], settings["neighbours"]["maximum"]) == (1, 100)

@@ -14,6 +14,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -37,6 +38,7 @@ def duration(text: str) -> float | None:
     return read[0] if read else None
 
 
+@lru_cache(maxsize=4096)
 def _duration(text: str) -> tuple[float, float] | None:
     """Seconds, and the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5."""
     text = text.strip()
@@ -46,7 +48,7 @@ def _duration(text: str) -> tuple[float, float] | None:
         return None
     parts = PART.findall(text)
     number, unit = parts[-1]
-    return sum(float(amount) * UNITS[each] for amount, each in parts), _step(number) * UNITS[unit]
+    return math.fsum(float(amount) * UNITS[each] for amount, each in parts), _step(number) * UNITS[unit]
 
 
 def _step(number: str) -> float:
@@ -285,7 +287,8 @@ class Adaptive:
         if ticket <= self._cut:
             return
         if now >= self._until:
-            self._too_much, self._until = self.limit, now + 15.0 + pause
+            self._too_much, self._until = math.inf, now + 15.0 + pause
+        self._too_much = min(self._too_much, self.limit)
         self._cut = self._round = newest
         self.limit = max(1, int(self.limit * 0.8))
 
@@ -295,7 +298,7 @@ class Adaptive:
             return
         if self._clean and self._busiest >= 0.8 * self.limit:
             more = self.limit if self._doubling else max(1, self.limit // 20)
-            below = self._too_much - 1 if now < self._until else self._most
+            below = 0.95 * self._too_much if now < self._until else self._most
             self.limit = max(self.limit, int(min(self._most, below, self.limit + more)))
         self._round, self._clean, self._busiest = newest, True, 0
 
@@ -518,12 +521,21 @@ class Gate:
         if ticket > self._paused_at:
             self._pauses += 1
             self._paused_at = self._newest
-        return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (self._pauses - 1))
+        return min(LONGEST_PAUSE_SECONDS, math.ldexp(FIRST_PAUSE_SECONDS, min(self._pauses, 9) - 1))
 
 
 def _told(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
     """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense."""
-    limit, remaining = headers.get(f"x-ratelimit-limit-{name}", ""), headers.get(f"x-ratelimit-remaining-{name}", "")
-    if not (NUMBER.fullmatch(limit) and NUMBER.fullmatch(remaining)) or float(limit) <= 0:
+    limit = _number(headers.get(f"x-ratelimit-limit-{name}", ""))
+    remaining = _number(headers.get(f"x-ratelimit-remaining-{name}", ""))
+    if not limit or remaining is None:
         return None
-    return float(limit), float(remaining), _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+    return limit, remaining, _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
