@@ -528,7 +528,8 @@ def count_responses(home: Home = None, as_json: Json = False) -> None:
     if not rows:
         return print("No response is stored.")
     names = ("endpoint", "model", "task", "answers", "errors", "input_tokens", "output_tokens")
-    columns = {name.replace("_", " "): "right" if place > 2 else "" for place, name in enumerate(names)}
+    titles = (*names[:5], "tokens in", "tokens out")
+    columns = {title: "right" if place > 2 else "" for place, title in enumerate(titles)}
     cells = [
         (*(row[name] for name in names), f"{row['cost_nano'] / 1e9:,.2f}", f"{row['bytes'] / 1e6:,.1f}") for row in rows
     ]
