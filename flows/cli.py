@@ -251,7 +251,7 @@ def rejects(
     rows = rejected_rows(store, version, stage)
     if as_json:
         for row in rows:
-            print(json.dumps(row, ensure_ascii=False))
+            _print_json(row, indent=None)
         return
     shown: list[tuple[str, ...]] = []
     more = 0
@@ -701,8 +701,11 @@ def _short(text: str | None) -> str:
     return flat if len(flat) <= 60 else f"{flat[:59]}…"
 
 
-def _print_json(document: Any) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+def _print_json(document: Any, indent: int | None = 2) -> None:
+    from flows.console import visible
+
+    for line in json.dumps(document, indent=indent, ensure_ascii=False).split("\n"):
+        print(visible(line))
 
 
 def main() -> None:
@@ -720,7 +723,9 @@ def _run_command() -> int:
             return _interrupted()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except LongformError as error:
-        print(str(error), file=sys.stderr)
+        from flows.console import visible
+
+        print(visible(str(error)), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return _interrupted()

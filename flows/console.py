@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from longform.llm.budget import NANO
 from longform.store import Artifact, Part
@@ -27,12 +29,23 @@ from tasks.build import StageRun, Watch
 from tasks.plan import Planned
 
 WIDTH = 100
+_STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """100 columns, colour only on a terminal, nothing of a source's text read as markup."""
-    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=WIDTH)
+    """100 columns, colour only on a terminal, nothing of a source's text read as markup or obeyed by the terminal."""
+    made = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return made if made.is_terminal else _Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=WIDTH)
+
+
+class _Plain(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+def visible(text: str) -> str:
+    """What would steer a terminal, or turn the direction of writing, is spelled out as in JSON: \\u001b."""
+    return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class Lines:
@@ -72,7 +85,7 @@ class Lines:
 
     def _say(self, text: str) -> None:
         self.said = time.monotonic()
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 class Bars:

@@ -57,7 +57,7 @@ def rejected_rows(store: Store, version: Version, stage: str | None) -> Iterator
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
     """A trace for people."""
     for title, text in found["lines"]:
-        yield f"{title:<11}{text}"
+        yield f"{title:<11}{text}".replace("\n", " ")
 
 
 def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import os
 import shutil
 import socket
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -164,11 +164,12 @@ class Store:
         sync(place.parent)
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
-    def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: Collection[str] = ()) -> None:
-        """Write down what a unit of work made, and before that the keys of the model responses it looked at."""
+    def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: bytes | bytearray = b"") -> None:
+        """Write down what a unit of work made, and before that the keys (32 bytes each) of the responses it read."""
         folder = self.stage(stage) / "units"
         if responses:
-            write_bytes(folder / f"{unit}.responses", b"".join(map(bytes.fromhex, sorted(responses))))
+            keys = {bytes(responses[at : at + 32]) for at in range(0, len(responses), 32)}
+            write_bytes(folder / f"{unit}.responses", b"".join(sorted(keys)))
         write_json(folder / f"{unit}.json", [asdict(part) for part in parts])
 
     def responses(self, stage: str, unit: str) -> set[str]:

@@ -96,7 +96,7 @@ class Run:
 
     def __init__(self, store: Store, parts: Parts, models: Models, recipe: str) -> None:
         self.store = store
-        self.responses: set[str] = set()
+        self.responses = bytearray()
         self._parts, self._models, self._recipe = parts, models, recipe
         self._scratch: Path | None = None
 
@@ -112,19 +112,18 @@ class Run:
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
         """The model's replies in the order of the items; stored before they are handed on."""
-        client = self._client(endpoint)
-        yield from client.ask(items)
-        self.responses |= client.used
+        yield from self._client(endpoint).ask(items)
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
         """One vector a text, in the order of the texts."""
-        client = self._client(endpoint)
-        vectors = client.embed(texts)
-        self.responses |= client.used
-        return vectors
+        return self._client(endpoint).embed(texts)
 
     def _client(self, endpoint: Endpoint) -> Client:
-        return self._models.client(endpoint, stage=self._parts.stage, recipe=self._recipe)
+        return self._models.client(endpoint, stage=self._parts.stage, recipe=self._recipe, note=self._note)
+
+    def _note(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.responses += bytes.fromhex(key)
 
     def close(self) -> None:
         if self._scratch is not None:

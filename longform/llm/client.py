@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -96,11 +96,12 @@ class Flight:
 
 
 class Client:
-    """An endpoint, as one stage asks it. `used` collects the keys of all responses that were looked at."""
+    """An endpoint, as one stage asks it. `note` is told the keys of the responses that were looked at."""
 
-    def __init__(self, models: Models, endpoint: Endpoint, stage: str, recipe: str) -> None:
-        self.models, self.endpoint, self.stage, self.recipe = models, endpoint, stage, recipe
-        self.used: set[str] = set()
+    def __init__(
+        self, models: Models, endpoint: Endpoint, stage: str, recipe: str, note: Callable[[Iterable[str]], None]
+    ) -> None:
+        self.models, self.endpoint, self.stage, self.recipe, self._note = models, endpoint, stage, recipe, note
 
     def ask(self, items: Iterable[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
         """Each item with its answer, in the order of the items; so many times as its request asks for samples.
@@ -140,7 +141,7 @@ class Client:
         finally:
             for each in waiting:
                 each.give_up()
-        self.used.update(keys.values())
+        self._note(keys.values())
         return [vectors[text] for text in texts]
 
     # in order
@@ -171,7 +172,7 @@ class Client:
             item, flight = window.popleft()
             least -= 1
             result = self._wait(dispatcher, flight)
-            self.used.update(flight.keys)
+            self._note(flight.keys)
             if isinstance(result, Incomplete) and dispatcher.halted is None:
                 unanswered.append(result)
             elif isinstance(result, LongformError):
@@ -343,7 +344,7 @@ class Client:
 
     def _calls(self, dispatcher: Dispatcher, flights: list[Flight]) -> list[Call]:
         """One call a flight; samples of one question together where the endpoint can."""
-        if "n" not in self.endpoint.capabilities:
+        if "n" not in self.endpoint.capabilities or dispatcher.one_by_one:
             return [self._call(dispatcher, [flight]) for flight in flights]
         together: dict[tuple[str, str], list[Flight]] = {}
         for flight in flights:
@@ -352,12 +353,17 @@ class Client:
 
     def _call(self, dispatcher: Dispatcher, flights: list[Flight]) -> Call:
         first, number = flights[0], len(flights)
-        sent = first.sent if number == 1 else f'{first.sent[:-1]},"n":{number}}}'
+        sent = self._sown(first)
+        sent = sent if number == 1 else f'{sent[:-1]},"n":{number}}}'
         base = self._base(first.sent, first.request.task, first.request.prompt, first.limit)
 
         def done(result: Result) -> None:
-            for place, flight in enumerate(flights):
+            came = len(result) if isinstance(result, list) else number
+            for place, flight in enumerate(flights[:came]):
                 self._came(dispatcher, flight, [result[place]] if isinstance(result, list) else result)
+            if came < number:
+                dispatcher.one_by_one = True
+                dispatcher.submit(self._calls(dispatcher, flights[came:]))
 
         return Call(
             path=CHAT,
@@ -374,6 +380,15 @@ class Client:
             wanted=lambda: any(flight.waiters > 0 for flight in flights),
             again=any(flight.again for flight in flights),
         )
+
+    def _sown(self, flight: Flight) -> str:
+        """As it is sent. Where `n` is the endpoint's, a sample that is asked for by itself has a seed of its own."""
+        if not flight.sample or "n" not in self.endpoint.capabilities:
+            return flight.sent
+        body = json.loads(flight.sent)
+        if not isinstance(body.get("seed"), int):
+            return flight.sent
+        return canonical({**body, "seed": body["seed"] + flight.sample})
 
     def _came(self, dispatcher: Dispatcher, flight: Flight, result: Result) -> None:
         """What became of a call, in the loop's thread."""

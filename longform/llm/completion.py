@@ -4,19 +4,47 @@
      "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
     {"data": [{"index": 0, "embedding": [0.1, ...]}], "model": "..."}
 
-Usage may be missing (then 0), `content` may be a list of text parts, `finish_reason` may be missing (then stop).
+Usage may be missing (then 0), `content` may be a list of text parts, `finish_reason` may be missing (then stop), and
+servers have words of their own for it. One that says that the reply was broken off makes it no reply. Vectors may come
+as base64 of 32-bit floats, and without their index.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import math
+from array import array
 from dataclasses import dataclass
 from typing import Any
+
+LENGTH = ("length", "max_tokens", "model_length", "max_length")
+FILTER = (
+    "content_filter",
+    "safety",
+    "sensitive",
+    "prohibited_content",
+    "guardrail_intervened",
+    "blocklist",
+    "recitation",
+)
+BROKEN_OFF = (
+    "error",
+    "abort",
+    "aborted",
+    "cancelled",
+    "network_error",
+    "insufficient_system_resource",
+    "load",
+    "unload",
+)
+FINISH = dict.fromkeys(LENGTH, "length") | dict.fromkeys(FILTER, "content_filter") | dict.fromkeys(BROKEN_OFF, "")
+SAYING_NOTHING = ("reasoning", "reasoning_content", "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a reply tells of itself. `tokens`: of the prompt, of these cached, of the reply."""
+    """What a reply tells of itself. `tokens`: of the prompt, of these cached, of the reply; 0 where it does not say."""
 
     finish: str | None
     served_model: str
@@ -53,13 +81,16 @@ def read_completion(body: bytes) -> Completion | None:
 
 
 def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
-    """So many choices, each as a reply of its own; what was used stands in the first. None where one is missing."""
+    """At most so many choices, each as a reply of its own; what was used stands in the first. None where one is none.
+
+    A server that does not know `n` gives one.
+    """
     document = read_json(body)
     choices = document.get("choices")
-    if not isinstance(choices, list) or len(choices) != number:
+    if not isinstance(choices, list) or not choices:
         return None
     found = []
-    for place, choice in enumerate(choices):
+    for place, choice in enumerate(choices[:number]):
         alone = {**document, "choices": [choice], "usage": document.get("usage") if place == 0 else {}}
         completion = _completion(alone, choice)
         if completion is None:
@@ -76,9 +107,11 @@ def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, Told]] | None:
     data = document.get("data")
     if not isinstance(data, list) or len(data) != texts or not all(isinstance(item, dict) for item in data):
         return None
-    vectors = {item.get("index", place): item.get("embedding") for place, item in enumerate(data)}
-    ordered = [vectors.get(place) for place in range(texts)]
-    if not all(map(_is_vector, ordered)):
+    places = [item.get("index") for item in data]
+    if sorted(place for place in places if type(place) is int) == list(range(texts)):
+        data = sorted(data, key=lambda item: item["index"])
+    ordered = [_vector(item.get("embedding")) for item in data]
+    if None in ordered:
         return None
     served, fingerprint, tokens, _ = _told(document)
     bodies = [json.dumps({"embedding": vector}, separators=(",", ":")).encode() for vector in ordered]
@@ -102,11 +135,15 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     if not isinstance(message, dict):
         return None
     finish, refusal = _text(choice.get("finish_reason")) or "stop", _text(message.get("refusal"))
+    finish = FINISH.get(finish.lower(), finish)
     text = _content(message.get("content"))
-    if text is None and "content" not in message and not refusal and finish not in ("length", "content_filter"):
+    silent = any(name in message for name in ("content", *SAYING_NOTHING)) or finish in ("length", "content_filter")
+    if not finish or choice.get("error") or (text is None and not silent and not refusal):
         return None
     logprobs = choice.get("logprobs")
     served, fingerprint, tokens, reasoning = _told(document)
+    if text and not tokens[2]:
+        tokens = (0, 0, 0)
     return Completion(
         finish=finish,
         served_model=served,
@@ -122,10 +159,11 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
 def _told(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
+    asked = _count(usage, "prompt_tokens")
     tokens = (
-        _count(usage, "prompt_tokens"),
-        _count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        _count(usage, "completion_tokens"),
+        asked,
+        min(asked, _count(usage.get("prompt_tokens_details"), "cached_tokens")),
+        _count(usage, "completion_tokens") or max(0, _count(usage, "total_tokens") - asked),
     )
     reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
     return _text(document.get("model")), _text(document.get("system_fingerprint")) or None, tokens, reasoning
@@ -147,8 +185,13 @@ def _count(usage: Any, name: str) -> int:
     return number if type(number) is int and number >= 0 else 0
 
 
-def _is_vector(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(number) in (int, float) for number in value)
+def _vector(value: Any) -> list[float] | None:
+    try:
+        if isinstance(value, str):
+            value = array("f", base64.b64decode(value, validate=True)).tolist()
+        return value if isinstance(value, list) and value and all(map(math.isfinite, value)) else None
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _writable(text: str) -> str:

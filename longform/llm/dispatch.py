@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError
 from longform.llm.budget import NANO, Budget
 from longform.llm.completion import Told
-from longform.llm.faults import Fault, fault_of, without
+from longform.llm.faults import Fault, fault_of, is_busy, remedy, status_within, unusable, without
 from longform.llm.limits import Gate
 from longform.llm.prices import cost_nano, price_of
 from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
@@ -49,7 +49,7 @@ Result = list[tuple[Record, Told | None]] | Fault | LongformError
 
 @dataclass(slots=True)
 class Call:
-    """One request on the wire, and the records it makes: one a key.
+    """One request on the wire, and the records it makes: one a key, or fewer where fewer replies came than asked for.
 
     `bases` is what is known of each record beforehand. `input_bound` and `output_bound` are the most tokens it can
     cost; rate limits count `tokens`, as providers do: the prompt's, about, and the longest reply's. `read` cuts the
@@ -96,6 +96,7 @@ class Dispatcher:
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.halted: LongformError | None = None
         self.answered = 0
+        self.one_by_one = False
         self.loop, self.api_key, self._transport = loop, api_key, transport
         self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
         self._wire: Wire | None = None
@@ -234,6 +235,8 @@ class Dispatcher:
             body = self.clean_bytes(outcome.body)
             outcome = outcome if body is outcome.body else replace(outcome, body=body)
             replies = _read(call, outcome)
+            if replies is None and outcome.status == 200:
+                outcome = replace(outcome, status=status_within(outcome.body))
             verdict = _verdict(outcome, replies)
         except (Exception, asyncio.CancelledError) as error:  # whatever it is, the one who asked must hear of it
             self._settle(call, None)
@@ -288,14 +291,16 @@ class Dispatcher:
         """Commit the reply, then hand it on. Where a server does not say what it used, it is booked at its bound."""
         self._worked = True
         self.answered += len(replies)
-        pairs = zip(call.bases, replies, strict=True)
+        pairs = zip(call.bases, replies, strict=False)
         records: list[tuple[Record, Told | None]] = [
             (self._record(base, outcome, body, told), told) for base, (body, told) in pairs
         ]
         used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
-        await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=True)], [paid])
+        await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
+        if self._leases and len(records) < len(call.keys):
+            await self.store.release(list(call.keys[len(records) :]))
         self._settle(call, cost or 0)
         call.done(records)
 
@@ -357,7 +362,7 @@ class Dispatcher:
     def _fault(self, outcome: Outcome) -> Fault:
         """Requests refused for no known reason are the endpoint's fault if nothing has worked yet."""
         if outcome.status == 200:
-            return Fault("again", "request", "200 without a usable answer")
+            return Fault("again", "request", unusable(outcome.body), 200)
         fault = fault_of(outcome.status, outcome.body, self.api_key)
         self._unsure += fault.then == "unsure"
         if fault.then == "unsure" and not self._worked and self._unsure >= UNSURE_AT_FIRST:
@@ -367,7 +372,11 @@ class Dispatcher:
     async def _again(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
         kind = verdict if verdict in TRIES else "server"
         tried = call.tries[kind] = call.tries.get(kind, 0) + 1
-        if tried > TRIES[kind] or (outcome.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
+        if (outcome.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
+            self.halted = self.halted or Incomplete(self._asked_to_wait(outcome.retry_after or 0, fault))
+            await self._let_go(call, self.halted)
+            return
+        if tried > TRIES[kind]:
             await self._let_go(call, Incomplete(self._gave_up(sum(call.tries.values()), fault)))
             return
         jittered = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
@@ -405,10 +414,15 @@ class Dispatcher:
         return f'The endpoint "{self.endpoint.name}"'
 
     def _stopped(self, fault: Fault) -> str:
-        advice = f"check the key {self.endpoint.key_env}, " if self.endpoint.key_env else "check "
         return (
             f"{self.named} refused a request for the model {self.endpoint.model} ({fault.message}): "
-            f"{advice}the account, the model's name and the parameters. Answers so far are stored."
+            f"{remedy(fault, self.endpoint)}. Answers so far are stored."
+        )
+
+    def _asked_to_wait(self, seconds: float, fault: Fault) -> str:
+        return (
+            f"{self.named} asks to be left alone for {seconds / 3600:.1f} hours ({fault.message}): "
+            "answers so far are stored, run the same command again then."
         )
 
     def _gave_up(self, tries: int, fault: Fault) -> str:
@@ -445,7 +459,7 @@ def _verdict(outcome: Outcome, replies: Replies | None) -> Verdict:
         return "ok" if replies is not None else "server"
     if outcome.status == 0:
         return "unknown" if outcome.sent else "server"
-    if outcome.status == 429:
+    if is_busy(outcome.status, outcome.body):
         return "rate"
     return "server" if outcome.status >= 500 or outcome.status in (408, 409, 425) else "other"
 

@@ -12,7 +12,11 @@ yet nobody can write the mark of his own text into it. What only looks like a fe
 import hashlib
 import re
 
-_LOOKALIKE = re.compile(r"<<<\s{0,3}text\s{1,3}[0-9a-f]{12}|[0-9a-f]{12}\s{1,3}text\s{0,3}>>>", re.IGNORECASE)
+_LOOKALIKE = re.compile(
+    r"<<<\s{0,3}text\s{1,3}[0-9a-f]{12}|[0-9a-f]{12}\s{1,3}text\s{0,3}>>>"
+    r"|\A\s{0,3}text\s{0,3}>>>|<<<\s{0,3}text\s{0,3}\Z",  # what the marks of its own fences would complete
+    re.IGNORECASE,
+)
 
 
 def fenced(text: str) -> str:

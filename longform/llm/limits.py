@@ -25,6 +25,7 @@ ALONE_SECONDS = 0.5
 OVERTAKING_SECONDS = 0.25
 SOONEST_SECONDS = 1e-6
 JITTER = 0.25
+AN_INSTANT = 1e8
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|μs|ns)")
@@ -525,12 +526,16 @@ class Gate:
 
 
 def _told(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
-    """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense."""
+    """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense.
+
+    A reset that is no span of time but a date, in seconds or milliseconds since 1970, is none.
+    """
     limit = _number(headers.get(f"x-ratelimit-limit-{name}", ""))
     remaining = _number(headers.get(f"x-ratelimit-remaining-{name}", ""))
     if not limit or remaining is None:
         return None
-    return limit, remaining, _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+    reset = _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+    return limit, remaining, reset if reset and reset[0] < AN_INSTANT else None
 
 
 def _number(text: str) -> float | None:

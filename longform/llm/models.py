@@ -60,11 +60,18 @@ class Models:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def client(self, endpoint: Endpoint, *, stage: str = "", recipe: str = "") -> Client:
+    def client(
+        self,
+        endpoint: Endpoint,
+        *,
+        stage: str = "",
+        recipe: str = "",
+        note: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> Client:
         """`stage` and `recipe` (the fingerprint of the stage's artifact) stand in the ledger."""
         from longform.llm.client import Client
 
-        return Client(self, endpoint, stage, recipe)
+        return Client(self, endpoint, stage, recipe, note)
 
     def prefetch(
         self,

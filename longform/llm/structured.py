@@ -21,6 +21,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from longform.llm.keys import Encoded
+
 Form = Literal["json", "tags"]
 Messages = tuple[tuple[str, str], ...]
 
@@ -47,7 +49,8 @@ _SCALARS = ("string", "integer", "number", "boolean", "null")
 def response_format(model: type[BaseModel]) -> dict[str, Any]:
     """The field of a request that asks for this reply. The same object each time: not to be changed."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
-    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": strict_schema(model)}}
+    schema = {"name": name, "strict": True, "schema": strict_schema(model)}
+    return Encoded({"type": "json_schema", "json_schema": schema})
 
 
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -296,12 +299,19 @@ def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
         elif tagged in data and tagged not in tags.lists:
             return f"more than one {_words(tagged)} in the reply"
         elif not closes and tagged == tags.tail:
-            return _with_tail(data, text, tag.end(), tags)
+            return SEVERAL if _is_closed(name, text, tag.end(), tags) else _with_tail(data, text, tag.end(), tags)
         elif not closes:
             name, begin = tagged, tag.end()
     if name and name not in tags.lists:
         return f"the {_words(name)} is not closed"
     return f"no {_words(tags.tail)} in the reply" if tags.tail and tags.tail not in tags.optional else data
+
+
+def _is_closed(name: str, text: str, begin: int, tags: _Tags) -> bool:
+    """Whether an open item of a list ends behind this place: then what begins here may be quoted in it."""
+    return bool(name) and any(
+        tag[1] and tags.names[_bare(tag[2])] == name for tag in tags.pattern.finditer(text, begin)
+    )
 
 
 def _add(data: dict[str, Any], name: str, content: str, tags: _Tags) -> None:

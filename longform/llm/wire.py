@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 NO_KEY = "none"
 FILES = "/files"
 FILE_SECONDS = 900.0
+IDLE_SECONDS = 1.0
+AN_INSTANT = 1e8
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back. `status` is 0 where nothing did; then `body` says why, and `sent` whether it may be billed."""
+    """What came back. `status` is 0 where nothing did; then `body` says why, and `sent` whether it may be billed.
+
+    Any status of success is 200.
+    """
 
     status: int
     body: bytes
@@ -137,11 +142,16 @@ def _below(base: httpx2.URL, path: str) -> httpx2.URL:
 
 
 def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
-    """The SDK's HTTP client over aiohttp. A redirect is an error: the key goes to no other host."""
+    """The SDK's HTTP client over aiohttp. A redirect is an error: the key goes to no other host.
+
+    A connection is not used again after an idle second: servers close theirs after 2 or 5, and a question that meets
+    the closing counts as lost on the way, so as paid.
+    """
     import httpx2
     from openai import DefaultAioHttpClient, DefaultAsyncHttpxClient
 
-    pool = httpx2.Limits(max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency)
+    most = endpoint.concurrency
+    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=IDLE_SECONDS)
     settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False, "limits": pool}
     return DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
 
@@ -165,7 +175,7 @@ def _sdk(endpoint: Endpoint, api_key: str | None, http: httpx2.AsyncClient) -> A
 
 def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
     return Outcome(
-        status=response.status_code,
+        status=200 if response.is_success else response.status_code,
         body=response.content,
         milliseconds=milliseconds,
         retry_after=seconds_to_wait(response.headers.get("retry-after"), response.headers.get("retry-after-ms")),
@@ -175,7 +185,7 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
 
 
 def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
-    """Of a Retry-After header, which holds seconds or a date; None where it is missing or makes no sense."""
+    """Of a Retry-After header, which holds seconds, a date or seconds since 1970; None where it makes no sense."""
     try:
         if milliseconds is not None:
             return _sensible(float(milliseconds) / 1000)
@@ -185,6 +195,8 @@ def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> floa
 
 
 def _sensible(seconds: float) -> float | None:
+    if AN_INSTANT < seconds < float("inf"):
+        return max(0.0, seconds - time.time())
     return seconds if 0 <= seconds < float("inf") else None
 
 
