@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from flows.endpoints import EndpointConfig, StageConfig, endpoint_of, model_of
+from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, endpoint_of, model_of
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.rows import Source
@@ -116,7 +116,9 @@ class AxiomsConfig(BaseModel):
         return self
 
     stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
-    endpoints: dict[str, EndpointConfig] = Field({}, description="models behind OpenAI-compatible APIs, one table each")
+    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
+        {}, description="models behind OpenAI-compatible APIs, one table each"
+    )
 
 
 def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None) -> Published | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flows.endpoints import batched
+from flows.endpoints import batched, check_batches
 from longform import __version__
 from longform.errors import LongformError, StoreError, UsageError
 from longform.llm.budget import NANO
@@ -56,13 +56,14 @@ def plan(dataset: str, config: BaseModel, options: Options, *, priced: bool = Fa
     """
     if options.version:
         check_name(options.version)
-    where = responses(options.home) if priced else None
+    check_batches(config)
+    where = responses(options.home)
     planned = Plan(
         Store(options.home),
         force=options.force,
         until=options.until,
         retry_errors=options.retry_errors,
-        responses=where,
+        responses=where if priced else None,
     )
     module = module_of(dataset)
     try:

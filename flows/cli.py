@@ -42,9 +42,7 @@ Force = Annotated[
     str | None, typer.Option("--force", metavar="STAGE", help="make this stage again even if it is there")
 ]
 
-MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", metavar="USD", min=0, help="stop before more than this is spent")
-]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", metavar="USD", help="stop before more than this is spent")]
 RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="ask again what a model could not answer (rejected rows `model: …`)")
 ]
@@ -82,7 +80,7 @@ def build(
     started = time.monotonic()
     settings = _with_prompts(settings, prompts)
     chosen, options = _options(dataset, config, settings, version, home, limit, until, force)
-    options = replace(options, max_cost=max_cost, retry_errors=retry_errors)
+    options = replace(options, max_cost=_amount(max_cost), retry_errors=retry_errors)
     planned, known = building.plan(dataset, chosen, options)
     if known and planned.nothing_to_do:
         return _nothing_to_do(known, time.monotonic() - started, as_json)
@@ -609,6 +607,14 @@ def _options(
 
 def _with_prompts(settings: list[str] | None, folder: str | None) -> list[str]:
     return [*(settings or []), *([] if folder is None else [f"prompts={json.dumps(folder)}"])]
+
+
+def _amount(usd: float | None) -> float | None:
+    from longform.errors import UsageError
+
+    if usd is not None and not 0 <= usd < 1e9:
+        raise UsageError(f"--max-cost {usd} is no amount of US dollars: give a number, e.g. 50 or 0.5.")
+    return usd
 
 
 def _check_endpoints(chosen: Any, options: Any) -> None:

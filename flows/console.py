@@ -29,6 +29,7 @@ from tasks.build import StageRun, Watch
 from tasks.plan import Planned
 
 WIDTH = 100
+A_MINUTE = 60
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -230,7 +231,9 @@ def _priced_table(stages: list[Planned]) -> Table:
     asked = [planned for planned in stages if planned.exact and _online(planned)]
     if len(asked) > 1:
         calls, cached = (sum(getattr(planned, name) or 0 for planned in asked) for name in ("calls", "cached"))
-        table.add_row("", "", "", "", f"{calls:,}", f"{cached:,}", "", _usd_range(asked, "usd_low", "usd_high"))
+        more = " + unknown" if any(not planned.exact for planned in filter(_online, stages)) else ""
+        usd = _usd_range(asked, "usd_low", "usd_high") + more
+        table.add_row("", "", "", "", f"{calls:,}", f"{cached:,}", "", usd)
     return table
 
 
@@ -267,7 +270,8 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
 
 def _time_and_batch(asked: list[Planned]) -> str:
     seconds = [planned.seconds for planned in asked]
-    said = [] if None in seconds else [f"online about {duration(sum(s or 0 for s in seconds))} at the limits"]
+    whole = 0 if None in seconds else sum(s or 0 for s in seconds)
+    said = [f"online about {duration(whole)} at the limits"] if whole >= A_MINUTE else []
     if any(planned.batch for planned in asked):
         said.append(f"batch up to 24 h, USD {_usd_range(asked, 'usd_batch_low', 'usd_batch_high')}")
     return " · ".join([*said, "--max-cost stops before overspending"])
@@ -297,7 +301,7 @@ def _figure(number: int) -> str:
 
 
 def _short(text: str) -> str:
-    return "?" if text.startswith("unknown") else text.replace("up to ", "≤ ").removesuffix(" in")
+    return "?" if text.startswith("unknown") else text.replace("up to ", "≤ ")
 
 
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from longform.errors import EndpointError, UsageError
 from longform.llm.offline import MODEL as OFFLINE_MODEL
 from longform.llm.types import Capability, Endpoint, Price
 from longform.settings import api_key
+
+OURS = frozenset({
+    "input", "logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "response_format", "stream",
+    "stream_options", "top_logprobs",
+})  # fmt: skip
 
 
 class PriceConfig(BaseModel):
@@ -28,7 +33,7 @@ class EndpointConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    base_url: str = Field(description="e.g. http://127.0.0.1:8000/v1", pattern="^https?://")
+    base_url: str = Field(description="e.g. http://127.0.0.1:8000/v1")
     model: str = Field(description="name the endpoint knows the model by")
     key_env: str | None = Field(None, description="environment variable that holds the key; none for local servers")
     parameters: dict[str, Any] = Field({}, description="sent with every request, e.g. temperature, seed")
@@ -47,6 +52,21 @@ class EndpointConfig(BaseModel):
         description="USD per million tokens, also cached_input, batch; known of large providers; your own server: 0",
     )
     timeout_seconds: float = Field(120.0, gt=0, allow_inf_nan=False, description="total time a request may take")
+
+    @field_validator("base_url")
+    @classmethod
+    def is_an_address(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
+        return value
+
+    @field_validator("parameters")
+    @classmethod
+    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in value:
+            if name in OURS:
+                raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
+        return value
 
 
 def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
@@ -71,6 +91,13 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
         return Endpoint(name="offline", model=OFFLINE_MODEL)
     names = ", ".join(["offline", *endpoints])
     raise UsageError(f'There is no endpoint "{name}"; there is {names}. Add [endpoints.{name}] to the configuration.')
+
+
+def check_endpoints(endpoints: dict[str, EndpointConfig]) -> dict[str, EndpointConfig]:
+    """For configurations: raise ValueError where a name is taken."""
+    if "offline" in endpoints:
+        raise ValueError("[endpoints.offline] takes the name of the built-in model: name the endpoint otherwise")
+    return endpoints
 
 
 def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
@@ -115,6 +142,17 @@ def batched(config: Any) -> frozenset[str]:
         stage: (own and own.mode) or config.mode for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
     }
     return frozenset(stage for stage, mode in modes.items() if mode == "batch")
+
+
+def check_batches(config: Any) -> None:
+    """Raise UsageError where a stage in batch mode asks an endpoint that is not said to have batches."""
+    for stage in sorted(batched(config)):
+        endpoint = model_of(stage, config)
+        if not endpoint.offline and "batch" not in endpoint.capabilities:
+            raise UsageError(
+                f'The stage {stage} is in batch mode, but the endpoint "{endpoint.name}" is not said to have batches: '
+                f'add "batch" to [endpoints.{endpoint.name}] capabilities, or set mode = "online".'
+            )
 
 
 def endpoints_used(config: Any) -> list[str]:

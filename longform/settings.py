@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from longform.errors import UsageError
+
 PREFECT_DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -23,7 +25,13 @@ def home(given: Path | None = None) -> Path:
 
 def responses(home: Path) -> Path | str:
     """The response store: the database whose URL stands in LONGFORM_RESPONSES, else a file in the home."""
-    return os.environ.get("LONGFORM_RESPONSES") or home / "llm" / "responses.sqlite"
+    url = os.environ.get("LONGFORM_RESPONSES")
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise UsageError(
+            "LONGFORM_RESPONSES holds no URL of a PostgreSQL database, postgresql://user:password@host:port/name: "
+            "correct it, or unset it to keep responses in the home."
+        )
+    return url or home / "llm" / "responses.sqlite"
 
 
 def api_key(variable: str) -> str | None:

@@ -96,7 +96,7 @@ class Plan:
     def stage(self, work: Stage, inputs: dict[str, Any], arguments: dict[str, Any]) -> Rows:
         recipe = work.recipe(inputs, arguments)
         artifact = self._reusable(work, recipe, inputs)
-        rows = self._rows(work, recipe, inputs, artifact)
+        rows = self._rows(work, recipe, inputs, arguments, artifact)
         endpoint = work.endpoint(arguments)
         state, why = ("reuse", "") if artifact else self._why(work, recipe, inputs, arguments)
         calls = None if endpoint is None else 0 if artifact else _known_rows(inputs)
@@ -132,11 +132,19 @@ class Plan:
             return None
         return None if self.retry_errors and failed(artifact.parts) else artifact
 
-    def _rows(self, work: Stage, recipe: Recipe, inputs: dict[str, Any], artifact: Artifact | None) -> Rows:
+    def _rows(
+        self,
+        work: Stage,
+        recipe: Recipe,
+        inputs: dict[str, Any],
+        arguments: dict[str, Any],
+        artifact: Artifact | None,
+    ) -> Rows:
+        """Where they are not built: no more than rows of the first input, if they are the same things, or answers."""
         parts = artifact.parts if artifact else None
         first = next(iter(inputs.values()))
         same = isinstance(first, Rows) and first.key == work.schema.metadata[b"key"].decode()
-        bound = _most(first) if same else None
+        bound = _most(first) if same or work.endpoints(arguments) else None
         return Rows(self.store, work.schema, work.name, recipe.fingerprint, parts, bound)
 
     def _why(self, work: Stage, recipe: Recipe, inputs: dict[str, Any], arguments: dict[str, Any]) -> tuple[str, str]:
@@ -155,7 +163,7 @@ class Plan:
             names = ", ".join(name for name, value in inputs.items() if not _is_known(value))
             return "unknown", f"until {names} {'is' if ',' not in names else 'are'} built"
         parts = self._parts_left(work, recipe, inputs, arguments) if known else ""
-        why = "; ".join(changes) or "its parts or inputs are gone or changed"
+        why = "; ".join(_few(changes)) or "its parts or inputs are gone or changed"
         return "run", f"{why}{parts}"
 
     def _parts_left(self, work: Stage, recipe: Recipe, inputs: dict[str, Any], arguments: dict[str, Any]) -> str:
@@ -231,6 +239,14 @@ class Plan:
         if self._opened is None:
             self._opened = open_responses(self._where, read_only=True)
         return self._opened
+
+
+def _few(changes: list[str]) -> list[str]:
+    """Of the inputs that change, two by name."""
+    inputs = [change for change in changes if change.startswith("its input")]
+    own = [change for change in changes if change not in inputs]
+    more = [f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else []
+    return [*own, *inputs[:2], *more]
 
 
 def _rows_of(jobs: list[Job]) -> int:

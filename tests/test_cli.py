@@ -510,3 +510,51 @@ def test_a_reader_that_goes_away_gets_no_traceback(longform: Shell, home: Path) 
     done = subprocess.run(["sh", "-c", command], env=longform.environment, capture_output=True, text=True)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+MODELS = [
+    (["--set", "endpoints.e.parameters.n=3"], {}, "n is set by the build itself"),
+    (["--set", "endpoints.e.parameters.stream=true"], {}, "stream is set by the build itself"),
+    (["--set", "endpoints.e.base_url=localhost:8000"], {}, "begins with http"),
+    (["--set", "endpoints.offline.base_url=http://127.0.0.1:9", "--set", "endpoints.offline.model=m"], {}, "built-in"),
+    (["--set", "mode=batch"], {}, 'add "batch" to [endpoints.e] capabilities'),
+    (["--set", "stages.combine_answers.mode=batch"], {}, "combine_answers is in batch mode"),
+    (["--set", "stages.find_related.model=e"], {}, "asks no model"),
+    (["--max-cost", "inf"], {}, "no amount of US dollars"),
+    (["--max-cost", "-1"], {}, "no amount of US dollars"),
+    (["--max-cost", "5"], {}, "price of model m"),
+    ([], {"LONGFORM_RESPONSES": "mysql://u:secret-word@h/x"}, "holds no URL of a PostgreSQL database"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "environment", "told"), MODELS, ids=[told for _, _, told in MODELS])
+def test_a_wrong_setting_of_models_is_one_sentence_and_sends_nothing(
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], told: str
+) -> None:
+    endpoint = [
+        "--set",
+        "model=e",
+        "--set",
+        "endpoints.e.base_url=http://127.0.0.1:9/v1",
+        "--set",
+        "endpoints.e.model=m",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "build",
+        "axioms",
+        "--home",
+        str(tmp_path / "home"),
+        *endpoint,
+        *arguments,
+    ]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "secret-word" not in done.stderr
+    assert not (tmp_path / "home" / "stages").exists()

@@ -216,6 +216,26 @@ def test_a_limit_a_minute_may_be_told_of_a_smaller_bucket(size: int):
     assert run.refusals() <= 0.01
 
 
+class Late(Run):
+    """A server that writes its headers when it answers, so that its bucket has filled meanwhile."""
+
+    def _release(self, ticket: int, outcome: Any, headers: dict[str, str], retry_after: float | None) -> None:
+        late = self.server.headers(self.clock.now) if outcome == "ok" else headers
+        super()._release(ticket, outcome, late, retry_after)
+
+
+@pytest.mark.parametrize(("size", "least"), [(1, 0.85), (2, 0.9), (10, 0.94), (60, 0.97), (600, 0.97)])
+@pytest.mark.parametrize("rate", [10, 30])
+@pytest.mark.parametrize("latency", [0.02, 0.05, 0.5])
+def test_headers_written_after_the_bucket_has_filled_again_are_understood(
+    latency: float, rate: float, size: int, least: float
+):
+    run = Late(Server(rate, size)).go(180, latency=latency)
+    assert run.share(180) >= least
+    assert run.refusals() <= 0.03
+    assert Late(Server(rate, size)).go(180, latency=latency, refusing=0.05, failing=0.02).share(180) >= least - 0.12
+
+
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([3, 10, 60, 600]))
 def test_the_rate_is_reached_among_faults_and_slow_answers(seed: int, size: int):

@@ -190,7 +190,7 @@ class _Prefetch:
         if any(each.job.remote for each in self._open.values()):
             self._say(
                 f"Batch jobs of {self._endpoint.name} go on at the provider: the same command collects them, "
-                "`longform batches --cancel all` stops them."
+                "`longform batches --cancel all` with its configuration stops them."
             )
 
     def free_money(self) -> None:
@@ -453,7 +453,7 @@ def _status(batch: dict[str, Any]) -> str:
 
 
 def _ended(job: Job, status: str, stored: int, missing: int) -> str:
-    left = f", {missing:,} of {job.requests:,} left to single calls" if missing else ""
+    left = f", {missing:,} of {job.requests:,} came without an answer" if missing else ""
     return f"batch {job.name[:12]} {status}: {stored:,} answers stored{left}"
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError
 from longform.llm.budget import NANO, Budget
 from longform.llm.completion import Told
-from longform.llm.faults import Fault, fault_of, is_busy, remedy, status_within, unusable, without
+from longform.llm.faults import Fault, fault_of, is_busy, remedy, status_within, unusable, without, without_question
 from longform.llm.limits import Gate
 from longform.llm.prices import cost_nano, price_of
 from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
@@ -273,6 +273,7 @@ class Dispatcher:
             await self._keep(call, outcome, replies)
             return
         fault = self._fault(outcome)
+        fault = fault._replace(message=without_question(fault.message, call.sent))
         await self._book_loss(call, outcome, verdict)
         if fault.then == "stop":
             self.halted = self.halted or EndpointError(self._stopped(fault))
@@ -396,9 +397,11 @@ class Dispatcher:
         return without(self.api_key, text) if self.api_key and self.api_key in text else text
 
     def clean_bytes(self, content: bytes) -> bytes:
-        if not self.api_key or self.api_key.encode() not in content:
+        """The same of JSON, where some servers write a slash as \\/."""
+        if not self.api_key or not any(key.encode() in content for key in {self.api_key, _in_json(self.api_key)}):
             return content
-        return self.clean(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        text = without(_in_json(self.api_key), self.clean(content.decode("utf-8", "surrogateescape")))
+        return text.encode("utf-8", "surrogateescape")
 
     # messages
 
@@ -443,6 +446,10 @@ class Dispatcher:
 
 def _digits(amount: float) -> int:
     return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
+
+
+def _in_json(key: str) -> str:
+    return key.replace("/", "\\/")
 
 
 def _read(call: Call, outcome: Outcome) -> Replies | None:

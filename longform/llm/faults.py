@@ -25,6 +25,7 @@ AGAIN = frozenset({0, 408, 409, 425, 429, 498, 499})
 NEVER_THERE = frozenset({501, 505})
 SAID_CHARACTERS = 400
 SHORTEST_KEY = 8
+QUOTED_CHARACTERS = 20
 SECRET = re.compile(r"(?:sk-|Bearer )[\w.-]{8,200}")
 LOADING = re.compile(
     rb"loading (?:the )?model|model .{0,60}is (?:currently |still )?(?:loading|starting)", re.IGNORECASE
@@ -66,7 +67,8 @@ MODEL = _any(
 SETTING = _any(r"(?:unsupported|unknown|invalid)_(?:parameter|value)|extra_forbidden")
 REFUSED = _any(
     r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|unavailable|invalid|incompatible",
-    r"not (?:allowed|permitted|available|enabled)|extra(?: inputs| fields|_forbidden)|only (?:one|support)|must (?:be|equal)",
+    r"not (?:allowed|permitted|available|enabled)|extra(?: inputs| fields|_forbidden)",
+    r"only (?:one|support)|must (?:be|equal)",
 )
 SCHEMA = _any(r"response_format|json[_ ]schema|\bguided|grammar|structured output")
 LOGPROBS = re.compile(r"logprobs")
@@ -145,6 +147,23 @@ def scrub(text: str, key: str | None) -> str:
 def without(key: str | None, text: str) -> str:
     """What a local server takes as a key ("none", "EMPTY") is an ordinary word, and stays."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
+
+
+def without_question(message: str, sent: str) -> str:
+    """A server's message without what it repeats of the question, which is no matter for logs."""
+    document = read_json(sent.encode("utf-8", "surrogatepass"))
+    said = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
+    asked = " ".join(" ".join([*said, str(document.get("input") or "")]).split())
+    kept, at = "", 0
+    while at < len(message):
+        end = at + QUOTED_CHARACTERS
+        if end > len(message) or message[at:end] not in asked:
+            kept, at = kept + message[at], at + 1
+            continue
+        while end < len(message) and message[at : end + 1] in asked:
+            end += 1
+        kept, at = f"{kept}[...]", end
+    return kept
 
 
 def remedy(fault: Fault, endpoint: Endpoint) -> str:
@@ -227,6 +246,7 @@ def _said(body: bytes) -> Said:
     code = " ".join(each for each in codes if isinstance(each, str) and not each.isdecimal())
     parameter = error.get("param")
     words = error.get("message") or error.get("detail") or document.get("detail")
+    words = words.get("detail") or words if isinstance(words, dict) else words
     if isinstance(words, list) and words and isinstance(words[0], dict):
         where = [str(step) for step in words[0].get("loc") or () if step != "body"]
         return Said(str(words[0].get("type", "")), ".".join(where), str(words[0].get("msg", ""))[:SAID_CHARACTERS])

@@ -10,6 +10,7 @@ The address and the key of an endpoint are no part of it.
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 KEY_VERSION = 1
@@ -29,6 +30,7 @@ LEFT_OUT = frozenset(
 )
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_name = lru_cache(maxsize=256)(_encode)
 
 
 class Encoded(dict[str, Any]):
@@ -44,7 +46,7 @@ class Encoded(dict[str, Any]):
 def canonical(body: Mapping[str, Any]) -> str:
     """The JSON of a request's body as far as it changes the reply: what is hashed, and what is stored of it."""
     pieces = (
-        f"{_encode(name)}:{value.json if type(value) is Encoded else _encode(value)}"
+        f"{_name(name)}:{value.json if type(value) is Encoded else _encode(value)}"
         for name, value in sorted(body.items())
         if name not in LEFT_OUT
     )
@@ -56,7 +58,7 @@ def key_of(endpoint: str, path: str, sent: str, *, sample: int = 0, attempt: int
 
     `sample` tells apart wanted repetitions, `attempt` a repeated question after a bad reply.
     """
-    document = f"[{KEY_VERSION},{_encode(endpoint)},{_encode(path)},{sent},{sample},{attempt}]"
+    document = f"[{KEY_VERSION},{_name(endpoint)},{_name(path)},{sent},{sample},{attempt}]"
     return hashlib.sha256(document.encode()).hexdigest()
 
 

@@ -126,7 +126,7 @@ class Bucket:
         self._top = max(self._top, min(self.size, reading.remaining + (0 if reading.refused else reading.cost)))
         if reading.reset is not None:
             window.learn(reading, now)
-            self._refill.learn(reading, self._top)
+            self._refill.learn(reading, self._top, now)
         self.rate = self._refill.rate(self.size)
         self._agree(reading, now)
 
@@ -143,7 +143,7 @@ class Bucket:
         refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
         least, most = known - reading.unsure, known + 1 + reading.unsure + refilled
         refused = reading.refused and reading.remaining < reading.cost
-        self._refill.count(refused)
+        self._refill.count(reading, refused)
         if self.level > most or refused:
             self._refill.slower(reading)
         elif self.level < reading.cost and not reading.refused:
@@ -159,7 +159,8 @@ class Refill:
     told. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked out for
     the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is believed.
     `remaining` is rounded down, so each figure is a bound, the lowest is the best, and one that contradicts it starts
-    anew. Where reset is too coarse to tell (1s of a bucket that fills in 0.1 s), the rate is found by trying.
+    anew. Where reset is too coarse to tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and
+    no lower bound is near it (a bucket of one, half full again before the reply), the rate is found by trying.
     """
 
     def __init__(self) -> None:
@@ -169,14 +170,17 @@ class Refill:
         self._trim = 1.0
         self._growth, self._cut = 1.0, 0.02
         self._sure = self._doubtful = False
+        self._least = 0.0
+        self._loose = self._contradicted = False
         self._judged = self._in_row = 0
 
-    def learn(self, reading: Reading, top: float) -> None:
+    def learn(self, reading: Reading, top: float, now: float) -> None:
         assert reading.reset is not None
         reset, step = reading.reset
         if top > self._top:
             self._top = top
             self._fine.pop("top", None)
+        self._bound(reading, top, now)
         for name, size in (("limit", reading.limit), ("top", top)):
             used = size - reading.remaining
             if used <= 0 or reset + step <= 0:
@@ -191,16 +195,28 @@ class Refill:
                 best = self._fine.get(name, told)
                 self._fine[name] = told if least > best else min(best, told)
 
+    def _bound(self, reading: Reading, top: float, now: float) -> None:
+        """What the rate is at least: the bucket is full at `reset`, and was not when this request was taken."""
+        assert reading.reset is not None
+        until = max(sum(reading.reset), SOONEST_SECONDS)
+        taken = 0.0 if reading.refused else reading.cost / (now - reading.sent + until)
+        self._least = max(self._least, taken, (top - reading.remaining - 1) / until)
+
     def rate(self, limit: float) -> float:
         """A second; slightly less than believed, as too little costs nothing while something remains."""
-        known = self._fine or self._coarse
+        known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
         figures = [*known.values(), limit / 60]
         believed = min(figures) if self._doubtful else median(figures) if len(figures) == 3 else figures[0]
-        self._sure = not self._doubtful and (bool(self._fine) or believed == limit / 60)
+        self._loose = self._least < 0.8 * believed
+        trusted = bool(self._fine) and not (self._loose and self._contradicted)
+        self._sure = not self._doubtful and (trusted or believed == limit / 60)
         return 0.995 * believed * self._trim
 
-    def count(self, refused: bool) -> None:
-        """Four refusals in a row: the figure believed was the wrong one, and the lowest is taken from now on."""
+    def count(self, reading: Reading, refused: bool) -> None:
+        """Four refusals in a row, those of one burst counted once: the figure believed was the wrong one, and the
+        lowest is taken from now on."""
+        if refused and reading.ticket <= self._judged:
+            return
         self._in_row = self._in_row + 1 if refused else 0
         if self._in_row == 4 and not self._doubtful:
             self._doubtful, self._trim, self._growth, self._cut = True, 1.0, 0.25, 0.02
@@ -211,6 +227,7 @@ class Refill:
             return
         self._judged = reading.newest
         if self._sure:
+            self._contradicted = self._contradicted or (self._loose and self._trim == 0.8)
             self._trim = max(0.8, self._trim * (1 - self._cut))
         else:
             self._trim *= 1 - max(self._cut, self._growth / (1 + self._growth))

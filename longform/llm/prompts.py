@@ -176,11 +176,13 @@ def _check_replaces(path: Path, prompt: Prompt, own: Prompt) -> None:
 def _load(name: str, path: Path) -> Prompt:
     try:
         prompt = _parse(name, path.read_bytes())
+        _check_inputs(prompt)
+    except UsageError as error:
+        raise UsageError(f"{error} It stands in {path}.") from None
     except OSError as error:
         raise UsageError(f"The prompt {path} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise UsageError(f"The prompt {path} is no UTF-8 text: save it as UTF-8.") from None
-    _check_inputs(prompt)
     return prompt
 
 

@@ -144,7 +144,7 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
             reason = read
     else:
         return SEVERAL
-    if any(other != found[0] for other in found):
+    if any(other != found[0] for other in found[1:]):
         return SEVERAL
     return found[0] if found else reason
 
