@@ -16,12 +16,13 @@ import threading
 import traceback
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from standin_server import serve
@@ -45,6 +46,7 @@ WORDS = "You answer questions from what you know"
 CAPABILITIES = ["json_schema", "n", "logprobs", "batch"]
 STOPPING = ("quota", "401", "401-echo", "404", "parameter")
 SITE = "canary.example"
+ROOT = Path(__file__).parents[1]
 
 
 def forms(secret: str) -> list[bytes]:
@@ -99,6 +101,24 @@ def assert_silent(text: str, *, posts: bool = False) -> None:
     assert posts or not re.search(rf"{POST}|{WORDS}", text)
 
 
+def test_the_search_finds_what_is_hidden(tmp_path: Path) -> None:
+    hidden = {
+        "plain": KEY.encode(),
+        "basic": base64.b64encode(f"user:{KEY}".encode()),
+        "url": quote(f"https://x/?key={KEY}").encode(),
+        "escaped": json.dumps(KEY).replace("/", "\\/").encode(),
+    }
+    for name, content in hidden.items():
+        (tmp_path / name).write_bytes(b"before " + content + b" after")
+    pq.write_table(pa.table({"text": ["x" * 99, f"Bearer {KEY}"]}), tmp_path / "table", compression="zstd")
+    with closing(sqlite3.connect(tmp_path / "database")) as database:
+        database.execute("CREATE TABLE t(body BLOB)")
+        database.execute("INSERT INTO t VALUES(?)", [zlib.compress(KEY.encode())])
+        database.commit()
+    (tmp_path / "nothing").write_text("sk-canary")
+    assert {Path(name.split(" ")[0]).name for name in holding(tmp_path, KEY)} == {*hidden, "table", "database"}
+
+
 # ---------------------------------------------------------------- builds that fail
 
 
@@ -143,11 +163,14 @@ class Runs:
         until = settings.pop("until", None)
         given = {"dump": self.dump, "site": SITE, "model": "one", "endpoints": {"one": endpoint}, **settings}
         options = Options(self.home, version, until, None, max_cost)
+        progress = Lines()
         try:
-            build("axioms", AxiomsConfig(**given), options, runner=Threads(), progress=Lines())
+            build("axioms", AxiomsConfig(**given), options, runner=Threads(), progress=progress)
         except LongformError as error:
             self.errors.append(error)
             self.shown.append("".join(traceback.format_exception(error)))
+        finally:
+            progress.close()
 
     def failed(self, *arguments: Any, **settings: Any) -> LongformError:
         before = len(self.errors)
@@ -425,52 +448,56 @@ def test_the_password_of_a_database_that_fails_is_shown_nowhere(
 
 CHILD = """
 import json, os, sys
-from flows.cli import _run_command
-url, home, dump = sys.argv[1:4]
-def run(*more, url=url, timeout=2):
-    endpoint = ["base_url=" + url, "model=m", "key_env=CANARY_KEY", "price.input=1.0", "price.output=1.0",
-                f"timeout_seconds={timeout}.0"]
-    given = ["dump=" + dump, "site=canary.example", "model=one", *("endpoints.one." + each for each in endpoint)]
+from flows.cli import _run_command, leave
+home, dump, steps = sys.argv[1:4]
+codes = []
+for url, more, store in json.loads(steps):
+    given = ["dump=" + dump, "site=canary.example", "model=one", "endpoints.one.base_url=" + url,
+             "endpoints.one.model=m", "endpoints.one.key_env=CANARY_KEY", "endpoints.one.price.input=1.0",
+             "endpoints.one.price.output=1.0", "endpoints.one.timeout_seconds=2.0"]
     sys.argv = ["longform", "build", "axioms", "--home", home, "--limit", "3", "--version", "v1",
                 *(word for each in given for word in ("--set", each)), *more]
-    return _run_command()
-codes = [run(), run(), run("--max-cost", "0.0001")]
-codes.append(run("--until", "answer_open_book", url=os.environ["LOSING"]))
-codes.append(run())
-os.environ["LONGFORM_RESPONSES"] = os.environ["DATABASE"]
-codes.append(run("--force", "answer_open_book"))
+    os.environ["LONGFORM_RESPONSES"] = store
+    codes.append(_run_command())
 print("codes", json.dumps(codes), flush=True)
-from flows.cli import leave
 leave(0)
 """
+CODES = {"401-echo": 3, "quota": 3, "budget": 4, "reset": 6, "password": 1, "done": 0}
+QUICK, ALL = ("401-echo", "done"), ("quota", "budget", "reset", "401-echo", "password", "done")
 
 
-def test_prefect_keeps_neither_key_nor_posts(tmp_path: Path, dump: str) -> None:
-    """With its logs sent to its database, at DEBUG, and results kept."""
-    prefect = tmp_path / "prefect"
+@pytest.mark.parametrize("steps", [QUICK, pytest.param(ALL, marks=pytest.mark.soak)], ids=["quick", "all"])
+def test_prefect_keeps_neither_key_nor_posts(steps: tuple[str, ...], tmp_path: Path, dump: str) -> None:
+    """With its logs sent to its database, and results kept."""
+    prefect, home = tmp_path / "prefect", tmp_path / "home"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "LONGFORM"))}
-    with socket.socket() as free, serve(key=KEY) as standin, serve(faults={"reset": 1.0}) as losing:
+    given = {
+        "CANARY_KEY": KEY,
+        "PREFECT_HOME": str(prefect),
+        "PREFECT_LOGGING_LEVEL": "INFO",
+        "PREFECT_LOGGING_TO_API_ENABLED": "true",
+        "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "DEBUG",
+        "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "DEBUG",
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
+    }
+    with ExitStack() as servers, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        standin.script([{"fault": "401-echo"}, {"fault": "quota"}])
-        given = {
-            "CANARY_KEY": KEY,
-            "LOSING": losing.url,
-            "DATABASE": f"postgresql://bob:{PASSWORD}@127.0.0.1:{free.getsockname()[1]}/x",
-            "PREFECT_HOME": str(prefect),
-            "PREFECT_LOGGING_LEVEL": "INFO",
-            "PREFECT_LOGGING_TO_API_ENABLED": "true",
-            "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "DEBUG",
-            "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "DEBUG",
-            "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
-        }
-        command = [sys.executable, "-c", CHILD, standin.url, str(tmp_path / "home"), dump]
-        done = subprocess.run(command, cwd=Path(__file__).parents[1], env={**kept, **given}, capture_output=True,
-                              text=True, timeout=170)  # fmt: skip
-    assert 'codes [3, 3, 4, 6, 0, 1]' in done.stdout, done.stdout + done.stderr
+        password = f"postgresql://bob:{PASSWORD}@127.0.0.1:{free.getsockname()[1]}/x"
+        work = []
+        for step in steps:
+            server = servers.enter_context(serve(faults={step: 1.0} if step in FAULTS else {}))
+            more = ["--max-cost", "0.0001"] if step == "budget" else []
+            work.append((server.url, more, password if step == "password" else ""))
+        command = [sys.executable, "-c", CHILD, str(home), dump, json.dumps(work)]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**kept, **given}, capture_output=True, text=True, timeout=170, check=False
+        )
+    assert f"codes {json.dumps([CODES[step] for step in steps])}" in done.stdout, done.stdout + done.stderr
     assert_silent(done.stdout + done.stderr)
-    database = "\n".join(content.decode("utf-8", "replace") for name, content in contents(prefect) if "cells" in name)
-    assert "refused a request" in database
-    assert "reached" in database or "Stopped at USD" in database
+    database = b"".join(content for name, content in contents(prefect) if "cells" in name).decode("utf-8", "replace")
+    assert "refused" in database
+    assert ("Stopped at USD" in database) == ("budget" in steps)
+    assert ("gave no answer" in database) == ("reset" in steps)
     assert holding(prefect, KEY, PASSWORD, POST, WORDS) == []
-    assert holding(tmp_path / "home", KEY, PASSWORD) == []
-    assert holding(tmp_path / "home", POST)
+    assert holding(home, KEY, PASSWORD) == []
+    assert holding(home, POST)

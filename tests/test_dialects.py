@@ -575,9 +575,7 @@ PASSING = {
         429, error("(TPM): Limit 100, Used 85, Requested 30. Try in 0.1s", code="rate_limit_exceeded"), ""
     ),
     # https://github.com/continuedev/continue/issues/10062: words of money for a limit of a minute
-    "gemini rate": Case(
-        429, [error("You exceeded your current quota, check your plan and billing details", code=429)], ""
-    ),
+    "gemini rate": Case(429, [error("Quota exceeded, please check your plan and billing details", code=429)], ""),
     "rate with 200": Case(200, error("slow down", code=429), ""),
     # https://github.com/open-webui/computer/issues/293
     "openrouter": Case(

@@ -30,7 +30,7 @@ from longform.versions import artifact, find, problems
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 CHAT = "POST /v1/chat/completions"
 LOST = {"500": 0.02, "broken": 0.01, "reset": 0.01, "truncated": 0.01, "slow": 0.01}
-SPOKEN = {"length": 0.01, "whitespace": 0.01, "refusal": 0.01, "filtered": 0.01, "context": 0.01, "empty": 0.01}
+SPOKEN = dict.fromkeys(("length", "whitespace", "refusal", "filtered", "context", "empty"), 0.02)
 MIX = {"429": 0.05, **LOST, **SPOKEN}
 WRITING = ("answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers")
 KINDS = {"request", "filter", "refusal", "length", "whitespace", "empty", "invalid"}
@@ -58,7 +58,7 @@ def outcomes(server: Server) -> Counter[str]:
 
 
 @pytest.mark.parametrize("kind", ["429", "429-bare"])
-@pytest.mark.parametrize("number", [300, pytest.param(5_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("number", [120, pytest.param(5_000, marks=pytest.mark.soak)])
 def test_every_question_is_answered_or_rejected_with_its_reason(kind: str, number: int, tmp_path: Path) -> None:
     faults = {kind: 0.05, **LOST, **SPOKEN}
     with serve(faults=faults, seed=number) as server:
@@ -83,7 +83,7 @@ def test_every_question_is_answered_or_rejected_with_its_reason(kind: str, numbe
 
 
 def test_a_whole_build_loses_no_row_and_publishes_no_empty_text(tmp_path: Path) -> None:
-    with serve(faults=MIX, seed=8) as server:
+    with serve(faults={**MIX, "429": 0.03}, seed=8) as server:
         build_and_check(tmp_path / "home", server, capabilities=["json_schema"])
 
 
@@ -167,12 +167,16 @@ def rate(
 BURSTS = (600, 60, 10, 1)
 
 
-@pytest.mark.parametrize(("faults", "least"), [({}, 0.97), (MIX, 0.9)], ids=["calm", "faulty"])
-def test_the_rate_a_server_allows_is_used(faults: dict[str, float], least: float, tmp_path: Path) -> None:
+def test_the_rate_a_server_allows_is_used(tmp_path: Path) -> None:
     """Three times as fast as 600 a minute, for some seconds."""
-    for used, refused in rates(tmp_path, (200, 60), rpm=1_800, seconds=8, faults=faults).values():
-        assert least <= used <= 1.01
-        assert refused <= 0.01
+    (tmp_path / "faulty").mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        calm = pool.submit(rates, tmp_path, (200, 60), rpm=1_800, seconds=5, faults={})
+        faulty = pool.submit(rates, tmp_path / "faulty", (200, 60), rpm=1_800, seconds=5, faults=MIX)
+    for found, least in ((calm, 0.97), (faulty, 0.9)):
+        for used, refused in found.result().values():
+            assert least <= used <= 1.01
+            assert refused <= 0.01
 
 
 @pytest.mark.soak
@@ -210,12 +214,12 @@ def rates(
 def test_a_server_that_tells_nothing_but_when_to_come_again_loses_no_question(tmp_path: Path) -> None:
     with serve(rpm=1_200, burst=20, headers=False) as server:
         began = time.monotonic()
-        came = ask(tmp_path / "r.sqlite", mine(server), 100)
+        came = ask(tmp_path / "r.sqlite", mine(server), 60)
         passed = time.monotonic() - began
         met = outcomes(server)
-    assert len(came) == met["answered"] == 100
+    assert len(came) == met["answered"] == 60
     assert passed < 15
-    print(f"no headers: 100 answers in {passed:.1f} s (the bucket alone: 4 s), {met['limited']} refused")
+    print(f"no headers: 60 answers in {passed:.1f} s (the bucket alone: 2 s), {met['limited']} refused")
 
 
 # ---------------------------------------------------------------- the end
@@ -250,6 +254,7 @@ def typed(home: Path, url: str, *words: str) -> tuple[int, str, float]:
     return done.returncode, done.stderr.strip().splitlines()[-1], time.monotonic() - began
 
 
+@pytest.mark.soak  # Prefect's server takes its time: 15 s
 def test_the_command_ends_with_a_sentence_and_exit_code_3(tmp_path: Path) -> None:
     with serve(faults={"quota": 1.0}) as server:
         code, said, _ = typed(tmp_path, server.url)
@@ -281,7 +286,7 @@ def test_two_questions_to_nobody_end_at_once(tmp_path: Path) -> None:
         ask(tmp_path / "r.sqlite", endpoint, 2, pause=0.01)
 
 
-@pytest.mark.parametrize("seconds", [2.0, pytest.param(10.0, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.soak)])
 def test_a_server_that_is_gone_for_a_while_loses_nothing(seconds: float, tmp_path: Path) -> None:
     with ExitStack() as up, Models(tmp_path / "r.sqlite") as models:
         first = up.enter_context(serve(latency_seconds=0.02))
@@ -304,7 +309,7 @@ def test_a_server_that_mostly_fails_is_left_alone(tmp_path: Path) -> None:
             client = models.client(mine(server, concurrency=8))
             thread = threading.Thread(target=lambda: drain(client.ask(questions(300))))
             thread.start()
-            time.sleep(4)
+            time.sleep(2)
             asked = server.counters()["requests"][CHAT]
             assert models.status()["waits"]
         thread.join()

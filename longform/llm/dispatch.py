@@ -108,7 +108,7 @@ class Dispatcher:
         self._timer: asyncio.TimerHandle | None = None
         self._pumping = False
         self._worked = False
-        self._unsure = 0
+        self._unsure = self._storing = 0
         self._leases = not store.exclusive
 
     # from any thread
@@ -156,8 +156,8 @@ class Dispatcher:
                 call.done(error)
                 continue
             wait = self.gate.wait(call.tokens)
-            if wait > 0:
-                self._come_back(wait)
+            if wait > 0 or not self._may_lose_more():
+                self._come_back(wait or float("inf"))
                 return
             if not self._afford(call):
                 return
@@ -165,6 +165,14 @@ class Dispatcher:
             self._start(call)
         if self._later:
             self._come_back(self._later[0][0] - time.monotonic())
+
+    def _may_lose_more(self) -> bool:
+        """Whether a kill would still cost no more than the requests that may be in flight, and a tenth.
+
+        Replies that are not committed yet would be lost as well.
+        """
+        most = self.endpoint.concurrency
+        return self.gate.in_flight + self._storing < most + max(1, most // 10)
 
     def _collect(self) -> None:
         """New calls behind the queue; those whose pause is over before it."""
@@ -299,7 +307,13 @@ class Dispatcher:
         used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
-        await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
+        self._storing += 1
+        try:
+            await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
+        finally:
+            self._storing -= 1
+            if self._queue:
+                self.wake()
         if self._leases and len(records) < len(call.keys):
             await self.store.release(list(call.keys[len(records) :]))
         self._settle(call, cost or 0)
@@ -380,8 +394,11 @@ class Dispatcher:
         if tried > TRIES[kind]:
             await self._let_go(call, Incomplete(self._gave_up(sum(call.tries.values()), fault)))
             return
-        jittered = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
-        self._after(max(jittered, (outcome.retry_after or 0) * random.uniform(1, 1.25)), call)
+        pause = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
+        if outcome.retry_after is not None:
+            asked = outcome.retry_after * random.uniform(1, 1.25)
+            pause = asked if kind == "rate" else max(pause, asked)
+        self._after(pause, call)
 
     async def _let_go(self, call: Call, error: LongformError) -> None:
         if self._leases:
