@@ -60,6 +60,7 @@ class Lines:
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch | None = None) -> None:
         self.left[stage] = units
         self._say(f"{stage}: {begun(units, calls, endpoint)}")
+        self.quiet.set()
         if watch is not None:
             self.quiet = threading.Event()
             threading.Thread(target=self._tell, args=(stage, calls, watch, self.quiet), daemon=True).start()

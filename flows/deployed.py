@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
@@ -50,8 +51,9 @@ def start(dataset: str, config: BaseModel, options: Options, progress: Progress)
 
 def run(dataset: str, config: BaseModel, options: Options) -> str | None:
     """The body of every flow: build with Prefect's task runs, then sum up in a table artifact."""
-    progress = PROGRESS.get() or Lines()
-    published, made = build(dataset, config, options, runner=PrefectRunner(), progress=progress)
+    with closing(Lines()) as lines:
+        progress = PROGRESS.get() or lines
+        published, made = build(dataset, config, options, runner=PrefectRunner(), progress=progress)
     create_table_artifact(table=_table(made), key=f"{dataset}-build", description=f"{dataset}: stages of this build")
     return str(published.version.folder) if published else None
 

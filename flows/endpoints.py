@@ -58,6 +58,8 @@ class EndpointConfig(BaseModel):
     def is_an_address(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
+        if "@" in value.split("/")[2]:
+            raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
         return value
 
     @field_validator("parameters")

@@ -228,7 +228,7 @@ def test_a_huge_answer_and_numbers_that_are_none(server: Server, tmp_path: Path)
     body["choices"][0]["logprobs"] = logprobs
     server.script = [Reply(200, body)]
     for _ in range(2):
-        with client_of(server, tmp_path) as client:
+        with client_of(server, tmp_path, capabilities=frozenset({"logprobs"})) as client:
             ((_, answer),) = client.ask([(0, request(logprobs=1))])
         assert isinstance(answer, Answer)
         assert (len(answer.text), answer.text[-1]) == (5_000_001, "\ufffd")

@@ -196,6 +196,7 @@ class Client:
         new: list[Flight] = []
         name, flying = self.endpoint.name, self.models.flying(self.endpoint)
         asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
+        self._check(request for _, request in chunk)
         bodies = [dispatcher.clean(canonical(body_of(self.endpoint, request, sample))) for _, request, sample in asked]
         keys = [key_of(name, CHAT, sent, sample=asked[at][2]) for at, sent in enumerate(bodies)]
         with dispatcher.lock:
@@ -217,6 +218,13 @@ class Client:
             raise
         dispatcher.submit(self._calls(dispatcher, missing))
         return flights
+
+    def _check(self, requests: Iterable[Request]) -> None:
+        if "logprobs" not in self.endpoint.capabilities and any(each.logprobs is not None for each in requests):
+            raise UsageError(
+                f'The endpoint "{self.endpoint.name}" is not said to give log-probabilities, which this stage needs: '
+                f'add "logprobs" to [endpoints.{self.endpoint.name}] capabilities.'
+            )
 
     def _withdraw(self, dispatcher: Dispatcher, flights: list[Flight]) -> None:
         """Let go of what nobody else waits for and is not sent yet; what is in flight is waited for."""

@@ -102,7 +102,7 @@ class Said(NamedTuple):
 
 def fault_of(status: int, body: bytes, key: str | None) -> Fault:
     """`status` is 0 where no answer came; then `body` says why."""
-    said = _said(body)
+    said = _said(without(key, body.decode("utf-8", "replace")).encode())
     held = FILTER.search(said.code) or (400 <= status < 500 and FILTER_SAID.search(said.words))
     parts = [said.code, said.parameter if said.parameter not in said.words else "", said.words]
     told = " ".join(filter(None, [str(status or ""), *parts]))

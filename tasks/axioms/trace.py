@@ -8,8 +8,10 @@ from typing import Any
 import duckdb
 
 from longform.errors import UsageError
+from longform.llm.budget import NANO
 from longform.recipe import Recipe
 from longform.rows import read_parquet
+from longform.settings import responses
 from longform.store import Store
 from longform.versions import Version, artifact
 
@@ -33,10 +35,11 @@ def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
     """
     row = _pair(version, pair_id)
     sides = {side: _side(store, version, row, side) for side in ("preferred", "rejected")}
+    calls = _calls(store, row)
     chain = _chain(store, version, PAIRED_BY[row["axiom"]], row["site"])
-    lines = [*_head(row), *_shown(row, "preferred", sides["preferred"]), *_evidence(row)]
-    lines += [*_shown(row, "rejected", sides["rejected"]), ("built by", " <- ".join(chain))]
-    return {"pair": row, **sides, "stages": version.stages, "lines": lines}
+    lines = [*_head(row), *_shown(row, "preferred", sides["preferred"], calls), *_evidence(row)]
+    lines += [*_shown(row, "rejected", sides["rejected"], calls), ("built by", " <- ".join(chain))]
+    return {"pair": row, **sides, "calls": calls, "stages": version.stages, "lines": lines}
 
 
 def _pair(version: Version, pair_id: str) -> dict[str, Any]:
@@ -61,6 +64,20 @@ def _side(store: Store, version: Version, row: dict[str, Any], side: str) -> dic
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
     found = _lookup(store, version, stage, column, key)
     return found and {"stage": stage, **found}
+
+
+def _calls(store: Store, row: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """response key -> what the call took, of those that are stored."""
+    from longform.llm.store import open_responses
+
+    keys = [key for side in ("preferred", "rejected") if (key := row[f"{side}_response"])]
+    stored = open_responses(responses(store.home), read_only=True)
+    try:
+        found = stored.get(keys) if keys else {}
+    finally:
+        stored.close()
+    names = ("input_tokens", "output_tokens", "cost_nano", "batch")
+    return {key: {name: getattr(record, name) for name in names} for key, record in found.items()}
 
 
 def _lookup(store: Store, version: Version, stage: str, column: str, key: str) -> dict[str, Any] | None:
@@ -96,13 +113,18 @@ def _credit(row: dict[str, Any], side: str) -> str:
     return f"{row[f'{side}_licence']}   by {author}"
 
 
-def _shown(row: dict[str, Any], side: str, found: dict[str, Any] | None) -> Iterator[Line]:
+def _shown(
+    row: dict[str, Any], side: str, found: dict[str, Any] | None, calls: dict[str, dict[str, Any]]
+) -> Iterator[Line]:
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
         yield "", row[f"{side}_url"]
         return
-    prompt = f"prompt {row[f'{side}_prompt']} · response {row[f'{side}_response'][:16]}…"
+    response = row[f"{side}_response"]
+    prompt = f"prompt {row[f'{side}_prompt']} · response {response[:16]}…"
     yield side, f"{row[f'{side}_source']}   {row[f'{side}_model']} via {row[f'{side}_endpoint']} · {prompt}"
+    if response in calls:
+        yield "", _taken(calls[response])
     if found and "corrupted_claims" in found:
         yield (
             "",
@@ -110,6 +132,12 @@ def _shown(row: dict[str, Any], side: str, found: dict[str, Any] | None) -> Iter
         )
     if found and "first_id" in found:
         yield "", f"from {found['first_id']} and {found['second_id']}, utilization {found['utilization']:.2f}"
+
+
+def _taken(call: dict[str, Any]) -> str:
+    cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
+    tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
+    return f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
 
 
 def _evidence(row: dict[str, Any]) -> Iterator[Line]:
