@@ -242,7 +242,7 @@ class Client:
 
     def _offline(self, request: Request, sample: int) -> Answer | Failure:
         key = key_of(self.endpoint.name, CHAT, canonical(body_of(self.endpoint, request, sample)), sample=sample)
-        text, finish, input_tokens, output_tokens = offline.respond(request)
+        text, finish, input_tokens, output_tokens = offline.respond(request, sample)
         if finish == "length":
             return _too_long(key, text, request.max_tokens, sample)
         told = Completion(finish, offline.MODEL, None, (input_tokens, 0, output_tokens), 0, text, "", None)
