@@ -232,9 +232,9 @@ def _priced_table(stages: list[Planned]) -> Table:
     asked = [planned for planned in stages if planned.exact and _online(planned)]
     if len(asked) > 1:
         calls, cached = (sum(getattr(planned, name) or 0 for planned in asked) for name in ("calls", "cached"))
-        more = " + unknown" if any(not planned.exact for planned in filter(_online, stages)) else ""
-        usd = _usd_range(asked, "usd_low", "usd_high") + more
-        table.add_row("", "", "", "", f"{calls:,}", f"{cached:,}", "", usd)
+        table.add_row("", "", "", "", f"{calls:,}", f"{cached:,}", "", _usd_range(asked, "usd_low", "usd_high"))
+        if any(not planned.exact for planned in filter(_online, stages)):
+            table.add_row("", "", "", "", "", "", "", "+ unknown")
     return table
 
 

@@ -160,8 +160,9 @@ class Plan:
         own = [change for change in changes if not change.startswith("its input")]
         known = all(_is_known(value) for value in inputs.values())
         if not known and not own:
-            names = ", ".join(name for name, value in inputs.items() if not _is_known(value))
-            return "unknown", f"until {names} {'is' if ',' not in names else 'are'} built"
+            names = [name for name, value in inputs.items() if not _is_known(value)]
+            more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
+            return "unknown", f"until {names[0]}{more} built"
         parts = self._parts_left(work, recipe, inputs, arguments) if known else ""
         why = "; ".join(_few(changes)) or "its parts or inputs are gone or changed"
         return "run", f"{why}{parts}"

@@ -24,7 +24,7 @@ AT_FIRST = 32
 ALONE_SECONDS = 0.5
 OVERTAKING_SECONDS = 0.25
 SOONEST_SECONDS = 1e-6
-JITTER = 0.1
+JITTER = 0.25
 AN_INSTANT = 1e8
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
@@ -530,7 +530,8 @@ class Gate:
             pause = min(self._back_off(ticket), max((full for _, full in left), default=math.inf))
         else:
             pause = retry_after
-        pause *= 1 + JITTER * self._rng.random()
+        if not self._told:  # a small bucket would be full before a longer pause is over
+            pause *= 1 + JITTER * self._rng.random()
         self._paused_until = max(self._paused_until, now + pause)
         if not self._told:
             self._adaptive.refused(ticket, self._newest, now, pause)
