@@ -200,9 +200,24 @@ def _part_problems(store: Store, part: Part) -> Iterable[str]:
 
 
 def keys_used(store: Store, version: Version) -> set[str]:
-    """Keys of the model responses that a version's stages looked at, also for rows that were rejected."""
-    units = ((stage, unit) for stage in version.stages for unit in artifact(store, version, stage).units)
-    return set().union(*(store.responses(stage, unit) for stage, unit in units))
+    """Keys of the model responses that a version's stages looked at, also for rows that were rejected.
+
+    Of artifacts that do not list their units (0.1.0 wrote none): those that their rows name.
+    """
+    keys: set[str] = set()
+    for stage in version.stages:
+        made = artifact(store, version, stage)
+        for unit in made.units:
+            keys |= store.responses(stage, unit)
+        if not made.units:
+            keys |= _keys_of_rows([store.rows_path(part) for part in made.parts if part.rows])
+    return keys
+
+
+def _keys_of_rows(files: list[Path]) -> set[str]:
+    named = [file for file in files if "response" in pq.read_schema(file).names]
+    columns = (pq.read_table(file, columns=["response"])["response"].to_pylist() for file in named)
+    return {key for column in columns for key in column if key}
 
 
 def withdraw(folder: Path) -> None:

@@ -23,6 +23,8 @@ from longform.llm.exchange import SCHEMA, export_parquet, import_parquet
 from longform.llm.keys import canonical, key_of, request_key
 from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
 from longform.llm.store import open_responses
+from longform.store import Store
+from longform.versions import find, keys_used
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 
@@ -350,3 +352,17 @@ def test_a_version_ships_the_responses_it_used_and_tells_what_is_missing(home: P
     assert done.output.startswith("Exported 1 responses")
     assert "1 more that axioms@v1 used are not stored here" in done.output
     assert pq.read_table(file)["key"].to_pylist() == [entry(1)[0]]
+
+
+def test_what_a_version_of_0_1_0_used_is_told_by_its_rows(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    build_axioms(home)
+    for path in home.glob("stages/*/*.json"):
+        document = json.loads(path.read_text())
+        del document["units"]
+        path.write_text(json.dumps(document))
+    store = Store(home)
+    version = find(home, "axioms@v1")
+    rows = pq.read_table(version.folder / "train", columns=["preferred_response", "rejected_response"])
+    published = {key for column in rows.columns for key in column.to_pylist() if key}
+    assert published <= keys_used(store, version)
