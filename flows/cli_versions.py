@@ -82,7 +82,8 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
         for reason in stage["reasons"]:
             out.print(f"  {stage['stage']}: {reason['rows']:,} {reason['kind']}: {reason['reason']}")
         for name, number in stage["counts"].items():
-            out.print(f"  {stage['stage']}: {number:,} {name}")
+            if number:
+                out.print(f"  {stage['stage']}: {number:,} {name}")
 
 
 @app.command()
