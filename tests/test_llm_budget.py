@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 import threading
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longform.errors import UsageError
 from longform.llm.budget import Budget
+from longform.llm.models import Models
+from longform.llm.types import Endpoint, Request
 
 COSTS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)), max_size=200)
 
@@ -77,3 +82,12 @@ def test_many_threads_together_keep_below_the_cap() -> None:
         thread.join()
     assert budget.reserved_nano == 0
     assert 10_000 - 13 < budget.spent_nano <= 10_000
+
+
+def test_a_cap_without_a_price_is_refused_every_time_it_is_asked(tmp_path: Path) -> None:
+    endpoint = Endpoint(name="mine", model="m", base_url="http://127.0.0.1:9/v1")
+    request = Request((("user", "why?"),), "axioms/closed_book")
+    with Models(tmp_path / "r.sqlite", max_cost=1.0) as models:
+        for _ in range(2):
+            with pytest.raises(UsageError, match="price of model m"):
+                list(models.client(endpoint).ask([(0, request)]))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longform.llm.keys import canonical
 from longform.llm.tokens import count, upper_bound
 
 PROSE = (
@@ -49,7 +50,8 @@ def test_every_text_has_a_count_and_a_bound_above_its_bytes(text: str) -> None:
     bound = upper_bound(text)
     assert bound >= len(text.encode("utf-8", "surrogatepass"))
     assert bound >= count(text) >= (1 if text else 0)
-    assert upper_bound(text, messages=20) > bound
+    sent = canonical({"messages": [{"role": "user", "content": text}] * 20})
+    assert upper_bound(sent) >= 20 * (len(text.encode("utf-8", "surrogatepass")) + 16)
 
 
 def test_half_a_surrogate_pair_can_be_counted() -> None:

@@ -93,11 +93,12 @@ def drawn(seed: int, url: str) -> Draw:
 
 def bound(endpoint: Endpoint, request: Request) -> int:
     """Billionths of a USD that a question's dearest call may cost: with three samples, or twice the room."""
-    from longform.llm.client import MESSAGE_BOUND, body_of
+    from longform.llm.client import body_of
     from longform.llm.keys import canonical
     from longform.llm.prices import cost_nano
+    from longform.llm.tokens import upper_bound
 
-    sent = len(canonical(body_of(endpoint, request))) + MESSAGE_BOUND + 8
+    sent = upper_bound(canonical(body_of(endpoint, request))) + 8
     return cost_nano(endpoint.price or Price(0, 0), sent, 0, 3 * request.max_tokens)
 
 

@@ -25,6 +25,7 @@ from longform.llm.dispatch import Call, Dispatcher, Replies, Result
 from longform.llm.faults import Fault, scrub
 from longform.llm.keys import canonical, key_of
 from longform.llm.records import TOMBSTONE, Record
+from longform.llm.tokens import upper_bound
 from longform.llm.types import Answer, Endpoint, Failure, FailureKind, Request
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 QUESTIONS_AT_ONCE = 64
 TEXTS_PER_CALL = 64
-MESSAGE_BOUND = 32
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ class Client:
         vectors: dict[str, list[float]] = {}
         waiting: deque[_Vectors] = deque()
         try:
-            for chunk in _chunks(iter(sent), QUESTIONS_AT_ONCE):
+            for chunk in _chunks(iter(sent), TEXTS_PER_CALL):
                 found = self._stored_vectors([keys[text] for text in chunk])
                 missing = [text for text in chunk if keys[text] not in found]
                 vectors |= {text: found[keys[text]] for text in chunk if keys[text] in found}
@@ -194,7 +194,7 @@ class Client:
         """Flights of these items; what is not stored is submitted."""
         flights: list[tuple[T, Flight]] = []
         new: list[Flight] = []
-        name, flying = self.endpoint.name, self.models.flying(self.endpoint)
+        name, flying = self.endpoint.name, dispatcher.flying
         asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
         self._check(request for _, request in chunk)
         bodies = [dispatcher.clean(canonical(body_of(self.endpoint, request, sample))) for _, request, sample in asked]
@@ -343,7 +343,7 @@ class Client:
     def _land(self, dispatcher: Dispatcher, flight: Flight, result: Answer | Failure | LongformError) -> None:
         with dispatcher.lock:
             flight.result = result
-            self.models.flying(self.endpoint).pop(flight.key, None)
+            dispatcher.flying.pop(flight.key, None)
             event = flight.event
         if event:
             event.set()
@@ -380,7 +380,7 @@ class Client:
             bases=[base] * number,
             stage=self.stage,
             recipe=self.recipe,
-            input_bound=len(sent) + MESSAGE_BOUND * len(first.request.messages),
+            input_bound=upper_bound(sent),
             output_bound=first.limit * number,
             tokens=len(sent) // 4 + first.limit * number,
             read=_one if number == 1 else lambda body: read_choices(body, number),
@@ -447,7 +447,7 @@ class _Vectors:
             bases=bases,
             stage=client.stage,
             recipe=client.recipe,
-            input_bound=len(body),
+            input_bound=upper_bound(body),
             output_bound=0,
             tokens=len(body) // 4,
             read=lambda reply: read_embeddings(reply, len(texts)),

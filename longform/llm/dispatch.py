@@ -92,6 +92,7 @@ class Dispatcher:
     ) -> None:
         self.endpoint, self.store, self.budget = endpoint, store, budget
         self.lock = threading.Lock()
+        self.flying: dict[str, Any] = {}  # key -> the question that is on its way; guarded by the lock
         self.price = price_of(endpoint)
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.halted: LongformError | None = None

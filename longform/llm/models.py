@@ -19,7 +19,7 @@ from longform.settings import api_key
 if TYPE_CHECKING:
     import httpx2
 
-    from longform.llm.client import Client, Flight
+    from longform.llm.client import Client
     from longform.llm.dispatch import Dispatcher
     from longform.llm.records import ResponseStore
 
@@ -52,7 +52,6 @@ class Models:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._dispatchers: dict[str, Dispatcher] = {}
-        self._flying: dict[str, dict[str, Flight]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -101,29 +100,30 @@ class Models:
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
-        from longform.llm.dispatch import Dispatcher
-
+        """The one of this endpoint. UsageError where a cap is to hold and the price is unknown."""
         with self._lock:
             there = self._dispatchers.get(endpoint.name)
             if there is None:
-                there = self._dispatchers[endpoint.name] = Dispatcher(
-                    endpoint,
-                    self.store,
-                    self.budget,
-                    self.loop,
-                    api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
-                    transport=self._transport,
-                    first_pause_seconds=self._first_pause_seconds,
-                    run=self._run,
-                    dataset=self._dataset,
-                )
-                if there.price is None and self.budget.cap_nano is not None:
-                    raise UsageError(unpriced(endpoint))
+                there = self._dispatchers[endpoint.name] = self._new_dispatcher(endpoint)
             return there
 
-    def flying(self, endpoint: Endpoint) -> dict[str, Flight]:
-        """key -> the question that is on its way now; guarded by the dispatcher's lock."""
-        return self._flying.setdefault(endpoint.name, {})
+    def _new_dispatcher(self, endpoint: Endpoint) -> Dispatcher:
+        from longform.llm.dispatch import Dispatcher
+
+        made = Dispatcher(
+            endpoint,
+            self.store,
+            self.budget,
+            self.loop,
+            api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
+            transport=self._transport,
+            first_pause_seconds=self._first_pause_seconds,
+            run=self._run,
+            dataset=self._dataset,
+        )
+        if made.price is None and self.budget.cap_nano is not None:
+            raise UsageError(unpriced(endpoint))
+        return made
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -34,7 +34,7 @@ import asyncpg
 
 from longform.errors import StoreError
 from longform.llm.keys import KEY_VERSION
-from longform.llm.records import REPLY, TOMBSTONE, Job, Paid, Record, Usage
+from longform.llm.records import REPLY, TOMBSTONE, Job, Paid, Record, Usage, usage_of
 
 FORMAT = 1
 CONNECTIONS = 4
@@ -270,18 +270,7 @@ class PostgresResponses:
 
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
         rows = self._rows(_USAGE, endpoint, model, task)
-        if not rows:
-            return None
-        size = sum(len(self._unpacked(row[0])) for row in rows)
-        outputs = sorted(row[2] for row in rows)
-        took = [row[3] for row in rows if row[3] is not None]
-        return Usage(
-            answers=len(rows),
-            input_tokens_per_byte=sum(row[1] for row in rows) / max(size, 1),
-            output_tokens=sum(outputs) / len(rows),
-            output_tokens_p90=outputs[(9 * len(rows) + 9) // 10 - 1],
-            milliseconds=sum(took) / len(took) if took else 0.0,
-        )
+        return usage_of([(len(self._unpacked(row[0])), row[1], row[2], row[3]) for row in rows])
 
     def _records(self, query: str, *values: Any) -> list[tuple[str, Record]]:
         return [self._record(row) for row in self._rows(query, *values)]

@@ -9,12 +9,13 @@ from typing import Any
 
 from longform.errors import BudgetError
 from longform.llm.batch import Counts, Item, Reply, prefetch
-from longform.llm.client import CHAT, MESSAGE_BOUND, body_of
+from longform.llm.client import CHAT, body_of
 from longform.llm.completion import read_completion
 from longform.llm.dispatch import Dispatcher
 from longform.llm.faults import fault_of
 from longform.llm.keys import canonical, key_of
 from longform.llm.records import TOMBSTONE, Paid, Record
+from longform.llm.tokens import upper_bound
 from longform.llm.types import Request
 
 
@@ -63,13 +64,12 @@ def _items(dispatcher: Dispatcher, requests: Iterable[Request]) -> Iterator[Item
     for request in requests:
         for sample in range(request.samples):
             sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))
-            bound = len(sent) + MESSAGE_BOUND * len(request.messages)
             yield Item(
                 key_of(endpoint.name, CHAT, sent, sample=sample),
                 sent,
                 request.task,
                 request.prompt,
-                dispatcher.bound_nano(bound, request.max_tokens, batch=True),
+                dispatcher.bound_nano(upper_bound(sent), request.max_tokens, batch=True),
             )
 
 

@@ -90,6 +90,21 @@ class Usage:
     milliseconds: float
 
 
+def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | None:
+    """Of (bytes of the request, tokens in, tokens out, milliseconds) of each answer; None where there is none."""
+    if not answers:
+        return None
+    outputs = sorted(made for _, _, made, _ in answers)
+    took = [milliseconds for *_, milliseconds in answers if milliseconds is not None]
+    return Usage(
+        answers=len(answers),
+        input_tokens_per_byte=sum(sent for _, sent, _, _ in answers) / max(1, sum(size for size, *_ in answers)),
+        output_tokens=sum(outputs) / len(answers),
+        output_tokens_p90=outputs[(9 * len(answers) + 9) // 10 - 1],
+        milliseconds=sum(took) / len(took) if took else 0.0,
+    )
+
+
 class ResponseStore(Protocol):
     """Every method may be called from any thread; `put` and `lease` from any event loop. Errors: StoreError.
 

@@ -32,7 +32,7 @@ from typing import Any, TextIO, cast
 
 from longform.errors import BusyError, StoreError
 from longform.llm.keys import KEY_VERSION
-from longform.llm.records import REPLY, TOMBSTONE, Job, Paid, Record, ResponseStore, Usage
+from longform.llm.records import REPLY, TOMBSTONE, Job, Paid, Record, ResponseStore, Usage, usage_of
 
 FORMAT = 2
 ENTRIES_PER_COMMIT = 512
@@ -249,19 +249,8 @@ class Responses:
             """,
             [endpoint, model, task],
         )
-        if not rows:
-            return None
         with _telling(self.path):
-            size = sum(len(_unpacked(row[0])) for row in rows)
-        outputs = sorted(row[2] for row in rows)
-        took = [row[3] for row in rows if row[3] is not None]
-        return Usage(
-            answers=len(rows),
-            input_tokens_per_byte=sum(row[1] for row in rows) / max(size, 1),
-            output_tokens=sum(outputs) / len(rows),
-            output_tokens_p90=outputs[(9 * len(rows) + 9) // 10 - 1],
-            milliseconds=sum(took) / len(took) if took else 0.0,
-        )
+            return usage_of([(len(_unpacked(row[0])), row[1], row[2], row[3]) for row in rows])
 
     def _records(self, query: str, values: Sequence[Any]) -> list[tuple[str, Record]]:
         rows = self._rows(query, values)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 
 TOKENS_A_REQUEST = 64
-TOKENS_A_MESSAGE = 16
 
 _PIECES = re.compile(
     r"(?P<word>(?:[^\r\n\w]|_)?[A-Z]*[a-z]+(?:'(?:s|t|re|ve|m|ll|d)\b)?)"
@@ -27,12 +26,12 @@ def count(text: str) -> int:
     return round(sum(_weight(match.lastgroup, match.group()) for match in _PIECES.finditer(text)))
 
 
-def upper_bound(text: str, *, messages: int = 2) -> int:
-    """At least the tokens of a request with this text and so many messages, frames included: for reservations.
+def upper_bound(sent: str) -> int:
+    """At least the tokens of a request's body as it is sent, the frames of its messages included: for reservations.
 
-    A token of a byte-level vocabulary is at least one byte.
+    A token of a byte-level vocabulary is at least one byte; the names and signs of the body stand for the frames.
     """
-    return len(text.encode("utf-8", "surrogatepass")) + TOKENS_A_REQUEST + TOKENS_A_MESSAGE * messages
+    return len(sent.encode("utf-8", "surrogatepass")) + TOKENS_A_REQUEST
 
 
 def _weight(kind: str | None, piece: str) -> float:
