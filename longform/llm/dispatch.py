@@ -173,7 +173,7 @@ class Dispatcher:
         Replies that are not committed yet would be lost as well.
         """
         most = self.endpoint.concurrency
-        return self.gate.in_flight + self._storing < most + max(1, most // 10)
+        return self.gate.in_flight + self._storing < most + most // 10
 
     def _collect(self) -> None:
         """New calls behind the queue; those whose pause is over before it."""
@@ -255,6 +255,7 @@ class Dispatcher:
             headers = outcome.headers if outcome else None
             self.gate.release(ticket, verdict, headers, outcome.retry_after if outcome else None)
             if verdict == "ok":
+                self._storing += 1
                 self._pump()
         try:
             await self._received(call, outcome, replies, verdict)
@@ -279,7 +280,10 @@ class Dispatcher:
 
     async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
         if replies is not None:
-            await self._keep(call, outcome, replies)
+            try:
+                await self._keep(call, outcome, replies)
+            finally:
+                self._stored()
             return
         fault = self._fault(outcome)
         fault = fault._replace(message=without_question(fault.message, call.sent))
@@ -308,17 +312,16 @@ class Dispatcher:
         used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
-        self._storing += 1
-        try:
-            await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
-        finally:
-            self._storing -= 1
-            if self._queue:
-                self.wake()
+        await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
         if self._leases and len(records) < len(call.keys):
             await self.store.release(list(call.keys[len(records) :]))
         self._settle(call, cost or 0)
         call.done(records)
+
+    def _stored(self) -> None:
+        self._storing -= 1
+        if self._queue:
+            self.wake()
 
     def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, told: Told | None) -> Record:
         stored = {**base, "body": body, "milliseconds": outcome.milliseconds}
