@@ -17,8 +17,9 @@ LINES = [
     "    def __init__(self, watts):",
     "        self.watts = watts",
     "    for cup in range(12):",
-    '        print("tea", cup)  # naïve',
+    '        print("tea", cup)',
 ]
+ACCENTED = '        print("thé", cup)  # naïve'  # in one file of ten: most code is ASCII
 
 
 def generate(folder: Path, megabytes: float) -> Path:
@@ -26,12 +27,16 @@ def generate(folder: Path, megabytes: float) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file, size, number = folder / "data.jsonl", 0, 0
     chance = random.Random(1)
-    pages = ["\n".join(chance.choices(LINES, k=chance.randrange(10, 120))) + "\n" for _ in range(400)]
+    pages = [page(chance, [*LINES, ACCENTED] if number % 10 == 0 else LINES) for number in range(400)]
     with file.open("wb") as out:
         while size < megabytes * 1e6:
             number += 1
             size += out.write(orjson.dumps(record(number, chance, pages)) + b"\n")
     return file
+
+
+def page(chance: random.Random, lines: list[str]) -> str:
+    return "\n".join(chance.choices(lines, k=chance.randrange(10, 120))) + "\n"
 
 
 def record(number: int, chance: random.Random, pages: list[str]) -> dict[str, str]:

@@ -30,6 +30,7 @@ POSTS = table(
     column("scrubbed", pa.int32(), "[mail], [phone] and [handle] put into title and text in place of what they name"),
     key="post_id",
     cut="question_id",
+    level=1,
 )
 
 ANSWER = pa.struct(

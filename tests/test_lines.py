@@ -90,7 +90,7 @@ def test_blocks_may_end_anywhere(texts: list[bytes], size: int) -> None:
     whole = b"\n".join(texts)
     blocks = [whole[at : at + size] for at in range(0, len(whole), size)]
     want = whole.split(b"\n")
-    assert list(split_lines(iter(blocks))) == (want if want[-1] else want[:-1])
+    assert list(split_lines(iter(blocks), "blocks")) == (want if want[-1] else want[:-1])
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst", ".bz2", ".xz"])

@@ -573,7 +573,7 @@ def test_a_folder_is_its_dumps_each_once(tmp_path: Path) -> None:
 
 @real
 def test_real_comments_of_2005_to_2024_are_all_accounted_for() -> None:
-    rows, rejected, _ = parsed(list(split_lines(unpacked(SHARED / "RC_sample.scrubbed.w31.zst"))))
+    rows, rejected, _ = parsed(list(split_lines(unpacked(SHARED / "RC_sample.scrubbed.w31.zst"), "comments")))
     assert (len(rows), len(rejected)) == (23, 4)
     assert Counter(one.reason for one in rejected) == {"removed by moderators": 2, "deleted by its author": 2}
     found = {row["post_id"]: row for row in rows}
@@ -591,7 +591,7 @@ def test_real_comments_of_2005_to_2024_are_all_accounted_for() -> None:
 
 @real
 def test_real_submissions_of_2005_to_2024_are_all_accounted_for() -> None:
-    rows, rejected, _ = parsed(list(split_lines(unpacked(SHARED / "RS_sample.scrubbed.w31.zst"))))
+    rows, rejected, _ = parsed(list(split_lines(unpacked(SHARED / "RS_sample.scrubbed.w31.zst"), "submissions")))
     assert sorted((one.key, one.reason) for one in rejected) == [
         ("reddit/t3_1afwvv9", "on a user's own page"),
         ("reddit/t3_abdn5a", "removed by moderators"),
@@ -611,7 +611,7 @@ def test_real_lines_need_the_wide_window_and_no_repair() -> None:
     for path in sorted(SHARED.glob("*.zst")):
         with pytest.raises(zstd.ZstdError, match="too much memory"):
             zstd.decompress(path.read_bytes())
-        assert all(found and found[1] == 0 for found in map(record_of, split_lines(unpacked(path))))
+        assert all(found and found[1] == 0 for found in map(record_of, split_lines(unpacked(path), path)))
 
 
 def test_the_samples_hold_what_their_description_says() -> None:

@@ -30,10 +30,10 @@ import pyarrow as pa
 from longform.errors import SourceError
 from longform.rows import Piece, Rejected, Row
 from schemas.papers import METADATA, PAPERS
+from tasks.sources.batches import batch_of
 from tasks.sources.bundles import Member, members
 from tasks.sources.files import moment
 from tasks.sources.s2orc import Unusable, from_doc2json
-from tasks.sources.texts import batch_of
 from tasks.stage import Run, stage
 
 GROUP = "acl"

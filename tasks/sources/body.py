@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from longform.rows import Row
 from schemas.papers import PAPERS
-from tasks.sources.texts import bitmap, text_array
+from tasks.sources.batches import bitmap, text_array
 from tasks.text.headings import role_of, roles
 
 BREAK = "\n\n"

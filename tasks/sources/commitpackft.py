@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -21,9 +22,9 @@ import xxhash
 
 from longform.rows import Piece, Rejected
 from schemas.code import COMMITS
+from tasks.sources.batches import batch_of
 from tasks.sources.files import moment
 from tasks.sources.lines import read_lines
-from tasks.sources.texts import batch_of
 from tasks.stage import Run, stage
 
 GROUP = "commitpackft"
@@ -33,6 +34,8 @@ BATCH_BYTES = 16 << 20
 RAW_CHARS = 2_000
 FIELDS = ("old_file", "new_file", "old_contents", "new_contents", "subject", "message", "lang", "repos")
 
+_fields = itemgetter(*FIELDS)
+_TEXTS = [str] * len(FIELDS)
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_.-]{1,100}")
 
@@ -42,9 +45,12 @@ def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...]
     commit = record.get("commit")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit := commit.lower()):
         return "missing or ill-formed commit"
-    given = [text for name in FIELDS if isinstance(text := record.get(name), str)]
-    if len(given) < len(FIELDS):
-        return f"missing or ill-formed {next(name for name in FIELDS if not isinstance(record.get(name), str))}"
+    try:
+        given = _fields(record)
+    except KeyError as missing:
+        return f"missing or ill-formed {missing.args[0]}"
+    if [*map(type, given)] != _TEXTS:
+        return f"missing or ill-formed {next(name for name in FIELDS if not isinstance(record[name], str))}"
     old_file, new_file, old_contents, new_contents, subject, message, language, repos = given
     if not new_contents:
         return "no contents after the commit"
@@ -71,7 +77,9 @@ def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...]
 
 def repositories(repos: str) -> list[str]:
     """Each once, in order."""
-    return [name for name in dict.fromkeys(map(str.strip, repos.split(","))) if name]
+    found = dict.fromkeys(repos.replace(" ", "").split(","))
+    found.pop("", None)
+    return [*found]
 
 
 def permalink(repos: list[str], commit: str) -> str | None:

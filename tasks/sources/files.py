@@ -102,9 +102,9 @@ def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None
         )
 
 
-def refuse_chaff(subject: object, block: bytes) -> None:
+def refuse_chaff(subject: object, lines: int, length: int) -> None:
     """SourceError for a block of next to nothing but line feeds: such lines hold no records, but each costs time."""
-    if len(block) >= DENSE_FROM_BYTES and block.count(b"\n") * SHORTEST_LINE > len(block):
+    if length >= DENSE_FROM_BYTES and lines * SHORTEST_LINE > length:
         raise SourceError(
             f"{subject} holds lines of less than {SHORTEST_LINE} bytes by the ten thousands, as only hostile files do: "
             "leave it out."

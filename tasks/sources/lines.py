@@ -49,20 +49,18 @@ def read_lines(piece: Piece) -> Iterator[bytes]:
 def _lines(piece: Piece) -> Iterator[bytes]:
     path = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:
-        yield from split_lines(unpacked(path))
+        yield from split_lines(unpacked(path), path)
         return
     with path.open("rb") as file:
         start = piece.start
         if start:
             file.seek(start - 1)
             start += _rest_of_line(file) - 1
-        yield from _until(_measured(_blocks(file, path)), piece.end - start)
+        yield from _until(_measured(_blocks(file), path), piece.end - start)
 
 
-def _blocks(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    while block := file.read(BLOCK_BYTES):
-        refuse_chaff(path, block)
-        yield block
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.read(BLOCK_BYTES), b"")
 
 
 def _rest_of_line(file: IO[bytes]) -> int:
@@ -84,17 +82,18 @@ def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
         offset += length + 1
 
 
-def split_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines of a stream of blocks; a carriage return before the line feed stays."""
-    for line, _ in _measured(blocks):
+def split_lines(blocks: Iterator[bytes], subject: object) -> Iterator[bytes]:
+    """The lines of a stream of blocks; a carriage return before the line feed stays. Errors name the subject."""
+    for line, _ in _measured(blocks, subject):
         yield line
 
 
-def _measured(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+def _measured(blocks: Iterator[bytes], subject: object) -> Iterator[tuple[bytes, int]]:
     """Each line, at most MAX_LINE_BYTES of it, and how long it is."""
     head, held = b"", 0
     for block in blocks:
         first, *more = block.split(b"\n")
+        refuse_chaff(subject, len(more), len(block))
         head, held = head + first[: MAX_LINE_BYTES - len(head)], held + len(first)
         if more:
             yield head, held
@@ -115,7 +114,6 @@ def unpacked(path: Path) -> Iterator[bytes]:
                 read += len(block)
                 if kind:
                     refuse_bomb(path, read, file.tell())
-                refuse_chaff(path, block)
                 yield block
 
 
@@ -133,7 +131,7 @@ def _unpacked(file: IO[bytes], kind: str | None) -> Iterator[bytes]:
         yield from _gunzipped(file)
         return
     with _opened(file, kind) as stream:
-        yield from iter(lambda: stream.read(BLOCK_BYTES), b"")
+        yield from _blocks(stream)
 
 
 def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:

@@ -118,7 +118,7 @@ def lines_of(piece: Piece, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     for written, _, blocks in members(Path(piece.source.path)):
         name = PurePosixPath(written.replace("\\", "/")).name
         if kind_of(name) == kind:
-            yield name, split_lines(blocks)
+            yield name, split_lines(blocks, piece.source.path)
 
 
 # ---------------------------------------------------------------- encoding

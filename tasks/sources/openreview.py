@@ -34,9 +34,9 @@ import pyarrow as pa
 from longform.errors import SourceError
 from longform.rows import Piece, Rejected
 from schemas.openreview import SUBMISSIONS
+from tasks.sources.batches import batch_of
 from tasks.sources.files import moment
 from tasks.sources.lines import read_lines, split_lines, unpacked
-from tasks.sources.texts import batch_of
 from tasks.stage import Run, stage
 
 GROUP = "openreview"
@@ -311,7 +311,7 @@ class Replies:
     def _read(self) -> dict[str, list[Note]]:
         found: dict[str, list[Note]] = {}
         for path in sorted(self.files):
-            for line in split_lines(unpacked(Path(path))):
+            for line in split_lines(unpacked(Path(path)), path):
                 note = self._note(line, path)
                 found.setdefault(_own(note, "forum"), []).append(note)
         return found

@@ -134,7 +134,7 @@ def kind_of(file: Path) -> Kind:
     """What the records of a file are, told by the first that is readable; a file of none is one of papers."""
     if not file.is_file() or not file.stat().st_size:
         return "papers"  # open_files says what is wrong with it
-    for number, line in enumerate(split_lines(unpacked(file))):
+    for number, line in enumerate(split_lines(unpacked(file), file)):
         if number >= SNIFFED_LINES:
             break
         if found := _kind(line):
