@@ -31,6 +31,7 @@ from longform.errors import SourceError
 from longform.rows import Piece, Rejected, Row
 from schemas.papers import METADATA, PAPERS
 from tasks.sources.batches import batch_of
+from tasks.sources.body import batch_of as papers_of
 from tasks.sources.bundles import Member, members
 from tasks.sources.files import moment
 from tasks.sources.s2orc import Unusable, from_doc2json
@@ -277,7 +278,7 @@ def read_acl_papers(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejecte
             seen.add(row["paper_id"])
             rows.append(row)
         if len(rows) == BATCH_PAPERS:
-            yield pa.RecordBatch.from_pylist(rows, schema=PAPERS)
+            yield papers_of(rows)
             rows = []
     if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema=PAPERS)
+        yield papers_of(rows)

@@ -101,7 +101,7 @@ def _name(author: Any) -> str:
         return words(author["name"])
     middle = author.get("middle")
     names = [author.get("first"), *(middle if isinstance(middle, list) else [middle]), author.get("last")]
-    return words(" ".join(part for part in [*names, author.get("suffix")] if isinstance(part, str)))
+    return words(" ".join([part for part in [*names, author.get("suffix")] if isinstance(part, str)]))
 
 
 def newlines(text: str | None) -> str | None:
