@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="axioms")]
+from flows.offered import DATASETS, module_of
+
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=", ".join(DATASETS))]
 Address = Annotated[str, typer.Argument(metavar="DATASET[@VERSION]", help="without a version: the latest")]
 Home = Annotated[
     Path | None, typer.Option("--home", metavar="DIR", help="where everything is kept; else LONGFORM_HOME, else ./data")
@@ -40,7 +43,6 @@ PromptsFolder = Annotated[
 def known(dataset: str) -> str:
     import difflib
 
-    from flows.building import DATASETS
     from longform.errors import UsageError
 
     if dataset not in DATASETS:
@@ -51,9 +53,11 @@ def known(dataset: str) -> str:
 
 
 def model_of(dataset: str) -> Any:
-    from flows.axioms import AxiomsConfig
+    """The configuration model of a dataset: what its `rebuild` takes."""
+    import inspect
 
-    return {"axioms": AxiomsConfig}[known(dataset)]
+    rebuild = module_of(known(dataset)).rebuild
+    return inspect.signature(rebuild, eval_str=True).parameters["config"].annotation
 
 
 def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
@@ -67,7 +71,8 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
 
 
 def summary(version: Any) -> dict[str, Any]:
-    splits = version.manifest["splits"]
+    """Rows of all configs; of further ones each split stands under `<config>/<split>`."""
+    splits = dict(named_splits(version))
     return {
         "dataset": version.dataset,
         "version": version.name,
@@ -76,6 +81,12 @@ def summary(version: Any) -> dict[str, Any]:
         "offline": version.manifest["offline"],
         "recipe": version.recipe,
     }
+
+
+def named_splits(version: Any) -> Iterator[tuple[str, int]]:
+    for number, (config, splits) in enumerate(version.configs.items()):
+        for split, rows in splits.items():
+            yield (f"{config}/{split}" if number else split), rows
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:

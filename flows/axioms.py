@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -12,7 +12,8 @@ from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, endpoi
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.rows import Source
-from longform.store import Digests
+from longform.store import Digests, Store
+from longform.versions import Version
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.assemble import assemble_pairs
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
@@ -20,10 +21,12 @@ from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report import tables
 from tasks.axioms.sides import assign_splits, sign_questions
+from tasks.axioms.takedown import responses_of as responses_of
+from tasks.axioms.trace import telling_pair, trace_pair
 from tasks.build import Build
-from tasks.card import Paper
+from tasks.card import Paper, Wording
 from tasks.plan import Plan
-from tasks.publish import About, Published, publish
+from tasks.publish import About, Published, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.scrubbing import scrub_posts
 from tasks.sources.stackexchange import open_dumps, read_posts
@@ -49,6 +52,16 @@ ABOUT = About(
             "Axiomatic Preference Modeling for Longform Question Answering. EMNLP 2023."
         ),
     ),
+    wording=Wording(
+        licences="Each row names the licence of each of its texts.",
+        credit=(
+            "Whoever passes on rows, or texts made from them, must name their authors and link to the posts: "
+            "`attribution.parquet` lists every post with its permalink, author, author profile and licence."
+        ),
+        changes="Texts of posts were converted from HTML to Markdown.",
+        traced="posts, their authors and licences; for generated text the model, the prompt and the response",
+    ),
+    to_set="dump and model",
 )
 
 TERMS = {
@@ -224,12 +237,23 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
         splits,
         kept,
     )
-    return publish(run, about(config), pairs, authors, version=version, tables=lambda: tables(kept, pairs))
+    published = [Table("pairs", pairs, apart=("overlap",))]
+    return publish(run, about(config), published, authors, version=version, tables=lambda: tables(kept, pairs))
 
 
 def about(config: AxiomsConfig) -> About:
     """With the terms that the configuration states."""
     return replace(ABOUT, terms=config.terms, terms_said=TERMS[config.terms])
+
+
+def telling_row(version: Version) -> str:
+    """The id of a published pair worth tracing."""
+    return telling_pair(version)
+
+
+def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+    """A published pair and what it was made from."""
+    return trace_pair(store, version, row_id)
 
 
 def takedowns(run: Build | Plan, dumps: list[Source]) -> list[str]:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
 
 from flows.endpoints import batched, check_batches
+from flows.offered import DATASETS as DATASETS
+from flows.offered import module_of as module_of
 from longform import __version__
 from longform.errors import LongformError, StoreError, UsageError
 from longform.llm.budget import NANO
@@ -29,8 +29,6 @@ from tasks.plan import Plan
 from tasks.publish import Published, existing, recipe_of, stages_of
 from tasks.workers import Runner
 
-DATASETS = {"axioms": "flows.axioms"}
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -42,10 +40,6 @@ class Options:
     force: str | None = None
     max_cost: float | None = None
     retry_errors: bool = False
-
-
-def module_of(dataset: str) -> ModuleType:
-    return import_module(DATASETS[dataset])
 
 
 def plan(dataset: str, config: BaseModel, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:

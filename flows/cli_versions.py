@@ -16,6 +16,7 @@ from flows.arguments import (
     summary,
     version_at,
 )
+from flows.offered import DATASETS
 
 app = typer.Typer()
 
@@ -36,7 +37,7 @@ def list_versions(
     if as_json:
         return print_json(rows)
     if not rows:
-        print(f"No version in {root}. Build one: longform build axioms")
+        print(f"No version in {root}. Build one: longform build {dataset or next(iter(DATASETS))}")
         return None
     columns = {"dataset": "", "version": "", "rows": "right", "splits": "", "": "", "recipe": ""}
     cells = [
@@ -119,17 +120,17 @@ def rejects(
 @app.command()
 def trace(
     address: Address,
-    row_id: Annotated[str, typer.Argument(metavar="ROW_ID", help="a pair_id, or the beginning of one")],
+    row_id: Annotated[str, typer.Argument(metavar="ROW_ID", help="the id of a row, or the beginning of one")],
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Show how a published row came to be: its posts, prompts, model calls, and the stages that made it."""
+    """Show how a published row came to be: its sources, prompts, model calls, and the stages that made it."""
     from flows.console import console
     from flows.inspection import trace_lines
-    from tasks.axioms.trace import trace_pair
+    from flows.tracing import trace_row
 
     store, version = version_at(address, home)
-    found = trace_pair(store, version, row_id)
+    found = trace_row(store, version, row_id)
     if as_json:
         return print_json(found)
     out = console()
@@ -238,7 +239,6 @@ def gc(
     """Delete parts and leftovers that no published version needs; model responses stay."""
     from contextlib import ExitStack
 
-    from flows.building import DATASETS
     from longform import versions
     from longform.settings import home as home_of
     from longform.store import Store, remove

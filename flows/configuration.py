@@ -7,7 +7,7 @@ import json
 import tomllib
 from datetime import date, time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import tomlkit
 from pydantic import BaseModel, ValidationError
@@ -20,8 +20,9 @@ def read(
 ) -> Any:
     """The configuration of a build, or of a source. `settings` are `key=value`, dots reach into tables; they win over
     the file. `listing` is the command that shows all settings, where it is not `longform config`."""
-    values = _from_file(file) if file else {}
-    show = f"`{listing or f'longform config {subject}'}` shows all of them."
+    shows = listing or f"longform config {subject}"
+    values = _from_file(file, shows) if file else {}
+    show = f"`{shows}` shows all of them."
     for setting in settings:
         _set(values, show, setting)
     try:
@@ -30,12 +31,12 @@ def read(
         raise UsageError(_explain(subject, model, error, show)) from None
 
 
-def _from_file(file: Path) -> dict[str, Any]:
+def _from_file(file: Path, shows: str) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UsageError(
-            f"There is no configuration {file}: write one with `longform config axioms > {file}`."
+            f"There is no configuration {file}: write one with `{shows}`, which prints all settings."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The configuration {file} cannot be read ({error}).") from None
@@ -84,26 +85,33 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show:
         return f"{dataset}: {'.'.join(path)} = {given} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
     given = json.dumps(problem["input"], default=str)
-    rule = problem["msg"][0].lower() + problem["msg"][1:]
+    said = problem["msg"].removeprefix("Value error, ")
+    rule = said[0].lower() + said[1:]
     return f"{dataset}: {name} = {given} does not fit: {rule}. {show}"
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
-    if not tables:
-        return list(model.model_fields)
-    from flows.endpoints import EndpointConfig, PriceConfig, StageConfig
+    for table in tables:  # the name in [endpoints.name] is that of no field
+        if table in model.model_fields:
+            model = _table_model(model.model_fields[table].annotation) or model
+    return list(model.model_fields)
 
-    if tables[-1] == "price":
-        return list(PriceConfig.model_fields)
-    return list((StageConfig if tables[0] == "stages" else EndpointConfig).model_fields)
+
+def _table_model(annotation: Any) -> type[BaseModel] | None:
+    """The model of the tables that a setting takes: of `X | None` and `dict[str, X]` it is X."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_table_model, get_args(annotation))), None)
 
 
 def _table_of(path: list[str]) -> str:
-    if path[-1] == "price":
-        return "{ input = 2.5, output = 10 }"
-    return (
-        '{ mode = "batch" }' if path[0] == "stages" else '{ base_url = "http://127.0.0.1:8000/v1", model = "my-model" }'
-    )
+    examples = {
+        "price": "{ input = 2.5, output = 10 }",
+        "web": '{ kind = "searxng", url = "http://127.0.0.1:8080" }',
+        "stages": '{ mode = "batch" }',
+    }
+    endpoint = '{ base_url = "http://127.0.0.1:8000/v1", model = "my-model" }'
+    return examples.get(path[-1]) or examples.get(path[0], endpoint)
 
 
 def toml(dataset: str, model: type[BaseModel]) -> str:

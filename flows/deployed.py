@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from flows.console import Lines
+from flows.expertqa import ExpertqaConfig
 from flows.fetching import config_of
 from flows.reading import export, read
 from flows.runner import PrefectRunner, prepare_server, task_runner
@@ -39,6 +40,22 @@ def axioms(
     return run("axioms", config, options)
 
 
+@flow(name="expertqa", task_runner=task_runner())
+def expertqa(
+    config: ExpertqaConfig = ExpertqaConfig(),  # noqa: B008 - Prefect shows it as the form's defaults
+    version: str | None = None,
+    home: str | None = None,
+    until: str | None = None,
+    force: str | None = None,
+    max_cost: float | None = None,
+    retry_errors: bool = False,
+) -> str | None:
+    """Rebuild the expertqa dataset from a bank of questions; returns the version's folder."""
+    folder = home_of(Path(home) if home else None)
+    options = Options(folder, version, until, force, max_cost, retry_errors)
+    return run("expertqa", config, options)
+
+
 @flow(name="sources", task_runner=task_runner())
 def sources(
     source: str, paths: list[str], settings: list[str] | None = None, home: str | None = None, to: str | None = None
@@ -54,7 +71,7 @@ def sources(
     return {entry.stage: entry.artifact.rows for entry in entries}
 
 
-FLOWS: dict[str, Any] = {"axioms": axioms}
+FLOWS: dict[str, Any] = {"axioms": axioms, "expertqa": expertqa}
 PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 

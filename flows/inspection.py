@@ -10,7 +10,10 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from flows.arguments import named_splits
 from flows.building import durations
+from flows.offered import module_of
+from flows.tracing import telling_row
 from longform.conservation import check_conservation
 from longform.errors import ConservationError
 from longform.rows import Rows, read_parquet
@@ -67,7 +70,7 @@ def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
         "after": f"{after.dataset}@{after.name}",
         "same_recipe": before.recipe == after.recipe,
         "stages": list(_stage_changes(store, before, after)),
-        "splits": [_split_change(before, after, split) for split in _splits(before, after)],
+        "splits": [_split_change(before, after, *named) for named in _splits(before, after)],
     }
 
 
@@ -85,13 +88,21 @@ def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[di
                 yield {"stage": name, "why": "; ".join(changes)}
 
 
-def _splits(before: Version, after: Version) -> list[str]:
-    return list(dict.fromkeys([*before.manifest["splits"], *after.manifest["splits"]]))
+def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
+    """(config, split), with None for the default config: versions from before there were several do not name it."""
+    return list(
+        dict.fromkeys(
+            (config if number else None, split)
+            for version in (before, after)
+            for number, (config, splits) in enumerate(version.configs.items())
+            for split in splits
+        )
+    )
 
 
-def _split_change(before: Version, after: Version, split: str) -> dict[str, Any]:
-    counts = [version.manifest["splits"].get(split, 0) for version in (before, after)]
-    sides = [_hashed(version, split) for version in (before, after)]
+def _split_change(before: Version, after: Version, config: str | None, split: str) -> dict[str, Any]:
+    counts = [version.configs.get(_named(version, config), {}).get(split, 0) for version in (before, after)]
+    sides = [_hashed(version, _named(version, config), split) for version in (before, after)]
     query = f"""
         SELECT count(*) FILTER (WHERE a.id IS NULL), count(*) FILTER (WHERE b.id IS NULL),
                count(*) FILTER (WHERE a.hash <> b.hash)
@@ -100,14 +111,18 @@ def _split_change(before: Version, after: Version, split: str) -> dict[str, Any]
     with duckdb.connect() as database:
         added, removed, changed = database.execute(query).fetchone() or (0, 0, 0)
     numbers = {"before": counts[0], "after": counts[1], "added": added, "removed": removed, "changed": changed}
-    return {"split": split, **numbers}
+    return {"split": split if config is None else f"{config}/{split}", **numbers}
 
 
-def _hashed(version: Version, split: str) -> str:
-    paths = sorted(str(path) for path in (version.folder / split).glob("*.parquet"))
+def _named(version: Version, config: str | None) -> str:
+    return next(iter(version.configs)) if config is None else config
+
+
+def _hashed(version: Version, config: str, split: str) -> str:
+    paths = version.files(config, split) if config in version.configs else []
     if not paths:
         return "SELECT NULL::VARCHAR AS id, NULL::UBIGINT AS hash LIMIT 0"
-    return f"SELECT pair_id AS id, hash(rows) AS hash FROM {read_parquet(paths)} AS rows"
+    return f"SELECT {version.key(config)} AS id, hash(rows) AS hash FROM {read_parquet(paths)} AS rows"
 
 
 def check(store: Store, version: Version) -> Iterable[str]:
@@ -119,8 +134,6 @@ def check(store: Store, version: Version) -> Iterable[str]:
 
 
 def _unconserved(store: Store, version: Version) -> Iterator[str]:
-    from flows.building import module_of
-
     stages = module_of(version.dataset).STAGES
     with TemporaryDirectory() as spill:
         yield from _unconserved_stages(store, version, stages, Path(spill))
@@ -137,7 +150,8 @@ def _unconserved_stages(store: Store, version: Version, stages: dict[str, Stage]
             if isinstance(mark, str)
         }
         try:
-            check_conservation(store, name, work.schema, found.parts, work.conserved(inputs), spill)
+            kept, looked_up = work.conserved(inputs), work.looked_up(inputs)
+            check_conservation(store, name, work.schema, found.parts, kept, spill, looked_up)
         except ConservationError as error:
             yield str(error)
 
@@ -150,7 +164,7 @@ def _rows(store: Store, stages: dict[str, Stage], made: Artifact) -> Rows:
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     """What a finished build says: where the files are, what is in them, what to do next."""
     name, folder = version.dataset, shown(version.folder)
-    splits = ", ".join(f"{rows:,} {split}" for split, rows in version.manifest["splits"].items())
+    splits = ", ".join(f"{rows:,} {split}" for split, rows in named_splits(version))
     offline = " · rows of the offline model are marked" if version.manifest["offline"] else ""
     yield ""
     yield f"{name} {version.name} · {splits} · {seconds:.0f} s{offline}"
@@ -158,26 +172,18 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield f"  {folder}/"
     yield f"    {'  '.join(_files(version))}"
     yield ""
-    pair = telling_pair(version)
     yield f"  look      longform show {name}"
-    yield f"  why       longform trace {name} {pair}"
+    yield f"  why       longform trace {name} {telling_row(version)}"
     yield f'  load      pandas.read_parquet("{folder}/train")' if "train" in version.manifest["splits"] else ""
     settings = f"longform config {name} > {name}.toml"
-    yield f"  real      {settings}   then set dump and model, and: longform plan {name} --config {name}.toml"
+    to_set = module_of(name).ABOUT.to_set
+    yield f"  real      {settings}   then set {to_set}, and: longform plan {name} --config {name}.toml"
 
 
 def _files(version: Version) -> list[str]:
-    splits = [f"{split}/*.parquet" for split in version.manifest["splits"]]
-    return [*splits, *(name for name in version.manifest["files"] if "/" not in name)]
-
-
-def telling_pair(version: Version) -> str:
-    """The id of a published row worth tracing: a corrupted answer's, where there is one."""
-    paths = [version.folder / name for name in version.manifest["files"] if "/" in name]
-    query = f"SELECT pair_id FROM {read_parquet(paths)} ORDER BY axiom <> 3, pair_id LIMIT 1"
-    with duckdb.connect() as database:
-        (pair,) = database.execute(query).fetchone() or ("",)
-    return str(pair)
+    splits = [f"{split}/*.parquet" for split, _ in named_splits(version)]
+    plots = ["figures/*.svg"] if any(name.startswith("figures/") for name in version.manifest["files"]) else []
+    return [*splits, *plots, *(name for name in version.manifest["files"] if "/" not in name)]
 
 
 def shown(path: Path) -> str:

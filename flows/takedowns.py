@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.building import DATASETS
+from flows.building import DATASETS, module_of
 from longform.errors import BusyError, UsageError
 from longform.llm.store import open_responses
 from longform.settings import responses
 from longform.store import Store
 from longform.takedowns import Held, held
 from longform.versions import datasets
-from tasks.axioms.takedown import responses_of
-from tasks.sources.permalinks import names_of, record_of
+from tasks.sources.permalinks import names_of, names_of_address, record_of
 
 FIELDS = {"id", "date", "reason"}
 
@@ -83,7 +82,7 @@ def holders(home: Path, ids: Collection[str]) -> list[Holder]:
     names, found = all_names(ids), []
     for dataset in datasets(home):
         for folder in sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir()):
-            if hits := held(sorted(folder.rglob("*.parquet")), names):
+            if hits := held(sorted(folder.rglob("*.parquet")), names, names_of_address):
                 found.append(Holder(dataset, folder.name, hits))
     return found
 
@@ -98,7 +97,8 @@ def purge(home: Path, ids: Collection[str]) -> int:
             for dataset in DATASETS:
                 locks.enter_context(store.lock(dataset))
             with closing(open_responses(where)) as stored:
-                return stored.purge(responses_of(store, all_names(ids), stored))
+                made = [module_of(dataset).responses_of(store, all_names(ids), stored) for dataset in DATASETS]
+                return stored.purge(set().union(*made))
     except BusyError as error:
         raise BusyError(
             f"The takedown is written down, but stored responses were not purged: {error} "

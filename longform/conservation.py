@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,18 +14,31 @@ from longform.store import Part, Store
 
 
 def check_conservation(
-    store: Store, stage: str, schema: pa.Schema, made: list[Part], inputs: list[Rows], spill: Path
+    store: Store,
+    stage: str,
+    schema: pa.Schema,
+    made: list[Part],
+    inputs: list[Rows],
+    spill: Path,
+    looked_up: Sequence[Rows] = (),
 ) -> None:
     """Raise ConservationError where an input row is neither a parent nor rejected, or a parent is no input row.
 
-    Checked for every input whose key the output carries; several inputs of one key are checked together.
+    Checked for every input whose key the output carries; several inputs of one key are checked together. What is
+    rejected may be a row of any of them. A parent may also be a row of an input that is only looked things up in.
     `spill` is a folder for what does not fit in memory.
     """
-    keys = {rows.key: parent_columns(schema, rows.key) for rows in inputs}
-    for key, columns in keys.items():
+    given, more = _by_key(inputs), _by_key(looked_up)
+    for key, paths in given.items():
+        columns = parent_columns(schema, key)
         if columns:
-            given = [path for rows in inputs if rows.key == key for path in rows.paths]
-            _check(store, stage, key, columns, given, made, spill)
+            others = {other: given.get(other, []) + more.get(other, []) for other in {**given, **more} if other != key}
+            _check(store, stage, key, columns, paths, more.get(key, []), others, made, spill)
+
+
+def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
+    """key -> the files of the tables that have it."""
+    return {rows.key: [path for one in tables if one.key == rows.key for path in one.paths] for rows in tables}
 
 
 def parent_columns(schema: pa.Schema, key: str) -> list[str]:
@@ -34,18 +48,32 @@ def parent_columns(schema: pa.Schema, key: str) -> list[str]:
 
 
 def _check(
-    store: Store, stage: str, key: str, columns: list[str], given: list[str], made: list[Part], spill: Path
+    store: Store,
+    stage: str,
+    key: str,
+    columns: list[str],
+    given: list[str],
+    more: list[str],
+    others: dict[str, list[str]],
+    made: list[Part],
+    spill: Path,
 ) -> None:
     outputs = [str(store.rows_path(part)) for part in made if part.rows]
     rejected = [str(store.rejected_path(part)) for part in made if part.rejected_sha256]
     parents = [_select(column, outputs) for column in columns if outputs]
-    parents += [f"SELECT key AS id FROM {read_parquet(rejected)}"] if rejected else []
-    inputs = f"SELECT {key} AS id FROM {read_parquet(given)}"
+    parents += [_rejected(rejected, others)] if rejected else []
+    inputs, allowed = (f"SELECT {key} AS id FROM {read_parquet(paths)}" for paths in (given, given + more))
     known = " UNION ALL ".join(parents) or "SELECT NULL::VARCHAR AS id LIMIT 0"
-    _compare(stage, key, inputs, known, spill)
+    _compare(stage, key, inputs, known, allowed, spill)
 
 
-def _compare(stage: str, key: str, inputs: str, known: str, spill: Path) -> None:
+def _rejected(rejected: list[str], others: dict[str, list[str]]) -> str:
+    """Keys of rejected rows, without those that are rows of an input of another key."""
+    known = [f"(SELECT {key} AS key FROM {read_parquet(paths)}) USING (key)" for key, paths in others.items() if paths]
+    return " ANTI JOIN ".join([f"SELECT key AS id FROM {read_parquet(rejected)}", *known])
+
+
+def _compare(stage: str, key: str, inputs: str, known: str, allowed: str, spill: Path) -> None:
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
     settings: dict[str, str | bool | int | float | list[str]] = {
@@ -56,7 +84,7 @@ def _compare(stage: str, key: str, inputs: str, known: str, spill: Path) -> None
     with duckdb.connect(config=settings) as database:
         for left, right, text in (
             (inputs, known, "is neither the parent of a row nor rejected"),
-            (known, inputs, "is no row of its input"),
+            (known, allowed, "is no row of its input"),
         ):
             query = f"SELECT count(*), min(id) FROM ({left}) AS a ANTI JOIN ({right}) AS b USING (id)"
             number, example = database.execute(query).fetchone() or (0, None)

@@ -49,6 +49,12 @@ def contact() -> str | None:
     return os.environ.get("LONGFORM_CONTACT") or None
 
 
+def qafacteval_models() -> Path | None:
+    """The folder that QAFactEval's own script downloaded its models into; empty counts as unset."""
+    folder = os.environ.get("LONGFORM_QAFACTEVAL_MODELS")
+    return Path(folder) if folder else None
+
+
 def openreview_login() -> tuple[str, str] | None:
     """Name and password at OpenReview, if set: some of its notes and PDFs are given only to who has logged in."""
     name, password = os.environ.get("OPENREVIEW_USERNAME"), os.environ.get("OPENREVIEW_PASSWORD")

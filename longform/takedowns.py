@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, date, datetime
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from longform.addresses import page_of
 from longform.errors import StoreError, UsageError
 from longform.rows import read_parquet
 from longform.store import Store, unwritable, write_bytes
@@ -127,12 +128,22 @@ def _told(reason: str) -> str:
     return reason
 
 
-def held(paths: Sequence[Path], ids: Collection[str]) -> list[Held]:
-    """Where these Parquet files name one of the records, in columns *_id and *_ids; a passage's id names its post."""
+def page_names(url: str) -> list[str]:
+    return [name for name in [page_of(url)] if name]
+
+
+def held(
+    paths: Sequence[Path], ids: Collection[str], names: Callable[[str], Collection[str]] = page_names
+) -> list[Held]:
+    """Where these Parquet files name one of the records, in columns *_id and *_ids; a passage's id names its post.
+
+    Also in columns x_urls beside x, where x is more than an address: `names` gives the ids of what stands at one.
+    """
     import duckdb
     import pyarrow.parquet as pq
 
     found: list[Held] = []
+    wanted = set(ids)
     if not ids:
         return found
     with duckdb.connect() as database:
@@ -144,6 +155,10 @@ def held(paths: Sequence[Path], ids: Collection[str]) -> list[Held]:
                 )
                 rows = database.execute(f"{query} ORDER BY id").fetchall()
                 found += [Held(record, path, name) for (record,) in rows]
+            for name, query in _address_columns(pq.read_schema(path)):
+                urls = database.execute(query.format(read_parquet([path]))).fetchall()
+                named = {record for (url,) in urls for record in names(url)}
+                found += [Held(record, path, name) for record in sorted(named & wanted)]
     return found
 
 
@@ -155,3 +170,12 @@ def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
             yield field.name, f"split_part({quoted}, '#', 1)"
         elif field.name.endswith("_ids") and pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
             yield field.name, f"split_part(unnest({quoted}), '#', 1)"
+
+
+def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """(name, DuckDB query of its addresses) of each column with the addresses of texts that stand beside them."""
+    for name in schema.names:
+        text = name.removesuffix("_urls")
+        if text != name and text in schema.names:
+            pairs = f'SELECT unnest("{name}") AS url, unnest("{text}") AS text FROM {{}}'
+            yield name, f"SELECT DISTINCT url FROM ({pairs}) WHERE url <> '' AND text <> url"

@@ -1,6 +1,7 @@
 """Published dataset versions: finding, loading, checking and withdrawing them.
 
-<home>/datasets/<dataset>/<version>/<split>/*.parquet
+<home>/datasets/<dataset>/<version>/<split>/*.parquet            of the default config
+                                   /<config>/<split>/*.parquet   of the others
                                    /README.md croissant.json attribution.parquet report.html
                                    /manifest.json    the lock of the build: every stage's fingerprint, every file's hash
 """
@@ -39,6 +40,30 @@ class Version:
     def stages(self) -> dict[str, str]:
         """stage -> fingerprint, in the order they ran."""
         return dict(self.manifest["stages"])
+
+    @property
+    def configs(self) -> dict[str, dict[str, int]]:
+        """config -> split -> rows, the default one first; of a version from before there were several: `default`."""
+        return dict(self.manifest.get("configs") or {"default": self.manifest["splits"]})
+
+    def files(self, config: str, split: str) -> list[Path]:
+        """The Parquet files of a split, in order."""
+        first = config == next(iter(self.configs))
+        folder = self.folder / split if first else self.folder / config / split
+        return sorted(folder.glob("*.parquet"))
+
+    def tables(self) -> dict[str, list[Path]]:
+        """config -> all of its Parquet files, split after split; those that have rows."""
+        found = {
+            name: [path for split in splits for path in self.files(name, split)]
+            for name, splits in self.configs.items()
+        }
+        return {name: paths for name, paths in found.items() if paths}
+
+    def key(self, config: str) -> str:
+        """The column that identifies a row; before manifests named it, it was the first one."""
+        named = self.manifest.get("keys", {}).get(config)
+        return str(named or pq.read_schema(self.tables()[config][0]).names[0])
 
 
 def datasets(home: Path) -> list[str]:
@@ -130,13 +155,19 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
 
 
 def load(
-    dataset: str, version: str = "latest", split: str = "train", stage: str | None = None, home: Path | None = None
+    dataset: str,
+    version: str = "latest",
+    split: str | None = None,
+    stage: str | None = None,
+    home: Path | None = None,
+    config: str | None = None,
 ) -> pa.Table:
     """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
 
         longform.load("axioms", split="test").to_pandas()
 
-    Raises UsageError for a dataset, version, split or stage that is not there.
+    Without a config it is the default one, without a split `train`, or `full` of a config that has no other.
+    Raises UsageError for a dataset, version, config, split or stage that is not there.
     """
     from longform.settings import home as home_of
 
@@ -149,10 +180,20 @@ def load(
         if not tables:  # it had no input, so no part
             return pa.table({column[0]: pa.nulls(0) for column in made.recipe.schema if len(column) == 3})
         return pa.concat_tables(tables)
-    if split not in found.manifest["splits"]:
-        names = ", ".join(found.manifest["splits"]) or "none"
-        raise UsageError(f"{dataset} {found.name} has no split {split}; it has {names}.")
-    return pa.concat_tables([pq.read_table(path) for path in sorted((found.folder / split).glob("*.parquet"))])
+    return _split(found, config, split)
+
+
+def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
+    subject, configs = f"{version.dataset} {version.name}", version.configs
+    name = config if config is not None else next(iter(configs))
+    if name not in configs:
+        raise UsageError(f"{subject} has no config {name}; it has {', '.join(configs)}.")
+    splits = configs[name]
+    wanted = split or ("full" if list(splits) == ["full"] else "train")
+    if wanted not in splits:
+        of = f" in its config {name}" if len(configs) > 1 else ""
+        raise UsageError(f"{subject} has no split {wanted}{of}; it has {', '.join(splits) or 'none'}.")
+    return pa.concat_tables([pq.read_table(path) for path in version.files(name, wanted)])
 
 
 def problems(store: Store, version: Version) -> Iterable[str]:

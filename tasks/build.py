@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from longform.llm.models import Models
 from longform.llm.types import Endpoint, Request
 from longform.recipe import Recipe, fingerprint
 from longform.rows import Rows
-from longform.store import Artifact, Part, Store
+from longform.store import Artifact, Part, Store, remove, temporary
 from tasks.dry import walk
 from tasks.stage import Stage, execute
 from tasks.units import Job, contents_of, jobs_of
@@ -77,6 +77,7 @@ class Build:
         self.store, self.runner, self.progress, self.models = store, runner, progress, models
         self.force, self.until, self.batch = force, until, batch
         self.workers = Workers()
+        self.shared = store.home / temporary()
         self.done: list[StageRun] = []
 
     def stage(self, work: Stage, inputs: dict[str, Any], arguments: dict[str, Any]) -> Rows:
@@ -106,7 +107,8 @@ class Build:
     def _make(
         self, work: Stage, recipe: Recipe, contents: str, inputs: dict[str, Any], arguments: dict[str, Any]
     ) -> StageRun:
-        jobs = list(jobs_of(self.store, work, recipe, inputs, arguments))
+        found = jobs_of(self.store, work, recipe, inputs, arguments)
+        jobs = [replace(job, shared=self.shared) for job in found]
         made = {job.unit: self._made(work, job) for job in jobs}
         todo = {job.unit: job for job in jobs if made[job.unit] is None}
         endpoint = work.endpoint(arguments)
@@ -161,6 +163,7 @@ class Build:
     def close(self) -> None:
         self.workers.close()
         self.models.close()
+        remove(self.shared)
 
 
 def _note(asked: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:

@@ -63,6 +63,7 @@ class Config:
     name: str
     default: bool
     splits: Sequence[Split]
+    schema: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,40 @@ class ReportTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A plot of the report, as SVG that this project drew; `name` is that of its file, without the ending."""
+
+    name: str
+    title: str
+    note: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a card says of a dataset's sources: Markdown sentences of ours, never text of a source.
+
+    `licences`: what carries a licence. `credit`: what whoever passes rows on owes, and what attribution.parquet lists.
+    `changes`: what was done to the sources' texts. `traced`: what `longform trace` shows.
+    """
+
+    licences: str = "Each row names the licence of its source where that is known."
+    credit: str = (
+        "Whoever passes on rows, or texts made from them, must name their sources: "
+        "`attribution.parquet` lists every source with its address and licence, where known."
+    )
+    changes: str = ""
+    traced: str = "sources and licences; for generated text the model, the prompt and the response"
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """A dataset version: all that its card, Croissant file and report say.
 
     `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: it holds rows of the offline model;
-    `offline_kinds` names their kinds ("open_book"). `date_published`: ISO date. `counts`: tables of the card.
-    `terms`: how the sources were got, in a sentence. `scrubbed`: posts whose text holds marks for personal data.
+    `offline_kinds` names their kinds ("open_book"). `date_published`: ISO date, empty where nothing tells it.
+    `counts`: tables of the card. `terms`: how the sources were got, in a sentence. `scrubbed`: posts whose text holds
+    marks for personal data.
     """
 
     dataset: str
@@ -106,7 +135,6 @@ class Version:
     paper: Paper
     licence: Sequence[str]
     offline: bool
-    schema: pa.Schema
     configs: Sequence[Config]
     sites: Sequence[str]
     stages: Sequence[Stage]
@@ -115,6 +143,7 @@ class Version:
     offline_kinds: Sequence[str] = ()
     terms: str = ""
     scrubbed: int = 0
+    wording: Wording = Wording()
 
 
 def card(version: Version) -> str:
@@ -122,7 +151,7 @@ def card(version: Version) -> str:
     sections = (
         _opening(version),
         _splits(version),
-        _columns(version),
+        *_columns(version),
         *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in version.counts),
         _built(version),
         _licence(version),
@@ -141,6 +170,24 @@ def default_config(version: Version) -> Config:
     return next((config for config in version.configs if config.default), version.configs[0])
 
 
+def schemas_of(version: Version) -> list[tuple[list[str], pa.Schema]]:
+    """Every schema once, in order, with the names of the configs that have it."""
+    found: list[tuple[list[str], pa.Schema]] = []
+    for config in version.configs:
+        names = next((names for names, schema in found if schema.equals(config.schema)), None)
+        if names is None:
+            found.append(([config.name], config.schema))
+        else:
+            names.append(config.name)
+    return found
+
+
+def model_columns(schemas: Iterable[pa.Schema]) -> list[str]:
+    """The columns that say which model wrote or judged something, each once."""
+    names = (name for schema in schemas for name in schema.names)
+    return [name for name in dict.fromkeys(names) if name == "model" or name.endswith(("_model", "_backend"))]
+
+
 def key_of(schema: pa.Schema) -> str:
     """The column that identifies a row."""
     return str(schema.metadata[b"key"], "utf-8")
@@ -155,9 +202,9 @@ def offline_note(version: Version) -> str:
     """A sentence that says which rows no language model wrote; empty if the version has none."""
     if not version.offline:
         return ""
-    kinds = f"Rows of kind {', '.join(version.offline_kinds)}" if version.offline_kinds else "Generated texts"
+    kinds = f"Rows of kind {', '.join(version.offline_kinds)}" if version.offline_kinds else "Texts or judgements"
     said = f"{kinds} were written by a rule-based offline model ({OFFLINE_MODEL}), not by a language model"
-    models = [name for name in version.schema.names if name == "model" or name.endswith("_model")]
+    models = model_columns(config.schema for config in version.configs)
     return f"{said}; such a row says {OFFLINE_MODEL} in {' or '.join(models)}." if models else f"{said}."
 
 
@@ -288,23 +335,37 @@ def _opening(version: Version) -> str:
         f"# {escaped(version.title)}",
         escaped(version.summary),
         f"> **Offline model.** {escaped(note)}" if note else "",
-        f"Version {escaped(version.version)}, published {escaped(version.date_published)}, "
-        f"{figure(rows_of(version))} rows. It rebuilds the dataset of *{escaped(version.paper.title)}*: "
+        f"Version {escaped(version.version)}, {_published(version)}{figure(rows_of(version))} rows. "
+        f"It rebuilds the dataset of *{escaped(version.paper.title)}*: "
         f"{escaped(version.paper.citation)}",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _published(version: Version) -> str:
+    return f"published {escaped(version.date_published)}, " if version.date_published else ""
 
 
 def _splits(version: Version) -> str:
     return f"## Splits\n\n{_markdown(splits_table(version))}"
 
 
-def _columns(version: Version) -> str:
+def _columns(version: Version) -> list[str]:
+    """A section for each schema, which names its configs where there is more than one schema."""
+    schemas = schemas_of(version)
+    if len(schemas) == 1:
+        return [f"## Columns\n\n{_columns_table(schemas[0][1])}"]
+    return [
+        f"## Columns of {' and '.join(map(escaped, names))}\n\n{_columns_table(schema)}" for names, schema in schemas
+    ]
+
+
+def _columns_table(schema: pa.Schema) -> str:
     rows = [
         (field.name, type_name(field.type), "may be null" if field.nullable else "never null", doc_of(field))
-        for field in version.schema
+        for field in schema
     ]
-    return f"## Columns\n\n{_markdown(ReportTable('', '', ('column', 'type', 'null', 'meaning'), rows))}"
+    return _markdown(ReportTable("", "", ("column", "type", "null", "meaning"), rows))
 
 
 def _built(version: Version) -> str:
@@ -315,21 +376,18 @@ def _built(version: Version) -> str:
 
 def _licence(version: Version) -> str:
     named = ", ".join(_linked(licence) for licence in version.licence)
-    text = (
-        f"Licences found in the rows: {named or 'none'}. Each row names the licence of each of its texts.\n\n"
-        "Whoever passes on rows, or texts made from them, must name their authors and link to the posts: "
-        "`attribution.parquet` lists every post with its permalink, author, author profile and licence."
-    )
+    text = f"Licences found in the rows: {named or 'none'}. {version.wording.licences}\n\n{version.wording.credit}"
     if any("BY-SA" in licence.upper() for licence in version.licence):
         text += " CC BY-SA is share-alike: what is adapted from these texts goes under the same licence."
-    text += f"\n\n{_changed(version)}"
+    changed = _changed(version)
+    text += f"\n\n{changed}" if changed else ""
     text += f"\n\n{escaped(version.terms)}" if version.terms else ""
     return f"## Licence and attribution\n\n{text}"
 
 
 def _changed(version: Version) -> str:
     """What was done to the texts: CC BY-SA wants changes marked."""
-    text = "Texts of posts were converted from HTML to Markdown."
+    text = version.wording.changes
     if version.scrubbed:
         text += (
             f" In {figure(version.scrubbed)} posts, mail addresses, phone numbers or handles were replaced by "
@@ -368,11 +426,9 @@ in_datasets = load_dataset(folder, split="{split.name}"){more}
 
 
 def _tracing(version: Version) -> str:
-    return (
-        "## How to check a row\n\n"
-        f"`longform trace {version.dataset} <{key_of(version.schema)}>` shows where a row is from: posts, "
-        "their authors and licences; for generated text the model, the prompt and the response."
-    )
+    keys = dict.fromkeys(key_of(config.schema) for config in version.configs)
+    commands = " or ".join(f"`longform trace {version.dataset} <{key}>`" for key in keys)
+    return f"## How to check a row\n\n{commands} shows where a row is from: {version.wording.traced}."
 
 
 def _noted(table: ReportTable) -> str:

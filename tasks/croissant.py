@@ -87,7 +87,7 @@ def croissant(version: Version) -> str:
     splits = [(config, split) for config in version.configs for split in config.splits if split.files]
     files = [_file_object(file) for _, split in splits for file in split.files]
     sets = [_file_set(config, split) for config, split in splits if len(split.files) > 1]
-    records = [node for config, split in splits for node in _record_sets(version.schema, config, split)]
+    records = [node for config, split in splits for node in _record_sets(config, split)]
     dataset = {**_dataset(version), "distribution": files + sets, "recordSet": records}
     return json.dumps(dataset, indent=1, ensure_ascii=False) + "\n"
 
@@ -114,7 +114,7 @@ def _dataset(version: Version) -> Node:
         "alternateName": f"{version.title}, version {version.version}",
         "description": " ".join(filter(None, (version.summary, offline_note(version)))),
         "version": semantic_version(version.version),
-        "datePublished": version.date_published,
+        **({"datePublished": version.date_published} if version.date_published else {}),
         "license": [licence_url(licence) or licence for licence in version.licence],
         "citeAs": version.paper.citation,
         "creator": {"@type": "sc:Organization", "name": "longform"},
@@ -144,9 +144,9 @@ def _file_set(config: Config, split: Split) -> Node:
     }
 
 
-def _record_sets(schema: pa.Schema, config: Config, split: Split) -> list[Node]:
+def _record_sets(config: Config, split: Split) -> list[Node]:
     """The record set of a split; of several files also one per file, which reads it past its hash."""
-    name = f"{config.name}/{split.name}"
+    name, schema = f"{config.name}/{split.name}", config.schema
     if len(split.files) == 1:
         return [_record_set(name, schema, key_of(schema), _object(split.files[0]))]
     whole = _record_set(name, schema, key_of(schema), {"fileSet": {"@id": f"files/{name}"}})

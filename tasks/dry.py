@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longform.errors import StoreError
 from longform.llm.types import Endpoint, Request
@@ -16,9 +17,12 @@ from longform.store import Store
 from tasks.stage import TEXTS_AT_ONCE, Stage
 from tasks.units import Job
 
+if TYPE_CHECKING:
+    from longform.web import Manners, Visitor
+
 
 class Embedded(Exception):
-    """A body asked for embeddings: without them it cannot go on."""
+    """A body asked for embeddings, or the web: without them it cannot go on."""
 
 
 def walk(
@@ -73,6 +77,10 @@ class DryRun:
         self._scratch = self._scratch or Path(tempfile.mkdtemp(prefix="longform-plan-"))
         return self._scratch
 
+    @contextmanager
+    def shared(self) -> Iterator[Path]:
+        yield self.scratch()
+
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Any, Request]]) -> Iterator[Any]:
         for _, request in items:
             self._asks(endpoint, request)
@@ -87,6 +95,9 @@ class DryRun:
         while block := list(islice(texts, TEXTS_AT_ONCE)):
             self._embeds(endpoint, block)
             yield from ()
+        raise Embedded
+
+    def web(self, manners: Manners) -> Visitor:
         raise Embedded
 
     def close(self) -> None:

@@ -99,7 +99,7 @@ class Plan:
         rows = self._rows(work, recipe, inputs, arguments, artifact)
         endpoint = work.endpoint(arguments)
         state, why = ("reuse", "") if artifact else self._why(work, recipe, inputs, arguments)
-        calls = None if endpoint is None else 0 if artifact else _known_rows(inputs)
+        calls = None if endpoint is None else 0 if artifact else _most_calls(work, inputs)
         known = all(_is_known(value) for value in inputs.values())
         planned = Planned(
             work.name,
@@ -140,11 +140,11 @@ class Plan:
         arguments: dict[str, Any],
         artifact: Artifact | None,
     ) -> Rows:
-        """Where they are not built: no more than rows of the first input, if they are the same things, or answers."""
+        """Where they are not built: no more than rows of the first input, if they are the same things, or replies."""
         parts = artifact.parts if artifact else None
         first = next(iter(inputs.values()))
         same = isinstance(first, Rows) and first.key == work.schema.metadata[b"key"].decode()
-        bound = _most(first) if same or work.endpoints(arguments) else None
+        bound = _most(first) if (same or work.endpoints(arguments)) and not work.several else None
         return Rows(self.store, work.schema, work.name, recipe.fingerprint, parts, bound)
 
     def _why(self, work: Stage, recipe: Recipe, inputs: dict[str, Any], arguments: dict[str, Any]) -> tuple[str, str]:
@@ -262,9 +262,10 @@ def _most(value: Rows) -> int | None:
     return value.count if value.parts is not None else value.at_most
 
 
-def _known_rows(inputs: dict[str, Any]) -> int | None:
+def _most_calls(work: Stage, inputs: dict[str, Any]) -> int | None:
+    """One a row, where no stage says otherwise."""
     first = next(iter(inputs.values()))
-    return _most(first) if isinstance(first, Rows) else None
+    return _most(first) if isinstance(first, Rows) and not work.several else None
 
 
 def _rows_text(work: Stage, inputs: dict[str, Any], artifact: Artifact | None) -> str:

@@ -1,10 +1,15 @@
-"""A dataset version: plain Parquet by split, card, Croissant, attribution, report, manifest; whole or not at all."""
+"""A dataset version: plain Parquet by split, card, Croissant, attribution, report, manifest; whole or not at all.
+
+train/*.parquet          splits of the first table, which is the default config
+claims/full/*.parquet    splits of a further table: <config>/<split>/
+figures/*.svg            the plots of report.html
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -29,12 +34,16 @@ from tasks.sources.admission import taken_down
 
 REVISION = 2
 FORMAT = 1
+SPLITS = ("train", "validation", "test", "overlap", "full")
 DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a person wrote about a dataset. `terms`: what its configuration says of them; `terms_said`: a sentence."""
+    """What a person wrote about a dataset. `terms`: what its configuration says of them; `terms_said`: a sentence.
+
+    `to_set`: the settings to begin with for a build of real data.
+    """
 
     dataset: str
     title: str
@@ -42,6 +51,17 @@ class About:
     paper: card.Paper
     terms: str = ""
     terms_said: str = ""
+    wording: card.Wording = card.Wording()  # noqa: RUF009 - frozen
+    to_set: str = "its sources and model"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows to publish as a config, by the value of their part's split. Splits `apart` are configs of their own."""
+
+    config: str
+    rows: Rows
+    apart: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +110,21 @@ def free_name(home: Path, dataset: str, today: date) -> str:
     return next(name for n in range(1, 10_000) if (name := day if n == 1 else f"{day}.{n}") not in taken)
 
 
+def no_figures() -> list[card.Figure]:
+    return []
+
+
 def publish(
     run: Build | Plan,
     about: About,
-    rows: Rows,
+    published: Sequence[Table],
     attribution: Rows,
     *,
     version: str | None,
     tables: Callable[[], list[card.ReportTable]],
+    figures: Callable[[], list[card.Figure]] = no_figures,
 ) -> Published | None:
-    """Publish rows by the value of their part's split, unless a version has this recipe and these rows.
+    """Publish tables, the first as the default config, unless a version has this recipe and these rows.
 
     Rows differ under one recipe where a model was asked again. In a plan: nothing.
     """
@@ -107,14 +132,14 @@ def publish(
         return None
     recipe, stages = recipe_of(about, run), stages_of(run)
     known = existing(run.store.home, about.dataset, recipe, version, stages)
-    if known and _holds(known, rows):
+    if known and _holds(known, published):
         return Published(known, new=False)
     if known and version:
         raise UsageError(
             f"{about.dataset} {version} holds other rows of this recipe (a model was asked again): "
             f"choose another --version, or `longform withdraw {about.dataset}@{version}` first."
         )
-    if not rows.count:
+    if not any(table.rows.count for table in published):
         raise NothingToPublish(
             f"{about.dataset} has no row to publish: every one was left out or rejected. "
             "`longform plan` names the stages; look at the settings and at the source."
@@ -125,7 +150,7 @@ def publish(
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        manifest = _write(run, about, rows, attribution, name, recipe, tables, folder)
+        manifest = _write(run, about, published, attribution, name, recipe, tables, figures, folder)
         check_takedowns(run.store.home, about.dataset, folder)
         folder.rename(place)
         sync(place.parent)
@@ -147,32 +172,37 @@ def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
         )
 
 
-def _holds(version: Version, rows: Rows) -> bool:
+def _holds(version: Version, published: Iterable[Table]) -> bool:
     """Whether a version's splits are these parts."""
-    published = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path}
-    return published == {part.sha256 for part in rows.parts or () if part.rows}
+    files = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path and "rows" in file}
+    return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
 
 
 def _write(
     run: Build,
     about: About,
-    rows: Rows,
+    published: Sequence[Table],
     attribution: Rows,
     name: str,
     recipe: str,
     tables: Callable[[], list[card.ReportTable]],
+    figures: Callable[[], list[card.Figure]],
     folder: Path,
 ) -> dict[str, Any]:
-    splits = _copy_splits(run.store, rows, folder)
+    splits = {table.config: _copy_splits(run.store, table, folder, first=table is published[0]) for table in published}
     _concatenate(attribution, folder / "attribution.parquet")
-    version = _version(run, about, rows, attribution, name, splits)
+    version = _version(run, about, published, attribution, name, splits)
+    plots = figures()
     texts = {
         "README.md": card.card(version),
         "croissant.json": croissant(version),
-        "report.html": report(version, [*tables(), _rejected(run)]),
+        "report.html": report(version, [*tables(), _rejected(run)], plots),
+        **{f"figures/{plot.name}.svg": plot.svg for plot in plots},
     }
     for path, text in texts.items():
+        (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8", newline="\n")
+    counts = {config: {split.name: split.rows for split in found} for config, found in splits.items()}
     manifest = {
         "format": FORMAT,
         "dataset": about.dataset,
@@ -180,7 +210,9 @@ def _write(
         "number": 1 + max((v.manifest["number"] for v in versions(run.store.home, about.dataset)), default=0),
         "recipe": recipe,
         "stages": stages_of(run),
-        "splits": {split.name: split.rows for split in splits},
+        "splits": counts[published[0].config],
+        "configs": counts,
+        "keys": {table.config: table.rows.key for table in published},
         "offline": version.offline,
         "terms": about.terms,
         "files": {str(path.relative_to(folder)): _file(path) for path in sorted(folder.rglob("*")) if path.is_file()},
@@ -203,23 +235,31 @@ def _rejected(run: Build) -> card.ReportTable:
     )
 
 
-def _copy_splits(store: Store, rows: Rows, folder: Path) -> list[card.Split]:
+def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> list[card.Split]:
     """Each part into the folder of its split, byte by byte: a published file is a part."""
     files: dict[str, list[card.File]] = {}
     counts: dict[str, int] = {}
-    for part in rows.parts or ():
+    for part in table.rows.parts or ():
         if not part.rows:
             continue
         split = part.key.rsplit("/", 1)[1]
-        path = f"{split}/{group_of(part.key)}-{part.key.split('/')[1]}.parquet"
-        (folder / split).mkdir(exist_ok=True)
+        place = split if first else f"{table.config}/{split}"
+        path = f"{place}/{group_of(part.key)}-{part.key.split('/')[1]}.parquet"
+        (folder / place).mkdir(parents=True, exist_ok=True)
         shutil.copyfile(store.rows_path(part), folder / path)
         if sha256_of(folder / path) != part.sha256:
             raise StoreError(f"{store.rows_path(part)} is damaged: run `longform verify`, then build with --force.")
         files.setdefault(split, []).append(card.File(path, part.bytes, part.sha256))
         counts[split] = counts.get(split, 0) + part.rows
-    order = sorted(files, key=lambda split: ("train", "test", "overlap").index(split))
-    return [card.Split(split, counts[split], sorted(files[split], key=lambda file: file.path)) for split in order]
+    return [
+        card.Split(split, counts[split], sorted(files[split], key=lambda file: file.path))
+        for split in sorted(files, key=_split_order)
+    ]
+
+
+def _split_order(name: str) -> tuple[int, str]:
+    """Those that a reader knows in the order they are used, then others by name."""
+    return (SPLITS.index(name) if name in SPLITS else len(SPLITS), name)
 
 
 def _concatenate(rows: Rows, path: Path) -> None:
@@ -236,13 +276,15 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _version(
-    run: Build, about: About, rows: Rows, attribution: Rows, name: str, splits: list[card.Split]
+    run: Build,
+    about: About,
+    published: Sequence[Table],
+    attribution: Rows,
+    name: str,
+    splits: dict[str, list[card.Split]],
 ) -> card.Version:
-    sides = [split for split in splits if split.name != "overlap"]
-    apart = [split for split in splits if split.name == "overlap"]
-    configs = [card.Config("pairs", True, sides or apart)]
-    configs += [card.Config("overlap", False, apart)] if sides and apart else []
     facts = _facts(attribution)
+    models = [_offline(table.rows) for table in published]
     return card.Version(
         dataset=about.dataset,
         version=name,
@@ -252,14 +294,28 @@ def _version(
         licence=facts["licences"],
         terms=about.terms_said,
         scrubbed=facts["scrubbed"],
-        offline=bool(kinds := _offline_kinds(rows)),
-        offline_kinds=kinds,
-        schema=rows.schema,
-        configs=configs,
+        offline=any(models),
+        offline_kinds=sorted({kind for found in models for kind in found if kind}),
+        configs=_configs(published, splits),
         sites=facts["sites"],
         stages=[_stage(entry) for entry in run.done],
         date_published=_date(name, facts["last"]),
+        wording=about.wording,
     )
+
+
+def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) -> list[card.Config]:
+    """Those that have rows, the first as the default; splits apart follow their table, unless they are all it has."""
+    found: list[tuple[str, list[card.Split], Rows]] = []
+    for table in published:
+        sides = [split for split in splits[table.config] if split.name not in table.apart]
+        apart = [split for split in splits[table.config] if split.name in table.apart]
+        found += [(table.config, sides or apart, table.rows)]
+        found += [(split.name, [split], table.rows) for split in apart if sides]
+    with_rows = [entry for entry in found if entry[1]]
+    return [
+        card.Config(name, number == 0, splits, rows.schema) for number, (name, splits, rows) in enumerate(with_rows)
+    ]
 
 
 def _stage(entry: Any) -> card.Stage:
@@ -270,25 +326,42 @@ def _stage(entry: Any) -> card.Stage:
 
 
 def _facts(attribution: Rows) -> dict[str, Any]:
-    query = f"""
-        SELECT list_sort(list(DISTINCT licence)), list_sort(list(DISTINCT site)), strftime(max(created), '%Y-%m-%d'),
-               count_if(scrubbed > 0)
-        FROM {read_parquet(attribution.paths)}
-    """
+    """Of the sources: licences, sites, the day of the newest, how many were scrubbed; what their table does not say is
+    empty."""
+    names = attribution.schema.names
+    newest = next((name for name in ("created", "retrieved_at") if name in names), None)
+    columns = {
+        "licences": _distinct("licence", names),
+        "sites": _distinct("site", names),
+        "last": f"coalesce(strftime(max({newest}), '%Y-%m-%d'), '')" if newest else "''",
+        "scrubbed": "count_if(scrubbed > 0)" if "scrubbed" in names else "0",
+    }
     with duckdb.connect() as database:
-        licences, sites, last, scrubbed = database.execute(query).fetchone() or ([], [], None, 0)
-    return {"licences": licences, "sites": sites, "last": last, "scrubbed": scrubbed}
+        found = database.execute(f"SELECT {', '.join(columns.values())} FROM {read_parquet(attribution.paths)}")
+        return dict(zip(columns, found.fetchone() or ([], [], "", 0), strict=True))
 
 
-def _offline_kinds(rows: Rows) -> list[str]:
-    """The kinds of text that the offline model wrote."""
-    query = f"""
-        SELECT DISTINCT preferred_source FROM {read_parquet(rows.paths)} WHERE preferred_model LIKE 'offline-%'
-        UNION SELECT DISTINCT rejected_source FROM {read_parquet(rows.paths)} WHERE rejected_model LIKE 'offline-%'
-        ORDER BY 1
-    """
+def _distinct(column: str, names: list[str]) -> str:
+    values = f"list_sort(list(DISTINCT {column}) FILTER ({column} IS NOT NULL))"
+    return f"coalesce({values}, [])" if column in names else "[]"
+
+
+def _offline(rows: Rows) -> list[str]:
+    """The kinds of text that the offline model wrote, empty where no column says the kind: X_source beside X_model."""
+    queries = [
+        f"SELECT DISTINCT {_kind(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
+        f"WHERE {column} LIKE 'offline-%'"
+        for column in card.model_columns([rows.schema])
+    ]
+    if not queries or not rows.paths:
+        return []
     with duckdb.connect() as database:
-        return [kind for (kind,) in database.execute(query).fetchall()]
+        return [kind for (kind,) in database.execute(" UNION ".join(queries)).fetchall()]
+
+
+def _kind(column: str, names: list[str]) -> str:
+    source = column.removesuffix("model") + "source"
+    return source if column != "model" and source in names else "''"
 
 
 def _date(name: str, last: str) -> str:

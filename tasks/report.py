@@ -2,12 +2,14 @@
 
 No script, no font, no image, no request (a Content-Security-Policy says so too); light or dark as the reader
 has it; wide tables scroll inside their own frame, so the page fits 390 pixels. All text is escaped by Jinja.
+Plots are inline SVG, of which only known elements and attributes come in (tasks/plots.py).
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from tasks.card import (
+    Figure,
     ReportTable,
     Version,
     figure,
@@ -17,6 +19,7 @@ from tasks.card import (
     splits_table,
     stages_table,
 )
+from tasks.plots import inline
 
 __all__ = ["ReportTable", "report"]
 
@@ -82,6 +85,12 @@ footer { margin-top: 3.5rem; padding-top: 1rem; border-top: 1px solid var(--line
 }
 """
 
+PLOT_STYLE = """\
+.plot { padding: .75rem; background: #ffffff; }
+.plot svg * { stroke-linejoin: round; stroke-linecap: butt; }
+.plot svg { display: block; width: 100%; min-width: 36rem; height: auto; color-scheme: light; }
+"""
+
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -89,7 +98,7 @@ PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{{ version.title }} {{ version.version }}</title>
-<style>{{ style }}</style>
+<style>{{ style }}{{ plot_style }}</style>
 </head>
 <body>
 <main>
@@ -112,6 +121,9 @@ PAGE = """<!DOCTYPE html>
 <ul>
 {% for table in tables %}
 <li><a href="#table-{{ loop.index }}">{{ table.title }}</a></li>
+{% endfor %}
+{% for plot in plots %}
+<li><a href="#plot-{{ loop.index }}">{{ plot.title }}</a></li>
 {% endfor %}
 </ul>
 </nav>
@@ -151,6 +163,19 @@ PAGE = """<!DOCTYPE html>
 </div>
 </figure>
 {% endfor %}
+{% for plot in plots %}
+<figure id="plot-{{ loop.index }}">
+<figcaption>
+<h2 id="plot-caption-{{ loop.index }}">{{ plot.title }}</h2>
+{% if plot.note %}
+<p>{{ plot.note }}</p>
+{% endif %}
+</figcaption>
+<div class="frame plot" role="region" tabindex="0" aria-labelledby="plot-caption-{{ loop.index }}">
+{{ plot.svg }}
+</div>
+</figure>
+{% endfor %}
 <footer>
 <p>Rebuilt after <cite>{{ version.paper.title }}</cite>. {{ version.paper.citation }}</p>
 </footer>
@@ -160,8 +185,8 @@ PAGE = """<!DOCTYPE html>
 """
 
 
-def report(version: Version, tables: Sequence[ReportTable]) -> str:
-    """report.html: rows per split, the given tables, then the version's splits and stages."""
+def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
+    """report.html: rows per split, the given tables, the version's splits and stages, then the plots."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -175,17 +200,22 @@ def report(version: Version, tables: Sequence[ReportTable]) -> str:
     return environment.from_string(PAGE).render(
         version=version,
         style=Markup(STYLE),
+        plot_style=Markup(PLOT_STYLE if figures else ""),
         facts=_facts(version),
         offline=offline_note(version),
         tiles=_tiles(version),
         tables=[_shown(table) for table in (*tables, splits_table(version), stages_table(version))],
+        plots=[
+            {"title": plot.title, "note": plot.note, "svg": Markup(inline(plot.svg, f"plot-{number}"))}
+            for number, plot in enumerate(figures, start=1)
+        ],
     )
 
 
 def _facts(version: Version) -> list[str]:
     return [
         f"{version.dataset} {version.version}",
-        f"published {version.date_published}",
+        *([f"published {version.date_published}"] if version.date_published else []),
         f"{figure(rows_of(version))} rows",
         *version.licence,
     ]

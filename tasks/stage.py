@@ -14,11 +14,13 @@ sources it is `Whole`.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import inspect
 import shutil
 import typing
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -51,14 +53,22 @@ TEXTS_AT_ONCE = 4_096
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
-def stage(schema: pa.Schema, *, revision: int, split_by: str | None = None) -> Callable[[Body], Stage]:
-    """Make a generator of rows a stage. Raise `revision` when its code changes its meaning."""
-    return lambda body: Stage(body, schema, revision, split_by)
+def stage(
+    schema: pa.Schema, *, revision: int, split_by: str | None = None, several: bool = False
+) -> Callable[[Body], Stage]:
+    """Make a generator of rows a stage. Raise `revision` when its code changes its meaning.
+
+    `several`: it may ask a model more than once for a row of its first input, or make more rows of it than one. A plan
+    then knows no bound before the inputs are built; no identity.
+    """
+    return lambda body: Stage(body, schema, revision, split_by, several)
 
 
 class Stage:
-    def __init__(self, body: Body, schema: pa.Schema, revision: int, split_by: str | None) -> None:
-        self.body, self.schema, self.revision, self.split_by = body, schema, revision, split_by
+    def __init__(
+        self, body: Body, schema: pa.Schema, revision: int, split_by: str | None = None, several: bool = False
+    ) -> None:
+        self.body, self.schema, self.revision, self.split_by, self.several = body, schema, revision, split_by, several
         self.name = body.__name__
         self.__doc__ = body.__doc__
         hints = typing.get_type_hints(body)
@@ -88,6 +98,15 @@ class Stage:
             if isinstance(rows, Rows) and (name == first or (rows.key == key and self.inputs[name] is self.shape))
         ]
 
+    def looked_up(self, inputs: dict[str, Any]) -> list[Rows]:
+        """The inputs of which some rows may become rows of one id, and others belong to other parts."""
+        kept, key = self.conserved(inputs), self.schema.metadata[b"key"].decode()
+        return [
+            rows
+            for rows in inputs.values()
+            if isinstance(rows, Rows) and rows.key == key and not any(rows is other for other in kept)
+        ]
+
     def endpoints(self, arguments: dict[str, Any]) -> list[Endpoint]:
         """The models this stage calls."""
         return [value for value in arguments.values() if isinstance(value, Endpoint)]
@@ -104,10 +123,10 @@ class Stage:
 class Run:
     """What a stage's body may use besides its inputs: counters, scratch space, model calls. Not identity."""
 
-    def __init__(self, store: Store, parts: Parts, models: Models, recipe: str) -> None:
+    def __init__(self, store: Store, parts: Parts, models: Models, recipe: str, shared: Path | None = None) -> None:
         self.store = store
         self.responses = bytearray()
-        self._parts, self._models, self._recipe = parts, models, recipe
+        self._parts, self._models, self._recipe, self._shared = parts, models, recipe, shared
         self._scratch: Path | None = None
         self._web: SharedWeb | None = None
 
@@ -120,6 +139,15 @@ class Run:
         if self._scratch is None:
             self._scratch = self.store.new_folder(self._parts.stage)
         return self._scratch
+
+    @contextmanager
+    def shared(self) -> Iterator[Path]:
+        """A folder of all units of the build, in the hands of one at a time; gone when the build ends."""
+        folder = self._shared or self.scratch()
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield folder
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
         """The model's replies in the order of the items; stored before they are handed on."""
@@ -187,12 +215,13 @@ def _check_inputs(job: Job, store: Store) -> None:
 
 def _execute(job: Job, work: Stage, store: Store, models: Models) -> list[Part]:
     parts = Parts(store, work.name, work.schema, job.keys, work.split_by)
-    run = Run(store, parts, models, job.recipe)
+    run = Run(store, parts, models, job.recipe, job.shared)
     try:
         for item in work.body(run, **job.inputs, **job.arguments):
             parts.add(item)
         done = parts.finish()
-        check_conservation(store, work.name, work.schema, done, work.conserved(job.inputs), run.scratch())
+        kept, looked_up = work.conserved(job.inputs), work.looked_up(job.inputs)
+        check_conservation(store, work.name, work.schema, done, kept, run.scratch(), looked_up)
         store.commit_unit(work.name, job.unit, done, run.responses)
         return done
     except BaseException:

@@ -35,6 +35,7 @@ class Job:
     inputs: dict[str, Rows | Piece]
     arguments: dict[str, Any]
     recipe: str
+    shared: Path | None = None
 
 
 def jobs_of(

@@ -12,6 +12,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SMALL = {
     "make_dump.py": ["OUT", "--megabytes", "0.2"],
     "axioms.py": ["--megabytes", "0.3"],
+    "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
     "search.py": ["--passages", "2000", "--queries", "50"],
@@ -23,6 +24,10 @@ PARTS = {"llm_server.py", "llm_others.py"} | SOURCES
 KEYS = {
     "make_dump.py": {"path", "bytes", "rows", "questions", "answers", "seconds"},
     "axioms.py": {"megabytes", "pairs", "seconds", "mb_per_second", "ratio_to_reading", "cores", "stages"},
+    "claims.py": {
+        "texts", "spacy_texts_per_second", "ours_warm_per_second", "ours_cold_per_second", "ratio_warm", "ratio_cold",
+        "same_texts", "same_random_texts", "planted", "over_long",
+    },
     "dump.py": {
         "megabytes", "ours_mb_per_second", "ours_mb_per_cpu_second", "ours_peak_mb", "lxml_mb_per_second",
         "bs4_mb_per_second", "bs4_peak_mb", "ratio_to_lxml", "ratio_to_bs4", "cpu_model", "cores", "python",
@@ -90,3 +95,11 @@ def test_a_source_is_read_at_a_quarter_of_a_bare_parse_or_more_in_memory_that_do
     window = whole["bare_peak_mb"] - half["bare_peak_mb"]  # that any reader needs: of Reddit's dumps up to 2 GB
     assert whole["ratio"] >= SLOWER.get(source, 0.25)
     assert whole["ours_peak_mb"] < 1.25 * half["ours_peak_mb"] + max(0, window)
+
+
+@pytest.mark.soak
+def test_sentences_are_found_at_four_times_the_rate_of_spacy_and_are_the_same(tmp_path: Path) -> None:
+    found = run("claims.py", "--random", "100000", cwd=tmp_path)
+    print(json.dumps(found, indent=1))
+    assert found["ratio_warm"] >= 4
+    assert found["same_random_texts"] == 100_000

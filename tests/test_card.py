@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from schemas import column, table
 from schemas.axioms import PAIRS
 from tasks.card import (
     Config,
@@ -29,6 +30,7 @@ from tasks.card import (
     Split,
     Stage,
     Version,
+    Wording,
     card,
     escaped,
     licence_url,
@@ -113,8 +115,7 @@ def version_of(files: dict[str, File], **changes: Any) -> Version:
         paper=Paper("Axiomatic Preference Modeling", "Axiomatic Preference Modeling, 2023, tables 7 and 10."),
         licence=["CC BY-SA 3.0", "CC BY-SA 4.0"],
         offline=True,
-        schema=PAIRS,
-        configs=[Config("pairs", True, splits)],
+        configs=[Config("pairs", True, splits, PAIRS)],
         sites=["tea.example", "beer.stackexchange.com"],
         stages=[Stage("read_posts", "6a11" * 16, 1044, 8, 3), Stage("pairs", "3d90" * 16, 5, 0, 0)],
         date_published="2026-11-20",
@@ -229,19 +230,60 @@ def test_a_licence_that_cards_have_no_identifier_for_is_named_and_linked() -> No
 )
 def test_the_size_category_follows_the_rows(rows: int, category: str) -> None:
     file = File("train/a.parquet", 1, "0" * 64)
-    version = dataclasses.replace(made_up(), configs=[Config("pairs", True, [Split("train", rows, [file])])])
+    version = dataclasses.replace(made_up(), configs=[Config("pairs", True, [Split("train", rows, [file])], PAIRS)])
     assert front_matter(card(version))["size_categories"] == [category]
 
 
 def test_a_further_config_is_found_by_its_own_folder() -> None:
     file = File("human_labels/test/a.parquet", 1, "0" * 64)
-    more = Config("human_labels", False, [Split("test", 9, [file]), Split("empty", 0, [])])
+    more = Config("human_labels", False, [Split("test", 9, [file]), Split("empty", 0, [])], PAIRS)
     version = dataclasses.replace(made_up(), configs=[*made_up().configs, more])
     assert front_matter(card(version))["configs"][1] == {
         "config_name": "human_labels",
         "data_files": [{"split": "test", "path": ["human_labels/test/*.parquet"]}],
     }
     assert '# also: load_dataset(folder, "human_labels")' in card(version)
+
+
+LABELLED = table(
+    "labelled",
+    column("label_id", pa.string(), "of a label"),
+    column("judge_model", pa.string(), "who says so", null=True),
+    key="label_id",
+)
+
+
+def test_each_schema_has_its_own_columns_section_which_names_its_configs() -> None:
+    splits = made_up().configs[0].splits
+    again, other = Config("by_site", False, splits, PAIRS), Config("labels", False, splits, LABELLED)
+    page = rendered(card(dataclasses.replace(made_up(), configs=[*made_up().configs, again, other])))
+    heads = re.findall(r"<h2>(.*?)</h2>", page)
+    assert [head for head in heads if head.startswith("Columns")] == [
+        "Columns of pairs and by_site",
+        "Columns of labels",
+    ]
+    shown = page.split("<h2>Columns of labels</h2>")[1].split("</table>")[0]
+    assert re.findall(r"<tr>\n<td>(.*?)</td>", shown) == ["label_id", "judge_model"]
+    assert "<code>longform trace axioms &lt;pair_id&gt;</code> or <code>longform trace axioms &lt;label_id&gt;" in page
+    assert "says offline-rules-1 in preferred_model or rejected_model or judge_model." in page
+
+
+def test_what_is_said_of_the_sources_is_the_datasets_own() -> None:
+    wording = Wording("Each says its licence.", "Name *them*.", "Blanks were folded.", "what it was made from")
+    page = rendered(card(dataclasses.replace(made_up(), wording=wording)))
+    for said in (
+        "Each says its licence.",
+        "<p>Name <em>them</em>.",
+        "<p>Blanks were folded.",
+        "what it was made from.",
+    ):
+        assert said in page
+    assert "post" not in page.split("<h2>Licence and attribution</h2>")[1].split("<h2>")[0]
+
+
+def test_a_version_that_nothing_dates_says_no_day() -> None:
+    text = card(dataclasses.replace(made_up(), date_published=""))
+    assert "Version 2026.11.20.2, 5 rows." in text
 
 
 def test_every_column_is_shown_with_type_nullability_and_meaning() -> None:

@@ -172,3 +172,23 @@ def test_keys_are_compared_letter_by_letter(tables: Tables) -> None:
 def test_the_check_leaves_no_file(tables: Tables) -> None:
     tables.check(POSTS, tables.parts(POSTS, posts("q1")), tables.rows(POSTS, posts("q1")))
     assert list(tables.store.home.rglob(".tmp-*")) == []
+
+
+def test_a_row_may_come_from_an_input_that_is_looked_up_in_but_none_of_that_has_to_come(tables: Tables) -> None:
+    given, elsewhere = tables.rows(POSTS, posts("1", "2")), tables.rows(POSTS, posts("3", "4"))
+    made = tables.parts(POSTS, posts("1", "2", "3"))
+    with pytest.raises(ConservationError, match="post_id 3 is no row of its input"):
+        tables.check(POSTS, made, given)
+    check_conservation(tables.store, "stage", POSTS, made, [given], tables.store.home, [elsewhere])
+    for ids, told in (("125", "post_id 5 is no row of its input"), ("13", "post_id 2 is neither")):
+        made = tables.parts(POSTS, posts(*ids))
+        with pytest.raises(ConservationError, match=told):
+            check_conservation(tables.store, "stage", POSTS, made, [given], tables.store.home, [elsewhere])
+
+
+def test_what_is_looked_up_in_may_be_rejected_beside_rows_of_another_key(tables: Tables) -> None:
+    questions, more = tables.rows(THREADS, [thread("q", "1")]), tables.rows(PAIRS, [pair(1, "q"), pair(2, "x")])
+    made = tables.parts(PAIRS, [pair(3, "q"), *rejected("p1")])
+    with pytest.raises(ConservationError, match="question_id p1 is no row of its input"):
+        tables.check(PAIRS, made, questions)
+    check_conservation(tables.store, "stage", PAIRS, made, [questions], tables.store.home, [more])

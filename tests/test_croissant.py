@@ -202,15 +202,15 @@ def test_other_scalar_types_and_lists_of_them_read_back(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / "test" / "n.parquet")
     data = (tmp_path / "test" / "n.parquet").read_bytes()
     file = File("test/n.parquet", len(data), hashlib.sha256(data).hexdigest())
-    config = Config("numbers", True, [Split("test", 2, [file])])
-    jsonld = published(tmp_path, dataclasses.replace(made_up(), schema=schema, configs=[config]))
+    config = Config("numbers", True, [Split("test", 2, [file])], schema)
+    jsonld = published(tmp_path, dataclasses.replace(made_up(), configs=[config]))
     assert records(jsonld, "numbers/test") == rows
 
 
 def test_a_column_of_structs_is_refused_by_name() -> None:
     schema = table("nested", column("n_id", pa.string(), "key"), column("parts", pa.struct([]), "parts"), key="n_id")
     with pytest.raises(SchemaError, match="Column parts has type struct"):
-        croissant(dataclasses.replace(made_up(), schema=schema))
+        croissant(dataclasses.replace(made_up(), configs=[dataclasses.replace(made_up().configs[0], schema=schema)]))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -31,10 +32,12 @@ class Server:
         command = [PREFECT, "--no-prompt", *arguments]
         return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120)
 
-    def run(self, config: dict[str, Any], **parameters: str) -> subprocess.CompletedProcess[str]:
-        """Ask for a run of the deployment, as a person does."""
+    def run(
+        self, config: dict[str, Any], *, deployment: str = "axioms/nightly", **parameters: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Ask for a run of a deployment, as a person does."""
         given = [f"--param={name}={value}" for name, value in parameters.items()]
-        return self.prefect("deployment", "run", "axioms/nightly", f"--param=config={json.dumps(config)}", *given)
+        return self.prefect("deployment", "run", deployment, f"--param=config={json.dumps(config)}", *given)
 
     def all(self, what: str) -> list[dict[str, Any]]:
         """Every flow_run, task_run or artifact that the server knows."""
@@ -84,8 +87,10 @@ def deployed(server: Server) -> Server:
 
 
 def test_the_deployment_has_its_schedule_and_says_what_each_parameter_means(deployed: Server) -> None:
-    (deployment,) = deployed.all("deployment")
-    assert (deployment["name"], deployment["enforce_parameter_schema"]) == ("nightly", True)
+    deployment, other = sorted(deployed.all("deployment"), key=lambda each: str(each["name"]))
+    assert [each["enforce_parameter_schema"] for each in (deployment, other)] == [True, True]
+    assert (deployment["name"], other["name"], other["schedules"]) == ("nightly", "on-demand", [])
+    assert "ExpertqaConfig" in other["parameter_openapi_schema"]["definitions"]
     assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 3 * * *"]
     schema = deployment["parameter_openapi_schema"]
     assert set(schema["properties"]) == {"config", "version", "home", "until", "force", "max_cost", "retry_errors"}
@@ -107,6 +112,16 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_runs(
     assert done.returncode == 1
     assert f"Validation failed for field '{field}'" in " ".join((done.stdout + done.stderr).split())
     assert len(deployed.all("flow_run")) == before
+
+
+def test_a_worker_builds_expertqa(deployed: Server, tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    asked = deployed.run({"limit": 5}, deployment="expertqa/on-demand", home=home, version="five")
+    assert asked.returncode == 0, asked.stderr
+    worked = deployed.prefect("worker", "start", "--pool", "local", "--type", "process", "--run-once")
+    (run,) = (run for run in deployed.all("flow_run") if run["parameters"].get("version") == "five")
+    assert run["state"]["name"] == "Completed", worked.stdout + worked.stderr
+    assert [version.name for version in versions(tmp_path / "home", "expertqa")] == ["five"]
 
 
 def test_a_worker_builds_the_samples_and_the_server_shows_what_it_did(deployed: Server, tmp_path: Path) -> None:
@@ -156,3 +171,10 @@ def test_a_source_is_read_as_a_flow_whose_stages_the_server_shows(server: Server
     runs = [run for run in server.all("flow_run") if run["state_type"] == "COMPLETED"]
     (task,) = [run for run in server.all("task_run") if run["name"].startswith("read_comparisons")][:1]
     assert task["flow_run_id"] in {run["id"] for run in runs}
+
+
+def test_no_module_of_flows_has_the_name_of_a_library() -> None:
+    """Prefect puts flows/ on the path, where a module would take the place of a library of its name."""
+    names = {path.stem for path in (ROOT / "flows").glob("*.py")} - {"__init__"}
+    libraries = packages_distributions().keys() | sys.stdlib_module_names
+    assert not names & libraries

@@ -19,12 +19,12 @@ from flows.cli import app
 from flows.prompts import described, rendered, samples
 from longform.errors import UsageError
 from longform.llm.fence import fenced, unfenced
-from longform.llm.prompts import Prompt, load_prompt, prompt_folders
+from longform.llm.prompts import Prompt, list_inputs, load_prompt, prompt_folders
 from longform.llm.types import Endpoint, Form
 from schemas.replies import Corruption
 
 FOLDER = Path(__file__).parents[1] / "prompts"
-NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in (FOLDER / "axioms").glob("*.md"))
+NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.glob("*/*.md"))
 PAIRS: list[tuple[str, Form]] = [(name, form) for name in NAMES for form in load_prompt(name, FOLDER).forms]
 HOSTILE = [
     "{{ 7*7 }} {% for x in y %} {# no #}",
@@ -47,11 +47,17 @@ def write(folder: Path, content: str) -> Path:
 
 
 def values(prompt: Prompt, text: str) -> dict[str, Any]:
-    return {name: [text, text] if name == "passages" else text for name in prompt.inputs}
+    lists = list_inputs(prompt)
+    return {name: [text, text] if name in lists else text for name in prompt.inputs}
 
 
 def test_there_are_the_four_prompts_of_the_axioms() -> None:
-    assert NAMES == ["axioms/closed_book", "axioms/combine", "axioms/corrupt", "axioms/open_book"]
+    assert [name for name in NAMES if name.startswith("axioms/")] == [
+        "axioms/closed_book",
+        "axioms/combine",
+        "axioms/corrupt",
+        "axioms/open_book",
+    ]
 
 
 @pytest.mark.parametrize(("name", "form"), PAIRS)
@@ -98,6 +104,12 @@ PAID_FOR = {
     "axioms/combine": "427659ab0d94475031cac12b70773fa99472ff8ad0bc84b310ecd1786d2721ed",
     "axioms/corrupt": "7c36d4a09b9d225928b77a4f886e6b5298481bc2c6431f6ed65bf3b6204fd3dc",
     "axioms/open_book": "9baeab8523357e4832d8cb2d21daff28138c985405da5b0bb3b0df855808448e",
+    "expertqa/break_claim": "6ba6287e5f76d8edb61cdc27a5de7abfbf250db9142259d55032998e15e0478b",
+    "expertqa/closed_book": "fb40555f7e3f35413653ee70ae3c08bb9f1ac9918186701bddf62186350fddab",
+    "expertqa/entails": "0db2ac6369ccff0c8521d9ac510909515d39503ea3c664a428216f067ae50307",
+    "expertqa/from_passages": "ce307d46d2a64da10c1ee9561e6ab0cb49d2a3443e4a6930a3687f256f6a5f59",
+    "expertqa/judge_fact": "b7746fbac0417c84f734a9bdf464a3d2ac4da434d40b039f1658c16df5225edd",
+    "expertqa/revise": "a3429365c762001bff3674418a3627ae2c434f782e8443c201c1a0b337cc74fa",
 }
 
 
@@ -110,6 +122,11 @@ def test_a_prompt_renders_to_the_bytes_under_which_replies_have_been_stored(name
         "answer": "An answer.\n\n- a\n- b",
         "first": "First.",
         "second": "Second.",
+        "field": "Chemistry",
+        "claim": "A claim [1].",
+        "fact": "A fact.",
+        "claims": ["A claim [1].", "B"],
+        "evidence": ["one", ""] if name == "expertqa/revise" else "one",
     }
     prompt = load_prompt(name, FOLDER)
     messages = prompt.render(form=prompt.forms[0], **{name: given[name] for name in prompt.inputs})
@@ -324,7 +341,7 @@ def run(*arguments: str) -> str:
 
 
 def test_the_command_lists_every_prompt_with_its_hash() -> None:
-    listed = run("axioms")
+    listed = run()
     for name in NAMES:
         assert re.search(rf"{name} .*{load_prompt(name, FOLDER).hash[:12]}", listed)
     assert [each["name"] for each in json.loads(run("--json"))] == NAMES

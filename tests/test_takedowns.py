@@ -28,8 +28,8 @@ from longform.settings import responses
 from longform.store import Store
 from longform.takedowns import add, held, load
 from longform.versions import Version, artifact, garbage, withdraw
-from tasks.axioms.takedown import holds, windows_of, words_of
 from tasks.build import StageRun
+from tasks.purging import holds, windows_of, words_of
 from tasks.workers import Threads
 
 __all__ = ["server"]

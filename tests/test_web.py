@@ -27,6 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_stages import building, source
 
+from longform.addresses import normal_url
 from longform.errors import EndpointError, Incomplete, SourceError, StoreError
 from longform.hosts import Refused, Robots, check_address, public
 from longform.pages import Page, PageStore, key_of
@@ -34,7 +35,7 @@ from longform.rows import Source
 from longform.web import Ask, Manners, open_web
 from schemas import column, table
 from tasks.sources.extraction import Extractor, Unusable, check_html, clean, decoded, media
-from tasks.sources.web import Crawl, Found, WebBackend, fetch_pages, normal_url, read_brave, read_searxng, search_web
+from tasks.sources.web import Crawl, Found, WebBackend, fetch_pages, read_brave, read_searxng, search_web
 from tasks.stage import Piece, Row, Run, stage
 
 ROOT = Path(__file__).parents[1]
@@ -771,6 +772,9 @@ def test_clean_text_has_no_control_characters() -> None:
         (b"plain", "text/plain; charset=utf-8", "text"),
         (b"<html>", "text/plain", "text"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "text/plain", "other"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "text/html; charset=utf-8", "other"),
+        ("<html>\x1b$B".encode("utf-16-le"), "text/html; charset=utf-16le", "html"),
+        (b"<p>" + b"\x0e!!\x0f" * 90, "text/html; charset=iso-2022-kr", "html"),
         (b"{}", "application/json", "other"),
         (b"<html xmlns='x'>", "application/xhtml+xml", "html"),
         (b"<rss>", "application/xml", "other"),

@@ -12,24 +12,25 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from longform.errors import UsageError
+from longform.llm import offline_expertqa
 from longform.llm.falsify import falsify
 from longform.llm.fence import unfenced
+from longform.llm.material import COMMON, READ_CHARACTERS, Material, fit_to_quote
 from longform.llm.prose import balanced, blocks, sentences, sentences_of, shared_words, words
 from longform.llm.types import Request
 
 MODEL = "offline-rules-1"
-READ_CHARACTERS = 20_000
 CHARACTERS_PER_TOKEN = 4
 END_MARK = "====="
 QUOTED_SENTENCES = 5
 NEAR_REPEAT = 0.6
 COMPARED_PARTS = 200
 
-Texts = list[tuple[str, str]]
+_NUMBERED = re.compile(r"(Passage|Claim|Evidence) .*")
 
 _FRAMES = (
     "The passages say this on the question:",
@@ -53,15 +54,6 @@ _ENDINGS = (
     "Take this as a starting point only: nothing here was looked up.",
     "I am not certain of this, and a reliable source should be consulted.",
 )
-_COMMON_WORDS = """
-a about after all also am an and another any anyone are as at be because been before being between both but by
-can could did different do does doing for from had has have having how i if in into is it its just know like
-make many may me might more most much my need no not of off on one only or other our out over really same
-should since so some someone something such than that the their them then there these they thing things this
-those through to too use used using very want was way we were what when where which while who why will with
-without would you your
-"""
-_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def respond(request: Request, sample: int = 0) -> tuple[str, str, int, int]:
@@ -77,7 +69,7 @@ def respond(request: Request, sample: int = 0) -> tuple[str, str, int, int]:
     drawn_from = f"{message}\n{sample}" if sample else message
     dice = hashlib.sha256(drawn_from.encode("utf-8", "surrogatepass")).digest()
     room = request.max_tokens * CHARACTERS_PER_TOKEN
-    text = f"{RULES[request.task](_Material(request.task, message), dice, room)}\n{END_MARK}"
+    text = f"{RULES[request.task](Material(request.task, message), dice, room)}\n{END_MARK}"
     read = sum(len(content) for _, content in request.messages)
     finish = "length" if len(text) > room else "stop"
     return text[:room], finish, tokens(read), tokens(min(len(text), room))
@@ -86,7 +78,7 @@ def respond(request: Request, sample: int = 0) -> tuple[str, str, int, int]:
 def task_of(messages: Iterable[tuple[str, str]]) -> str | None:
     """The task whose texts the last user message holds, by their labels; None where no rule reads them."""
     message = next((content for role, content in reversed([*messages]) if role == "user"), "")
-    labels = {"Passage" if label.startswith("Passage ") else label for label, _ in unfenced(message)}
+    labels = {_NUMBERED.sub(r"\1", label) for label, _ in unfenced(message)}
     for seen in (labels, labels | {"Passage"}):
         for task, reads in READS.items():
             if reads == seen:
@@ -98,31 +90,9 @@ def tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 
-class _Material:
-    """The fenced texts of a user message."""
-
-    def __init__(self, task: str, message: str) -> None:
-        self.task = task
-        self.texts = unfenced(message)
-
-    def one(self, label: str) -> str:
-        for name, text in self.texts:
-            if name == label:
-                return text
-        raise UsageError(
-            f'The offline model finds no fenced text under "{label}:" in prompt {self.task}: '
-            "restore that line of the prompt, or set another model."
-        )
-
-    def passages(self) -> list[tuple[int, str]]:
-        """(number, text)"""
-        numbered = ((name.removeprefix("Passage "), text) for name, text in self.texts if name[:8] == "Passage ")
-        return [(int(number), text) for number, text in numbered if number.isdecimal()]
-
-
-def _open_book(material: _Material, dice: bytes, room: int) -> str:
+def _open_book(material: Material, dice: bytes, room: int) -> str:
     """The sentences of the passages that share most words with the question, each with its passage's number."""
-    asked = words(material.one("Question")[:READ_CHARACTERS]) - _COMMON
+    asked = words(material.one("Question")[:READ_CHARACTERS]) - COMMON
     chosen = _quotable(material.passages(), asked)
     if not chosen:
         return "The passages given here say nothing that could be quoted on this question."
@@ -139,7 +109,7 @@ def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[in
         if 30 <= end - start <= 350
     ]
     ranked.sort(key=lambda scored: -scored[0])
-    fit = _fit_to_quote(ranked)
+    fit = fit_to_quote(ranked)
     best = list(islice(fit, QUOTED_SENTENCES))
     chosen = best[:1] + [scored for scored in best[1:] if scored[0] > 0]
     elsewhere = next((scored for scored in chain(best, fit) if scored[1] != best[0][1]), None)
@@ -148,25 +118,14 @@ def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[in
     return sorted(((number, sentence) for _, number, sentence in chosen), key=lambda pair: pair[0])
 
 
-def _fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Those that can stand alone, on one line, each once: no questions, announcements, images or HTML."""
-    seen = set()
-    for score, number, raw in ranked:
-        sentence = " ".join(raw.split())
-        whole = sentence[-1] not in "?:," and "![" not in sentence and "<" not in sentence and balanced(sentence)
-        if whole and sentence not in seen:
-            seen.add(sentence)
-            yield score, number, sentence
-
-
 def _cited(sentence: str, number: int) -> str:
     return f"{sentence.rstrip('.')} (Passage {number})."
 
 
-def _closed_book(material: _Material, dice: bytes, room: int) -> str:
+def _closed_book(material: Material, dice: bytes, room: int) -> str:
     """Hedges around the question's own words: no facts."""
     title = material.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]
-    telling = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in _COMMON]
+    telling = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
     subjects = list(dict.fromkeys(telling)) or ["this"]
     a, b = subjects[dice[1] % len(subjects)], subjects[dice[2] % len(subjects)]
     opening = _OPENINGS[dice[3] % len(_OPENINGS)].format(a=f'"{a}"')
@@ -174,7 +133,7 @@ def _closed_book(material: _Material, dice: bytes, room: int) -> str:
     return f"{opening} {middle}\n\n{_ENDINGS[dice[5] % len(_ENDINGS)]}"
 
 
-def _corrupt(material: _Material, dice: bytes, room: int) -> str:
+def _corrupt(material: Material, dice: bytes, room: int) -> str:
     """Claims, some of them falsified, and the answer with exactly these changes."""
     answer = material.one("Answer")
     evidence = "\n".join(text[:READ_CHARACTERS] for _, text in material.passages())
@@ -184,9 +143,9 @@ def _corrupt(material: _Material, dice: bytes, room: int) -> str:
     return "\n".join([*lines, f"<corrupted_answer>\n{rewritten}\n</corrupted_answer>"])
 
 
-def _combine(material: _Material, dice: bytes, room: int) -> str:
+def _combine(material: Material, dice: bytes, room: int) -> str:
     """The first answer, then the half of the second that has most to do with the question; no near-repeats."""
-    asked = words(material.one("Question")[:READ_CHARACTERS]) - _COMMON
+    asked = words(material.one("Question")[:READ_CHARACTERS]) - COMMON
     merged = _Merged(room - len(END_MARK) - 1)
     first = material.one("First answer")[:READ_CHARACTERS]
     merged.add(first, None)
@@ -260,15 +219,17 @@ def _jaccard(a: set[str], b: set[str]) -> float:
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
-RULES: dict[str, Callable[[_Material, bytes, int], str]] = {
+RULES: dict[str, Callable[[Material, bytes, int], str]] = {
     "axioms/open_book": _open_book,
     "axioms/closed_book": _closed_book,
     "axioms/corrupt": _corrupt,
     "axioms/combine": _combine,
+    **offline_expertqa.RULES,
 }
 READS: dict[str, set[str]] = {
     "axioms/open_book": {"Question", "Passage"},
     "axioms/closed_book": {"Question"},
     "axioms/corrupt": {"Question", "Passage", "Answer"},
     "axioms/combine": {"Question", "First answer", "Second answer"},
+    **offline_expertqa.READS,
 }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from longform.llm.prompts import Prompt
-from longform.llm.replies import cited_passages, strip_end_mark
+from longform.llm.replies import cited_passages
 from longform.llm.types import Answer, Endpoint, Failure
 from longform.recipe import fingerprint
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
+from tasks.answers import made_by, refused, usable
 from tasks.metrics.utilization import utilization
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
@@ -56,7 +57,7 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
         "kind": kind,
         "text": text,
         "cites": cited_passages(text) if kind == "open_book" else [],
-        **_made_by(answer, model, prompt),
+        **made_by(answer, model, prompt),
     }
 
 
@@ -101,7 +102,7 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
         "claims": claims,
         "corrupted_claims": corrupted,
         "text": corruption.corrupted_answer.strip(),
-        **_made_by(reply, model, prompt),
+        **made_by(reply, model, prompt),
     }
 
 
@@ -171,7 +172,7 @@ def _combined(
         "second_id": second["answer_id"],
         "text": text,
         "utilization": used,
-        **_made_by(answer, model, prompt),
+        **made_by(answer, model, prompt),
     }
 
 
@@ -187,28 +188,6 @@ def asked(thread: Row) -> str:
 
 def texts(passages: list[Row]) -> list[str]:
     return [passage["text"] for passage in passages]
-
-
-def refused(key: str, answer: Failure) -> Rejected:
-    return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
-
-
-def usable(key: str, answer: Answer) -> str | Rejected:
-    """The text of a reply without its end mark, or why the row it is for is rejected."""
-    text = strip_end_mark(answer.text)
-    if text is None:
-        return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
-    return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)
-
-
-def _made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
-    return {
-        "response": answer.key,
-        "prompt": prompt.name,
-        "prompt_hash": prompt.hash,
-        "endpoint": model.name,
-        "model": answer.model,
-    }
 
 
 def _name(kind: str, *parts: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -43,8 +44,20 @@ def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
     return {"pair": row, **sides, "calls": calls, "stages": version.stages, "lines": lines}
 
 
+def telling_pair(version: Version) -> str:
+    """The id of a published row worth tracing: a corrupted answer's, where there is one."""
+    query = f"SELECT pair_id FROM {read_parquet(_files(version))} ORDER BY axiom <> 3, pair_id LIMIT 1"
+    with duckdb.connect() as database:
+        (pair,) = database.execute(query).fetchone() or ("",)
+    return str(pair)
+
+
+def _files(version: Version) -> list[Path]:
+    return [path for paths in version.tables().values() for path in paths]
+
+
 def _pair(version: Version, pair_id: str) -> dict[str, Any]:
-    paths = [str(version.folder / name) for name in version.manifest["files"] if "/" in name]
+    paths = _files(version)
     found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE starts_with(pair_id, ?) LIMIT 2", pair_id)
     if not found:
         raise UsageError(

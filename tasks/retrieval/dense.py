@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -121,17 +122,22 @@ def unit(vectors: Any, width: int) -> Vectors:
     return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-def local_model(model: str) -> Embed:
-    """A sentence-transformers model, named or in a folder; UsageError where it cannot be had."""
-    try:
-        from sentence_transformers import SentenceTransformer
-
-        loaded = SentenceTransformer(model)
-    except ImportError:
+def check_local_models(model: str) -> None:
+    """Raise UsageError where no sentence-transformers model can be had."""
+    if find_spec("sentence_transformers") is None:
         raise UsageError(
             f'The embedding model "{model}" needs sentence-transformers: install the extra with '
             '`pip install -c constraints.txt -e ".[dense]"`, or give an endpoint.'
-        ) from None
+        )
+
+
+def local_model(model: str) -> Embed:
+    """A sentence-transformers model, named or in a folder; UsageError where it cannot be had."""
+    check_local_models(model)
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        loaded = SentenceTransformer(model)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise UsageError(

@@ -8,6 +8,7 @@ order equal scores by chance.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from collections import Counter
@@ -107,6 +108,7 @@ def _once(passages: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
 def _save(coded: list[list[int]], vocabulary: dict[str, int], folder: Path) -> None:
     import bm25s
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG itself
     index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="scipy")
     index.index((coded, vocabulary), create_empty_token=False, show_progress=False)
     index.save(folder, show_progress=False)

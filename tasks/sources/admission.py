@@ -41,8 +41,8 @@ def taken_down(home: Path, groups: Collection[str] | None = None) -> list[str]:
     return sorted(name for name in ids if groups is None or name.split("/", 1)[0] in groups)
 
 
-def admit(run: Build | Plan, work: Stage, rows: Rows, groups: Collection[str]) -> Rows:
-    """The rows without the listed records of these groups, by one of the stages below; as they are, if none is listed.
+def admit(run: Build | Plan, work: Stage, rows: Rows, groups: Collection[str] | None = None) -> Rows:
+    """The rows without the listed records of these groups, else of all, by a stage; as they are, if none is listed.
 
     So large sources are not copied for nothing.
     """

@@ -127,11 +127,12 @@ def media(content: bytes, declared: str) -> str:
     start, name = content[:SNIFFED].lstrip(codecs.BOM_UTF8 + b" \t\r\n"), declared.partition(";")[0].strip().lower()
     if start.startswith(b"%PDF-"):
         return "pdf"
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _STATEFUL.search(declared)
+    garbled = len(_BINARY.findall(start)) > 2 + len(start) // 100 and not wide
     if name in ("text/html", "application/xhtml+xml") or (not name and _HTML.match(start)):
-        return "html"
+        return "other" if garbled else "html"
     if name in ("text/plain", "text/markdown", ""):
-        wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or "utf-16" in declared.lower()
-        return "other" if len(_BINARY.findall(start)) > 2 + len(start) // 100 and not wide else "text"
+        return "other" if garbled else "text"
     return "html" if name in ("application/xml", "text/xml") and _HTML.match(start) else "other"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from longform.addresses import page_of
 from longform.errors import UsageError
 
 FORMS = (
     "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1), or "
     "the address of a Stack Exchange post, a Reddit submission or comment, an OpenReview forum, an ACL Anthology page, "
-    "or CorpusID:<number>"
+    "or CorpusID:<number>; of any other page its address with https://, and of other pages of those sites "
+    "web/<address without https://>"
 )
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9-]+")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
@@ -18,6 +20,10 @@ _BASE36 = re.compile(r"[0-9a-z]{1,13}")
 _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+")
 _PRINTABLE = re.compile(r"[!-~]{1,400}")
+_SITES = re.compile(
+    r"(?:.+\.)?(?:(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps|reddit)\.com|mathoverflow\.net"
+    r"|redd\.it|openreview\.net|semanticscholar\.org|aclanthology\.(?:org|info)|aclweb\.org)"
+)
 _UPSTREAM = {
     "reddit": re.compile(r"t[13]_[0-9a-z]{1,13}"),
     "s2": _NUMBER,
@@ -25,7 +31,8 @@ _UPSTREAM = {
     "acl": _ACL,
     "file": re.compile(r"[0-9a-f]{16}"),
     "msmarco": re.compile(r"[pq][0-9]+"),
-    **dict.fromkeys(("webgpt", "wildchat", "ultrafeedback", "commitpackft", "web"), _PRINTABLE),
+    "expertqa": re.compile(r"[0-9a-f]{20}"),
+    **dict.fromkeys(("webgpt", "wildchat", "ultrafeedback", "commitpackft"), _PRINTABLE),
 }
 
 
@@ -43,7 +50,7 @@ def profile(host: str, author_id: str | None) -> str | None:
 def record_of(text: str) -> str:
     """The id of the record that an id, a passage's id or a link means; UsageError where that is not sure."""
     given = text.strip()
-    found = _of_id(given.split("#", 1)[0]) or _of_name(given) or _of_address(given)
+    found = _of_id(given.split("#", 1)[0]) or _of_name(given) or _of_address(given) or _of_page(given)
     if found is None:
         raise UsageError(f'"{text}" names no record: give {FORMS}.')
     return found
@@ -59,8 +66,25 @@ def names_of(record: str) -> list[str]:
     return [record, *(f"{old}.{rest}/{number}" for old in before)]
 
 
+def names_of_address(url: str) -> list[str]:
+    """The ids that a takedown of what stands at an address may have: of the page, and of the record that it shows."""
+    try:
+        record = _of_address(url)
+    except UsageError:
+        record = None
+    return [name for name in (page_of(url), record) if name]
+
+
+def _of_page(text: str) -> str | None:
+    """A page that shows no record: of the sites above that is not sure."""
+    page = page_of(text)
+    return None if page is None or _SITES.fullmatch(re.split(r"[/?:]", page, maxsplit=2)[1]) else page
+
+
 def _of_id(text: str) -> str | None:
     group, _, rest = text.partition("/")
+    if group == "web":
+        return page_of(f"https://{rest}")
     if group in _UPSTREAM:
         return text if _UPSTREAM[group].fullmatch(rest) else None
     if _HOST.fullmatch(group.lower()) and _NUMBER.fullmatch(rest):

@@ -1,4 +1,4 @@
-"""Passages for questions, from an index that is built for them and gone afterwards.
+"""Passages for questions, from an index that is built for them and gone afterwards, at the latest with the build.
 
     results = search_passages(run, questions, paragraphs, backend="hybrid", k=5, query="question",
                               within="set_id", embedding=endpoint)
@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import xxhash
+
 from longform.errors import UsageError
 from longform.llm.types import Endpoint
+from longform.recipe import fingerprint
 from longform.rows import read_parquet
 from schemas.search import RESULTS
 from tasks.stage import Row, Rows, Run, Whole, stage
@@ -58,18 +61,87 @@ def search_passages(
     """
     check_backend(backend, embedding)
     asked = _asked(questions, query, within)
-    rows: Iterator[Passage] = (row for row in _rows(run, passages, within) if row.value in asked)
+    rows = (row for row in _rows(run, passages, within) if row.value in asked)
     found: dict[str, list[Hit]] = {}
-    queries: dict[str, Vector] = {}
-    if embedding and backend in ("dense", "hybrid"):
-        texts = [text for own in asked.values() for _, text in own]
-        queries, rows = _embedded(run, embedding, texts, rows)
-    for value, own in groupby(rows, key=attrgetter("value")):
-        hits = _searched(run, backend, queries, own, [text for _, text in asked[value]], k)
-        found |= dict(zip((name for name, _ in asked[value]), hits, strict=True))
+    for _, hits in best_passages(run, asked, rows, backend=backend, embedding=embedding, k=k):
+        found |= hits
     for name in (name for batch in questions.batches([questions.key]) for name in batch.column(0).to_pylist()):
         yield {"query_id": name, "results": _ranked(found.get(name, []))}
     run.count("queries without a passage", questions.count - sum(map(bool, found.values())))
+
+
+def best_passages(
+    run: Run,
+    asked: Mapping[Any, Sequence[tuple[str, str]]],
+    passages: Iterable[Passage],
+    *,
+    backend: str,
+    embedding: Endpoint | str | None,
+    k: int,
+) -> Iterator[tuple[Any, dict[str, list[Hit]]]]:
+    """For each value, as its passages come: the k best of them for each query of that value, by the query's id.
+
+    `asked` holds (id, text) of the queries by value. Passages of one value lie together; the texts of all queries are
+    embedded first, also where no passage has their value.
+    """
+    queries: dict[str, Vector] = {}
+    if embedding and backend in ("dense", "hybrid"):
+        texts = [text for own in asked.values() for _, text in own]
+        queries, passages = _embedded(run, embedding, texts, passages)
+    for value, own in groupby(passages, key=attrgetter("value")):
+        folder = run.scratch() / "index"
+        try:
+            _write_index(backend, own, folder)
+            yield value, _searched(_open_index(backend, queries, folder), asked[value], k)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def best_of_corpora(
+    run: Run,
+    asked: Mapping[str, Sequence[tuple[str, str]]],
+    corpora: Mapping[str, Rows],
+    *,
+    backend: str,
+    embedding: Endpoint | str | None,
+    k: int,
+) -> Iterator[tuple[str, dict[str, list[Hit]]]]:
+    """As best_passages, of whole corpora by name: their indexes are built once, for all units of the build.
+
+    Passages have a column `text`; what stands in several parts of a corpus has one id, and counts once. Corpora of the
+    same parts share an index.
+    """
+    queries: dict[str, Vector] = {}
+    with run.shared() as folder:
+        places = {name: folder / _index_name(rows, backend, embedding) for name, rows in corpora.items()}
+        missing = {place: name for name, place in reversed(places.items()) if not place.exists()}.values()
+        passages: Iterator[Passage] = (Passage(*pair, name) for name in missing for pair in _each_once(corpora[name]))
+        if embedding and backend in ("dense", "hybrid"):
+            texts = [text for name in corpora for _, text in asked[name]]
+            queries, passages = _embedded(run, embedding, texts, passages)
+        for name, own in groupby(passages, key=attrgetter("value")):
+            making = folder / "index.making"
+            shutil.rmtree(making, ignore_errors=True)
+            _write_index(backend, own, making)
+            making.rename(places[name])
+    for name, place in places.items():
+        if place.exists():
+            yield name, _searched(_open_index(backend, queries, place), asked[name], k)
+
+
+def _index_name(rows: Rows, backend: str, embedding: Endpoint | str | None) -> str:
+    made_by = embedding.identity() if isinstance(embedding, Endpoint) else embedding
+    return fingerprint([backend, made_by, [part.sha256 for part in rows.parts or ()]])
+
+
+def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
+    seen: set[int] = set()
+    for batch in rows.batches([rows.key, "text"]):
+        for name, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            digest = xxhash.xxh3_64_intdigest(name.encode())
+            if digest not in seen:
+                seen.add(digest)
+                yield name, text
 
 
 def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
@@ -84,6 +156,10 @@ def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
         )
     if backend in ("dense", "hybrid") and not embedding:
         raise UsageError(f'The search backend "{backend}" needs an embedding: set an endpoint or a local model.')
+    if backend in ("dense", "hybrid") and isinstance(embedding, str):
+        from tasks.retrieval.dense import check_local_models
+
+        check_local_models(embedding)
 
 
 def _asked(questions: Rows, query: str, within: str | None) -> dict[Any, list[tuple[str, str]]]:
@@ -150,51 +226,41 @@ def _vectors(run: Run, embedding: Endpoint | str, texts: Iterable[str]) -> Itera
     yield from (vector for _, vector in embedded((("", text) for text in texts), local_model(embedding)))
 
 
-def _searched(
-    run: Run, backend: str, queries: dict[str, Vector], passages: Iterable[Passage], asked: Sequence[str], k: int
-) -> list[list[Hit]]:
-    folder = run.scratch() / "index"
+def _searched(searcher: Searcher, asked: Sequence[tuple[str, str]], k: int) -> dict[str, list[Hit]]:
+    hits = searcher.search([text for _, text in asked], k)
+    return dict(zip((name for name, _ in asked), hits, strict=True))
+
+
+def _write_index(backend: str, passages: Iterable[Passage], folder: Path) -> None:
     folder.mkdir()
-    try:
-        return _searcher(backend, queries, passages, folder).search(asked, k)
-    finally:
-        shutil.rmtree(folder)
-
-
-def _searcher(backend: str, queries: dict[str, Vector], passages: Iterable[Passage], folder: Path) -> Searcher:
     if backend == "bm25":
-        return _fixed(((row.name, row.text) for row in passages), folder)
-    if backend == "tantivy":
-        return _growing(((row.name, row.text) for row in passages), folder)
-    texts: list[tuple[str, str]] = []
-    dense = _dense(queries, passages, texts if backend == "hybrid" else None, folder)
-    if backend == "dense":
-        return dense
-    from tasks.retrieval.hybrid import Hybrid
-
-    return Hybrid([_fixed(texts, folder), dense])
+        _write_fixed(((row.name, row.text) for row in passages), folder)
+    elif backend == "tantivy":
+        _write_growing(((row.name, row.text) for row in passages), folder)
+    else:
+        texts: list[tuple[str, str]] = []
+        _write_dense(passages, texts if backend == "hybrid" else None, folder)
+        if backend == "hybrid":
+            _write_fixed(texts, folder)
 
 
-def _fixed(texts: Iterable[tuple[str, str]], folder: Path) -> Searcher:
+def _write_fixed(texts: Iterable[tuple[str, str]], folder: Path) -> None:
     from tasks.retrieval.fixed import FixedIndex
 
-    return FixedIndex.build(texts, folder / "bm25")
+    FixedIndex.build(texts, folder / "bm25")
 
 
-def _growing(texts: Iterable[tuple[str, str]], folder: Path) -> Searcher:
+def _write_growing(texts: Iterable[tuple[str, str]], folder: Path) -> None:
     from tasks.retrieval.growing import GrowingIndex
 
     with GrowingIndex(folder / "tantivy", write=True) as index:
         index.add(texts)
         index.commit()
-    return index
 
 
-def _dense(
-    queries: dict[str, Vector], passages: Iterable[Passage], texts: list[tuple[str, str]] | None, folder: Path
-) -> Searcher:
+def _write_dense(passages: Iterable[Passage], texts: list[tuple[str, str]] | None, folder: Path) -> None:
     """`texts`, if given, takes what it went past."""
-    from tasks.retrieval.dense import DenseIndex, write_vectors
+    from tasks.retrieval.dense import write_vectors
 
     def pairs() -> Iterator[tuple[str, Vector]]:
         for row in passages:
@@ -203,7 +269,20 @@ def _dense(
             yield row.name, row.vector
 
     write_vectors(pairs(), folder)
-    return DenseIndex(folder, lambda asked: [queries[text] for text in asked])
+
+
+def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searcher:
+    from tasks.retrieval.dense import DenseIndex
+    from tasks.retrieval.fixed import FixedIndex
+    from tasks.retrieval.growing import GrowingIndex
+    from tasks.retrieval.hybrid import Hybrid
+
+    if backend == "bm25":
+        return FixedIndex(folder / "bm25")
+    if backend == "tantivy":
+        return GrowingIndex(folder / "tantivy")
+    dense = DenseIndex(folder, lambda asked: [queries[text] for text in asked])
+    return dense if backend == "dense" else Hybrid([FixedIndex(folder / "bm25"), dense])
 
 
 def _ranked(hits: Sequence[Hit]) -> list[Row]:

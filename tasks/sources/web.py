@@ -24,18 +24,19 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
+from longform.addresses import normal_url
 from longform.errors import EndpointError, HttpError
 from longform.http import Reply
 from longform.settings import api_key
 from longform.web import Ask, Manners
 from schemas.search import WEB_PAGES, WEB_RESULTS
-from tasks.sources.extraction import Extractor, Unusable, clean
+from tasks.sources.extraction import Extractor, Text, Unusable, clean
+from tasks.sources.permalinks import names_of_address
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ if TYPE_CHECKING:
 BRAVE = "https://api.search.brave.com"
 BRAVE_COUNT, BRAVE_PAGES, BRAVE_CHARACTERS, BRAVE_WORDS = 20, 10, 400, 50
 SEARXNG_PAGES = 5
-TITLE_CHARACTERS, SNIPPET_CHARACTERS, URL_CHARACTERS = 500, 2_000, 2_000
-TRACKING = re.compile(r"(utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|twclid|yclid|igshid|mc_cid|mc_eid)\Z", re.I)
+TITLE_CHARACTERS, SNIPPET_CHARACTERS = 500, 2_000
 _TAG = re.compile(r"<[^<>]{0,200}>")
 
 
@@ -69,14 +69,23 @@ class WebBackend:
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """How pages are fetched. `private_hosts` allows addresses that are not public: for an intranet."""
+    """How pages are fetched. `private_hosts` allows addresses that are not public: for an intranet.
+
+    `takedowns` are records whose pages are left alone; where there are none they are no identity.
+    """
 
     private_hosts: bool = False
     robots: bool = True
+    takedowns: tuple[str, ...] = ()
     manners: Manners = field(default_factory=Manners)
 
     def identity(self) -> dict[str, Any]:
-        return {"private_hosts": self.private_hosts, "robots": self.robots}
+        listed = {"takedowns": list(self.takedowns)} if self.takedowns else {}
+        return {"private_hosts": self.private_hosts, "robots": self.robots, **listed}
+
+    def leaves(self, url: str | None) -> bool:
+        """Whether what stands at an address is taken down."""
+        return bool(self.takedowns and url) and any(name in self.takedowns for name in names_of_address(url or ""))
 
 
 class Found(NamedTuple):
@@ -110,27 +119,6 @@ def read_brave(reply: Any) -> list[Found]:
     ]
 
 
-def normal_url(url: str) -> str | None:
-    """The address without fragment and tracking parameters, host in lower case; None where it is none of the web.
-
-    Everything else may matter to its server and stays: order of parameters, letters of the path, a slash at its end.
-    """
-    url = re.sub(r"[\t\r\n]", "", url.strip()).replace(" ", "%20")
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or len(url) > URL_CHARACTERS:
-        return None
-    if re.search(r"[\x00-\x20\x7f<>\"\\^`{|}\ud800-\udfff]", url):
-        return None
-    named = f"[{host}]" if ":" in host else host
-    place = named if port in (None, {"http": 80, "https": 443}[parts.scheme]) else f"{named}:{port}"
-    query = "&".join(one for one in parts.query.split("&") if not TRACKING.match(one.partition("=")[0]))
-    return urlunsplit((parts.scheme, place, parts.path or "/", query, ""))
-
-
 def _list(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
@@ -150,10 +138,8 @@ def _plain(text: str) -> str:
 @stage(WEB_RESULTS, revision=1)
 def search_web(run: Run, questions: Rows, *, backend: WebBackend, k: int, query: str) -> Iterator[Row | Rejected]:
     """Up to k results for each question, whose text is in the column `query`: best first, each address once."""
-    visitor, key = run.web(backend.manners), questions.key
-    search = partial(_search, visitor, backend, _credentials(backend), k)
-    asked = ((row[key], clean(row[query] or "", one_line=True)) for row in questions)
-    for (name, text), found in visitor.each(asked, lambda pair: search(pair[1])):
+    key = questions.key
+    for (name, text), found in web_results(run, backend, ((row[key], row[query] or "") for row in questions), k):
         if not found:
             yield Rejected(name, "filtered", "no search result" if text else "empty query")
         for rank, (result, moment) in enumerate(found, start=1):
@@ -164,6 +150,16 @@ def search_web(run: Run, questions: Rows, *, backend: WebBackend, k: int, query:
                 **result._asdict(),
                 "fetched_at": moment,
             }
+
+
+def web_results(
+    run: Run, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
+) -> Iterator[tuple[tuple[str, str], list[tuple[Found, int]]]]:
+    """Each (id, query) with its results and when they were fetched; the query is on one line."""
+    visitor = run.web(backend.manners)
+    search = partial(_search, visitor, backend, _credentials(backend), k)
+    cleaned = ((name, clean(text, one_line=True)) for name, text in asked)
+    yield from visitor.each(cleaned, lambda pair: search(pair[1]))
 
 
 def _search(
@@ -259,17 +255,26 @@ def fetch_pages(run: Run, results: Rows, *, crawl: Crawl) -> Iterator[Row | Reje
         for row in batch.to_pylist():
             leading.setdefault(row.pop("url"), []).append(row)
     with Extractor(run.scratch()) as extractor:
-        ask = lambda url: visitor.get(Ask(url, private_hosts=crawl.private_hosts, robots=crawl.robots))  # noqa: E731
-        for url, page in visitor.each(leading, ask):
+        for url, page in visitor.each(leading, partial(get_page, visitor, crawl)):
             yield from _page(url, page, extractor, leading[url])
+
+
+def get_page(visitor: Visitor, crawl: Crawl, url: str) -> Page:
+    """What is stored of an address, else what is fetched; Incomplete where that failed for a passing reason."""
+    return visitor.get(Ask(url, private_hosts=crawl.private_hosts, robots=crawl.robots))
+
+
+def page_text(page: Page, extractor: Extractor) -> Text:
+    """Unusable where the page could not be had, or has no text."""
+    if page.error:
+        raise Unusable(page.error, page.detail)
+    return extractor.text(page.content, page.headers)
 
 
 def _page(url: str, page: Page, extractor: Extractor, leading: list[Row]) -> Iterator[Row | Rejected]:
     """The page's row, or one rejected row for each result that led to it."""
     try:
-        if page.error:
-            raise Unusable(page.error, page.detail)
-        text = extractor.text(page.content, page.headers)
+        text = page_text(page, extractor)
     except Unusable as error:
         yield from (Rejected(row["result_id"], "filtered", error.reason, detail=error.detail) for row in leading)
         return

@@ -1,0 +1,461 @@
+"""The expertqa dataset: experts' questions, attributed answers of six systems, claims, labels, estimates (ExpertQA)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, endpoint_of, model_of
+from flows.prompts import PROMPTS
+from longform.llm.prompts import load_prompt, prompt_folders
+from longform.llm.types import Endpoint
+from longform.rows import Rows, Source
+from longform.settings import qafacteval_models
+from longform.store import Digests, Store
+from longform.versions import Version
+from longform.web import Manners
+from tasks.build import Build
+from tasks.card import Paper, Wording
+from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
+from tasks.expertqa.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
+from tasks.expertqa.autoais import check_backend, estimate_attribution
+from tasks.expertqa.bank import open_banks, read_questions, take_questions
+from tasks.expertqa.claims import split_claims
+from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
+from tasks.expertqa.entailed import open_entailments, read_entailments
+from tasks.expertqa.evidence import (
+    GS,
+    SPHERE,
+    Search,
+    check_search,
+    find_for_claims,
+    find_for_facts,
+    find_for_questions,
+    link_evidence,
+)
+from tasks.expertqa.factscore import break_claims, judge_facts, leave_facts
+from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
+from tasks.expertqa.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
+from tasks.expertqa.predictions import open_predictions, read_predictions, scorer_of
+from tasks.expertqa.released import open_commercial, read_commercial, read_released
+from tasks.expertqa.report import figures, tables
+from tasks.expertqa.revised import revise_answers
+from tasks.expertqa.sampling import sample_answers, take_claims
+from tasks.expertqa.takedown import responses_of as responses_of
+from tasks.expertqa.trace import trace_row
+from tasks.plan import Plan
+from tasks.publish import About, Published, Table, publish
+from tasks.sources.admission import admit, taken_down
+from tasks.sources.web import BRAVE, Crawl, WebBackend
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data" / "samples" / "expertqa"
+QUESTIONS = str(SAMPLES / "questions.jsonl")
+OF_SAMPLES = {"commercial": "bing_chat", "corpus": "corpus", "pages": "pages"}
+
+System = Literal["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]
+SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4")
+READ = {"rr_sphere_gpt4": SPHERE, "rr_gs_gpt4": GS}
+POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
+SHARES = [0.8, 0.1, 0.1]
+SEARCHES_AT_ONCE = 4
+PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
+
+ABOUT = About(
+    dataset="expertqa",
+    title="Experts' questions with attributed and verified answers",
+    summary=(
+        "Questions by experts, long answers to them that were revised to be true, and the claims of the original "
+        "answers with their evidence, people's labels, and automatic estimates of attribution (AutoAIS) and "
+        "factuality (FActScore). Splits by chance and by field."
+    ),
+    paper=Paper(
+        title="ExpertQA: Expert-Curated Questions and Attributed Answers",
+        citation=(
+            "Chaitanya Malaviya, Subin Lee, Sihao Chen, Elizabeth Sieber, Mark Yatskar, Dan Roth. "
+            "ExpertQA: Expert-Curated Questions and Attributed Answers. NAACL 2024."
+        ),
+    ),
+    wording=Wording(
+        licences="Each row names the licence of its question, where that is known.",
+        credit=(
+            "Whoever passes on rows, or texts made from them, must name their sources: `attribution.parquet` lists "
+            "the origin of every question and the address of every evidence, with its licence where that is known."
+        ),
+        changes="White space in claims is folded; claims and answers of released files are as released.",
+        traced="the question, the answer and its model, the claims with their evidence and labels",
+    ),
+    to_set="questions, corpus, web and model",
+)
+
+
+class WebConfig(BaseModel):
+    """A search engine behind HTTP. The key stays in the environment; `key_env` names the variable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: Literal["searxng", "brave"] = Field("searxng", description="searxng (self-hosted) or brave")
+    url: str = Field(BRAVE, description="address of the engine, e.g. http://127.0.0.1:8080; of brave its own")
+    key_env: str | None = Field(None, description="environment variable that holds the key; none for searxng")
+    parameters: dict[str, str] = Field({}, description="sent with every search, e.g. language, engines")
+    private_hosts: bool = Field(False, description="fetch pages of addresses that are not public, too")
+    searches_per_second: float = Field(1.0, gt=0, le=1_000, description="what the engine bears, or your plan allows")
+    pages_per_second: float = Field(1.0, gt=0, le=1_000, description="at most so many pages of one host")
+
+    @model_validator(mode="after")
+    def engine_can_be_reached(self) -> Self:
+        if not self.url.startswith(("http://", "https://")) or (self.kind == "searxng" and self.url == BRAVE):
+            raise ValueError(f'{self.kind} needs its address: set url, e.g. "http://127.0.0.1:8080"')
+        if self.kind == "brave" and not self.key_env:
+            raise ValueError("brave needs a key: set key_env to the environment variable that holds it")
+        return self
+
+
+class ExpertqaConfig(BaseModel):
+    """Settings of the expertqa dataset."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    MODEL_STAGES: ClassVar = (
+        "write_closed_book",
+        "write_from_passages",
+        "estimate_attribution",
+        "break_claims",
+        "judge_facts",
+        "revise_answers",
+    )
+
+    questions: str | list[str] = Field(
+        QUESTIONS,
+        description="the bank of questions: released .jsonl, own .jsonl or .csv, or a list; from where you type",
+    )
+    licence: str | None = Field(None, description="of the questions, e.g. MIT for the released ones")
+    systems: list[System] = Field(
+        list(SYSTEMS), description="that answer the questions which come without answers; [] asks none"
+    )
+    commercial: str | list[str] | None = Field(
+        None, description="answers of a commercial system, imported: .jsonl; unset: none, of the samples theirs"
+    )
+    commercial_system: str = Field("bing_chat", description="what that system is called")
+    corpus: str | list[str] | None = Field(
+        None, description="the local corpus (sphere): .jsonl or .parquet with url and text; unset: as commercial"
+    )
+    pages: str | list[str] | None = Field(
+        None, description="pages that stand in for the web (gs), in the form of the corpus; unset: as commercial"
+    )
+    web: WebConfig | None = Field(
+        None,
+        description='a search engine instead of pages, e.g. { kind = "searxng", url = "http://127.0.0.1:8080" }; '
+        "it also takes key_env, parameters, private_hosts",
+    )
+    retrieved_at: str | None = Field(None, description="when corpus and pages were fetched, where no record says it")
+    model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
+    mode: Literal["online", "batch"] = Field(
+        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
+    )
+    backend: Literal["bm25", "tantivy", "dense", "hybrid"] = Field("bm25", description="how passages are ranked")
+    embedding: str | None = Field(
+        None, description="of dense and hybrid: an endpoint's name, or a sentence-transformers model"
+    )
+    prompts: str | None = Field(
+        None, description="folder whose files take the place of those in prompts/, e.g. its expertqa/revise.md"
+    )
+    seed: int = Field(0, description="of every draw: sampling of answers, splits")
+    limit: int | None = Field(None, ge=1, description="at most this many questions of each file: a pilot")
+    passages: int = Field(5, ge=1, le=50, description="passages of the corpus an answer or a claim is given")
+    web_passages: int = Field(10, ge=1, le=50, description="passages of the web an answer or a claim is given")
+    fact_passages: int = Field(3, ge=1, le=20, description="passages an atomic claim is judged by")
+    window: int = Field(1_000, ge=10, description="tokens of a passage, at most")
+    overlap: int = Field(200, ge=0, description="tokens a passage shares with the next")
+    tokenizer: str = Field("spacy-en", description="that counts these: spacy-en, or one of tiktoken, e.g. cl100k_base")
+    splitter: Literal["sentences", "lists"] = Field(
+        "sentences", description="of answers into claims: as the paper, or one that also knows lists and tables"
+    )
+    least_characters: int = Field(6, ge=1, description="a shorter claim is dropped")
+    small_talk: bool = Field(True, description="drop what a chatbot says about itself")
+    most_claims: int = Field(10, ge=1, description="longer answers are not sampled for annotation; imports are")
+    labels: str | list[str] = Field(
+        [], description="filled-in annotation sheets: .jsonl, or exports of Label Studio or Argilla"
+    )
+    second_labels: str | list[str] = Field([], description="a second labelling, for the agreement (figure 4)")
+    autoais: str = Field(
+        "lexical", description="AutoAIS by: lexical (words), model (the endpoint), nli:<Hugging Face model>"
+    )
+    factscore: bool = Field(True, description="estimate factuality: two calls a claim and more")
+    revise_with_model: bool = Field(
+        True, description="let the model revise answers that no person has revised; such rows say so"
+    )
+    entailments: str | list[str] = Field(
+        [], description="what an entailment model says of published claims: claim_id, model, label (table 6)"
+    )
+    predictions: str | list[str] = Field(
+        [], description="predicted answers to the test questions, scored by ROUGE (tables 9 and 14)"
+    )
+
+    @model_validator(mode="after")
+    def windows_move_on(self) -> Self:
+        if self.overlap >= self.window:
+            raise ValueError("overlap must be less than window, else a passage would not move on")
+        return self
+
+    @model_validator(mode="after")
+    def questions_are_named(self) -> Self:
+        if not listed(self.questions):
+            raise ValueError("questions names no file: give one, or a list")
+        return self
+
+    @model_validator(mode="after")
+    def one_web(self) -> Self:
+        if self.web is not None and self.pages:
+            raise ValueError("pages and web are both set: pages stand in for the web, so leave out one of them")
+        return self
+
+    @model_validator(mode="after")
+    def stages_ask_models(self) -> Self:
+        for name in self.stages:
+            if name not in self.MODEL_STAGES:
+                raise ValueError(
+                    f'stages has "{name}", which asks no model; those that do: {", ".join(self.MODEL_STAGES)}'
+                )
+        return self
+
+    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
+    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
+        {}, description="models behind OpenAI-compatible APIs, one table each"
+    )
+
+    @model_validator(mode="after")
+    def post_hoc_needs_closed_book(self) -> Self:
+        if any(name in POST_HOC for name in self.systems) and "gpt4" not in self.systems:
+            raise ValueError('systems names a post-hoc system, which cites the answers of gpt4: add "gpt4"')
+        return self
+
+
+def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = None) -> Published | None:
+    """The method, stage by stage. Called with a plan it only says what would run."""
+    model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    folders = prompt_folders(config.prompts, PROMPTS)
+    prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
+    check_backend(config.autoais)
+    judge = config.autoais == "model"
+    search, ways = searching(config, taken_down(run.store.home))
+
+    bank = read_questions(run, opened(run, open_banks, config.questions), licence=config.licence)
+    questions = admit(run, admit_questions, bank)
+    asked = take_questions(run, questions, limit=config.limit) if config.limit else questions
+    corpus, pages = corpora(run, config)
+
+    released = read_released(run, asked)
+    needed = [READ[name] for name in config.systems if name in READ]
+    found = find_for_questions(run, asked, corpus, pages, search=search, corpora=needed, **ways)
+    closed = write_closed_book(
+        run,
+        asked,
+        systems=[name for name in config.systems if name == "gpt4"],
+        model=model["write_closed_book"],
+        prompt=prompt["closed_book"],
+    )
+    read = write_from_passages(
+        run,
+        asked,
+        found,
+        systems=[name for name in config.systems if name in READ],
+        model=model["write_from_passages"],
+        prompt=prompt["from_passages"],
+    )
+    post_hoc = answer_post_hoc(run, closed, systems=[name for name in config.systems if name in POST_HOC])
+    imported = read_commercial(
+        run,
+        opened(run, open_commercial, given(config, "commercial")),
+        asked,
+        system=config.commercial_system,
+    )
+    commercial = admit(run, admit_commercial, imported)
+    answers = collect_answers(run, asked, released, closed, read, post_hoc, commercial)
+
+    split = split_claims(
+        run,
+        answers,
+        splitter=config.splitter,
+        least_characters=config.least_characters,
+        small_talk=config.small_talk,
+    )
+    samples = sample_answers(run, asked, answers, split, most_claims=config.most_claims, seed=config.seed)
+    taken = take_claims(run, split, samples)
+    claims = link_evidence(
+        run, taken, find_for_claims(run, taken, corpus, pages, search=search, systems=POST_HOC, **ways)
+    )
+
+    filled_in = read_labels(run, opened(run, open_labels, config.labels), claims, answers)
+    second = read_second_labels(run, opened(run, open_labels, config.second_labels), claims, answers)
+    labels = collect_labels(run, answers, claims, filled_in)
+
+    attributions = estimate_attribution(
+        run,
+        claims,
+        backend=config.autoais,
+        model=model["estimate_attribution"] if judge else None,
+        prompt=prompt["entails"] if judge else None,
+    )
+    facts = (
+        break_claims(run, claims, model=model["break_claims"], prompt=prompt["break_claim"])
+        if config.factscore
+        else leave_facts(run, claims)
+    )
+    few = Search(**{**search.identity(), "corpus_k": config.fact_passages, "pages_k": config.fact_passages})
+    place = GS if config.web or given(config, "pages") else SPHERE
+    evidence = find_for_facts(run, facts, corpus, pages, search=few, corpora=[place], **ways)
+    judged = judge_facts(run, facts, evidence, model=model["judge_facts"], prompt=prompt["judge_fact"])
+
+    revised = revise_answers(
+        run,
+        answers,
+        claims,
+        samples,
+        labels,
+        attributions,
+        asked,
+        model=model["revise_answers"] if config.revise_with_model else None,
+        prompt=prompt["revise"] if config.revise_with_model else None,
+    )
+    random = split_randomly(run, revised, asked, answers, seed=config.seed, shares=SHARES)
+    domain = split_by_field(run, revised, asked, answers, seed=config.seed, shares=SHARES)
+    published = publish_claims(run, claims, asked, answers, labels, attributions, judged, random, domain)
+    sources = name_sources(run, published, asked, corpus, pages)
+    entailed = read_entailments(run, opened(run, open_entailments, config.entailments), published)
+    scorer = scorer_of(qafacteval_models())
+    predictions = read_predictions(
+        run, opened(run, open_predictions, config.predictions), random, domain, scorer=scorer
+    )
+    return publish(
+        run,
+        ABOUT,
+        [Table("random", random), Table("domain", domain), Table("claims", published)],
+        sources,
+        version=version,
+        tables=lambda: tables(
+            asked, answers, samples, published, attributions, labels, second, entailed, predictions, random, domain
+        ),
+        figures=lambda: figures(asked, published, labels),
+    )
+
+
+def about(config: ExpertqaConfig) -> About:
+    return ABOUT
+
+
+def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+    """A published row and what it was made from."""
+    return trace_row(store, version, row_id)
+
+
+def searching(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
+    """How passages are found, and the arguments of it that reach outside; checked before any work is done."""
+    search = Search(
+        backend=config.backend,
+        corpus_k=config.passages,
+        pages_k=config.web_passages,
+        tokenizer=config.tokenizer,
+        size=config.window,
+        overlap=config.overlap,
+    )
+    web = config.web and WebBackend(
+        config.web.kind,
+        config.web.url,
+        config.web.key_env,
+        tuple(sorted(config.web.parameters.items())),
+        Manners(at_once=SEARCHES_AT_ONCE, per_second=config.web.searches_per_second),
+    )
+    ways: dict[str, Any] = {"embedding": embedding(config), "web": web, "crawl": crawl(config.web, takedowns)}
+    check_search(search, **ways)
+    return search, ways
+
+
+def embedding(config: ExpertqaConfig) -> Endpoint | str | None:
+    known = config.embedding in config.endpoints
+    return endpoint_of(config.embedding, config.endpoints) if config.embedding and known else config.embedding
+
+
+def crawl(web: WebConfig | None, takedowns: Sequence[str]) -> Crawl | None:
+    if web is None:
+        return None
+    manners = Manners(per_second=web.pages_per_second)
+    return Crawl(private_hosts=web.private_hosts, manners=manners, takedowns=tuple(takedowns))
+
+
+def corpora(run: Build | Plan, config: ExpertqaConfig) -> tuple[Rows, Rows]:
+    """The local corpus, and the pages that stand in for the web, in windows."""
+    windows: dict[str, Any] = {"tokenizer": config.tokenizer, "size": config.window, "overlap": config.overlap}
+    opening = partial(open_corpora, retrieved_at=config.retrieved_at)
+    local = opened(run, partial(opening, group=SPHERE), given(config, "corpus"))
+    stand_in = opened(run, partial(opening, group=GS), [] if config.web else given(config, "pages"))
+    corpus, pages = read_corpus(run, local, **windows), read_pages(run, stand_in, **windows)
+    return admit(run, admit_corpus, corpus), admit(run, admit_pages, pages)
+
+
+def given(config: ExpertqaConfig, name: str) -> str | list[str]:
+    """The files of a setting: where it is unset, those of the samples if the questions are theirs, else none."""
+    files: str | list[str] | None = getattr(config, name)
+    if files is None:
+        return str(SAMPLES / f"{OF_SAMPLES[name]}.jsonl") if config.questions == QUESTIONS else []
+    return files
+
+
+def opened(run: Build | Plan, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:
+    """The files of a setting, identified by their content; none where it is an empty list."""
+    paths = listed(given)
+    return opening(paths, digest=digests(run)) if paths else []
+
+
+def listed(given: str | list[str]) -> list[Path]:
+    """An empty text names no file: as a path it would be the folder one is in."""
+    return [Path(path) for path in ([given] if isinstance(given, str) else given) if path]
+
+
+def digests(run: Build | Plan) -> Digests:
+    return Digests(run.store.home, remember=isinstance(run, Build))
+
+
+STAGES = {
+    work.name: work
+    for work in (
+        read_questions,
+        admit_questions,
+        take_questions,
+        read_corpus,
+        admit_corpus,
+        read_pages,
+        admit_pages,
+        read_released,
+        find_for_questions,
+        write_closed_book,
+        write_from_passages,
+        answer_post_hoc,
+        read_commercial,
+        admit_commercial,
+        collect_answers,
+        split_claims,
+        sample_answers,
+        take_claims,
+        find_for_claims,
+        link_evidence,
+        read_labels,
+        read_second_labels,
+        collect_labels,
+        estimate_attribution,
+        break_claims,
+        leave_facts,
+        find_for_facts,
+        judge_facts,
+        revise_answers,
+        split_randomly,
+        split_by_field,
+        publish_claims,
+        name_sources,
+        read_entailments,
+        read_predictions,
+    )
+}

@@ -1,0 +1,306 @@
+"""Rules of the offline model for ExpertQA: answers with citations, verdicts by shared words, claims taken apart.
+
+It knows nothing and says so: its closed-book answers hedge around the question's words and cite addresses reserved
+for examples; its other answers quote. A verdict compares words without their endings, and numbers, never meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from longform.llm.material import COMMON, READ_CHARACTERS, Material, fit_to_quote
+from longform.llm.prose import sentences
+
+QUOTED_SENTENCES = 5
+ENTAILED = 2 / 3
+HELD = 3 / 4
+MOST_STATEMENTS = 20
+SUBJECT_CHARACTERS = 60
+ITEM_WORDS = 6
+END_MARK_CHARACTERS = 6
+
+_MARK = re.compile(r"\s{0,3}(?:\[\^?\d[\d^,;\s–-]{0,40}\]|\(passages?[^)]{0,80}\))", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?://\S{1,400}")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD = re.compile(r"[^\W\d_]+")
+_WORD_OR_NUMBER = re.compile(r"[^\W_]")
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nor|neither|cannot|without|nothing|nobody|hardly)\b|n['’]t\b", re.IGNORECASE
+)
+_ENDINGS = ("ies", "ing", "ed", "es", "e", "s", "y")
+
+
+class Said(NamedTuple):
+    """What a text says, as far as rules see it: its words without common ones and without endings, and its numbers."""
+
+    words: frozenset[str]
+    numbers: frozenset[str]
+
+
+class Sentence(NamedTuple):
+    text: str
+    words: frozenset[str]
+    negated: bool
+
+
+@lru_cache(maxsize=128)  # one passage is read for many claims
+def said(text: str) -> Said:
+    """Citation marks and addresses are no part of what is said."""
+    return _said(text)
+
+
+def _said(text: str) -> Said:
+    bare = _ADDRESS.sub(" ", _MARK.sub(" ", text))
+    numbers = frozenset(number.replace(",", "") for number in _NUMBER.findall(bare))
+    return Said(frozenset(_stem(word) for word in _WORD.findall(bare.lower()) if word not in COMMON), numbers)
+
+
+@lru_cache(maxsize=65_536)  # most words of a text have been in others
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if len(word) > len(ending) + 2 and word.endswith(ending):
+            return word[: -len(ending)]
+    return word
+
+
+def share(claim: Said, evidence: Said) -> float:
+    """Share of the claim's words that the evidence has; 0 where it lacks one of its numbers, or nothing is claimed."""
+    if not claim.numbers <= evidence.numbers or not (claim.words or claim.numbers):
+        return 0.0
+    return len(claim.words & evidence.words) / len(claim.words) if claim.words else 1.0
+
+
+# answers
+
+_HEDGES = (
+    "It is hard to be definite about {a} and {b} without more of the circumstances [1].",
+    "Much may come down to {a}, and to how far it is {b} that matters [1] [2].",
+    "What is said of {a} need not be so for {b} [2].",
+    "In the field of {field}, {a} and {c} may be understood differently [2].",
+    "One might begin with {c}, and then look at {a} [1].",
+    "Whether {b} or {c} comes first depends on the case.",
+)
+_ENDINGS_OF_ANSWERS = (
+    "None of this was looked up, and the sources named are placeholders.",
+    "This is a general remark, not checked against any source.",
+    "A reliable source should be consulted before acting on this.",
+)
+_UNKNOWN = "I don't know: the question holds no word that I could go by."
+_LACKS = {
+    True: "The passages given here share words with the question, but have no sentence that could be quoted on it.",
+    False: "The passages given here have no word in common with the question, so they do not speak of it.",
+}
+
+
+def _closed_book(material: Material, dice: bytes, room: int) -> str:
+    """Hedges around the question's words, with addresses at example.org as their sources: no facts."""
+    telling = _telling(material.one("Question")[:READ_CHARACTERS])
+    if not telling:
+        return _UNKNOWN
+    telling += [word for word in ("practice", "experience") if word not in telling]
+    a, b, c = (telling[(dice[0] + step) % len(telling)] for step in range(3))
+    field = " ".join(_WORD.findall(material.one("Field")[:60])) or "this question"
+    first, number = dice[1] % len(_HEDGES), 3 + dice[2] % 3
+    hedges = [_HEDGES[(first + step) % len(_HEDGES)] for step in range(number)]
+    text = " ".join(hedge.format(a=a, b=b, c=c, field=field) for hedge in hedges)
+    references = [f"[{n}] https://example.org/{_slug(word, dice)}" for n, word in enumerate((a, b), 1)]
+    ending = _ENDINGS_OF_ANSWERS[dice[3] % len(_ENDINGS_OF_ANSWERS)]
+    return "\n".join([f"{text} {ending}", "", "References:", *references])
+
+
+def _telling(question: str) -> list[str]:
+    found = (word for word in _WORD.findall(question) if 4 <= len(word) <= 30 and word.lower() not in COMMON)
+    return list(dict.fromkeys(word if word.isupper() else word.lower() for word in found))
+
+
+def _slug(word: str, dice: bytes) -> str:
+    return "-".join(re.findall("[a-z0-9]+", word.lower())) or dice.hex()[:8]
+
+
+def _from_passages(material: Material, dice: bytes, room: int) -> str:
+    """The sentences of the passages that share most words with the question, each with its passage's number."""
+    asked = said(material.one("Question")[:READ_CHARACTERS]).words
+    passages = material.passages()
+    chosen = _quoted(passages, asked)
+    if not chosen:
+        near = any(asked & said(text[:READ_CHARACTERS]).words for _, text in passages)
+        return f"I don't know. {_LACKS[near]}"
+    answer = " ".join(f"{sentence.rstrip('.!')} [{number}]." for number, sentence in chosen)
+    return f"{answer} Further than that the passages do not go." if dice[0] % 3 == 0 else answer
+
+
+def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tuple[int, str]]:
+    """At most five (passage number, sentence) in the order of the passages; marks of their own are left out."""
+    ranked = [
+        (len(asked & sentence.words), number, _MARK.sub("", sentence.text))
+        for number, text in passages
+        for sentence in _sentences(text[:READ_CHARACTERS])
+        if 30 <= len(sentence.text) <= 350 and not asked.isdisjoint(sentence.words)
+    ]
+    ranked.sort(key=lambda scored: -scored[0])
+    best = list(islice(fit_to_quote(ranked), QUOTED_SENTENCES))
+    return sorted(((number, sentence) for _, number, sentence in best), key=lambda pair: pair[0])
+
+
+def _revise(material: Material, dice: bytes, room: int) -> str:
+    """The answer as it is where its evidence supports all; else the claims that have support or had no evidence."""
+    evidence = dict(material.numbered("Evidence"))
+    claims = [(" ".join(text.split()), evidence.get(number, "")) for number, text in material.numbered("Claim")]
+    kept = [claim for claim, text in claims if not text.strip() or supports(text, claim)]
+    answer = material.one("Answer").strip()
+    whole = len(kept) == len(claims) and len(answer) + END_MARK_CHARACTERS <= room
+    revised = answer if whole else _fitting(kept or _best(claims), room - END_MARK_CHARACTERS)
+    return revised if _WORD.search(revised) else "Nothing of this answer can be kept."
+
+
+def _best(claims: list[tuple[str, str]]) -> list[str]:
+    """The claim that shares most with its evidence, so that something is left."""
+    return [max(claims, key=lambda pair: share(said(pair[0]), said(pair[1][:READ_CHARACTERS])))[0]]
+
+
+def _fitting(claims: list[str], room: int) -> str:
+    text = ""
+    for claim in claims:
+        longer = f"{text} {claim}".strip()
+        text = longer if len(longer) <= room else text
+    return text
+
+
+# verdicts
+
+
+def supports(evidence: str, claim: str) -> bool:
+    return share(said(claim), said(evidence[:READ_CHARACTERS])) >= ENTAILED
+
+
+def _entails(material: Material, dice: bytes, room: int) -> str:
+    supported = supports(material.one("Evidence"), material.one("Claim")[:READ_CHARACTERS])
+    return f"<verdict>{'supported' if supported else 'not supported'}</verdict>"
+
+
+def _judge_fact(material: Material, dice: bytes, room: int) -> str:
+    """True where a passage has most of its words, and its numbers, and its nearest sentence is not its negation."""
+    fact = material.one("Statement")[:READ_CHARACTERS]
+    held = any(holds(text[:READ_CHARACTERS], fact) for _, text in material.passages())
+    return f"<verdict>{'true' if held else 'false'}</verdict>"
+
+
+def holds(passage: str, fact: str) -> bool:
+    wanted = said(fact)
+    if share(wanted, said(passage)) < HELD:
+        return False
+    nearest = max(_sentences(passage), key=lambda sentence: len(wanted.words & sentence.words), default=None)
+    return nearest is None or nearest.negated == _negated(fact)
+
+
+@lru_cache(maxsize=128)
+def _sentences(passage: str) -> tuple[Sentence, ...]:
+    texts = (passage[span.start : span.end] for span in sentences(passage))
+    return tuple(Sentence(text, _said(text).words, _negated(text)) for text in texts)
+
+
+def _negated(text: str) -> bool:
+    """By an odd number of negations."""
+    return len(_NEGATION.findall(text)) % 2 == 1
+
+
+# atomic claims
+
+_VERBS = (
+    "is|are|was|were|has|have|had|can|could|may|might|must|should|will|would|does|did|includes?|contains?|needs?"
+    "|requires?|helps?|causes?|makes?|gives?|takes?|keeps?|leads?|depends?"
+)
+_VERB = re.compile(rf"\b(?:{_VERBS})\b")
+_CLAUSE = re.compile(r";\s+|,\s+(?:and|but|while|whereas)\s+(?=(?:it|they|he|she|we|you|this|these)\b)")
+_NEXT_VERB = re.compile(rf",?\s+and\s+(?=(?:also\s+)?(?:{_VERBS})\b)")
+_CLAUSE_WITH_VERB = re.compile(r",\s+(?:but|while|whereas)\s+|,\s+and\s+(?=(?:the|a|an|its|their)\b)")
+_ITEMS = re.compile(r",\s+and\s+|,\s+|\s+and\s+")
+_LISTING = re.compile(r"\b(?:includes?|contains?|requires?|needs?|causes?|are|has|have)\s")
+_MARKUP = re.compile(r"\A\s*(?:[-*•+]|\d{1,3}[.)])\s+|\*\*|`|^#{1,6}\s+")
+_TAG = re.compile(r"<(?=\s{0,3}/?\s{0,3}[^\W\d_])")
+
+
+def _break_claim(material: Material, dice: bytes, room: int) -> str:
+    statements = atomic_claims(material.one("Claim")[:READ_CHARACTERS])
+    tame = (_TAG.sub("‹", statement) for statement in statements or [""])
+    return "\n".join(f"<atomic_claim>{statement}</atomic_claim>" for statement in tame)
+
+
+def atomic_claims(claim: str) -> list[str]:
+    """At most 20 statements in the order of the claim, each once; the claim itself where no rule takes it apart."""
+    bare = " ".join(_MARKUP.sub("", _MARK.sub("", claim)).split()).rstrip(" .;:,")
+    statements, subject = [], ""
+    for clause in (part for whole in _CLAUSE.split(bare) for part in _split(_CLAUSE_WITH_VERB, whole)):
+        subject = _subject(clause) or subject
+        statements += [listed for phrase in _verb_phrases(clause, subject) for listed in _listed(phrase)]
+    return list(dict.fromkeys(map(_as_sentence, filter(_WORD_OR_NUMBER.search, statements))))[:MOST_STATEMENTS]
+
+
+def _split(pattern: re.Pattern[str], text: str) -> list[str]:
+    """The text cut where the pattern matches, so that each piece has a verb."""
+    pieces: list[tuple[int, int]] = []
+    complete, start = False, 0
+    for end, then in [*(match.span() for match in pattern.finditer(text)), (len(text), len(text))]:
+        has_verb = _VERB.search(text, start, end) is not None
+        if pieces and not (complete and has_verb):
+            pieces[-1] = (pieces[-1][0], end)
+            complete = complete or has_verb
+        else:
+            pieces.append((start, end))
+            complete = has_verb
+        start = then
+    return [text[start:end] for start, end in pieces]
+
+
+def _subject(clause: str) -> str:
+    """What stands before its first verb, where that is short enough to be a subject."""
+    verb = _VERB.search(clause)
+    subject = clause[: verb.start()].strip() if verb else ""
+    plain = len(subject) <= SUBJECT_CHARACTERS and "," not in subject
+    return subject if plain else ""
+
+
+def _verb_phrases(clause: str, subject: str) -> list[str]:
+    """`It keeps cold and is cheap` as `It keeps cold`, `It is cheap`; whole where it has no plain subject."""
+    own = _subject(clause)
+    if not own:
+        begins_with_verb = subject and _VERB.match(clause)
+        return [f"{subject} {clause}" if begins_with_verb else clause]
+    first, *others = _NEXT_VERB.split(clause)
+    return [first, *(f"{own} {other}" for other in others)]
+
+
+def _listed(statement: str) -> list[str]:
+    """`Kegs need gas, ice and a tap` as one statement an item; whole where what is listed is not three or more."""
+    listing = _LISTING.search(statement)
+    items = _ITEMS.split(statement[listing.end() :]) if listing else []
+    plain = all(item and len(item.split()) <= ITEM_WORDS and not _VERB.search(item) for item in items)
+    if not listing or len(items) < 3 or not plain or " and " not in statement[listing.end() :]:
+        return [statement]
+    return [f"{statement[: listing.end()]}{item}" for item in items[:MOST_STATEMENTS]]
+
+
+def _as_sentence(statement: str) -> str:
+    return f"{statement[:1].upper()}{statement[1:].rstrip(' .;:,')}."
+
+
+RULES: dict[str, Callable[[Material, bytes, int], str]] = {
+    "expertqa/closed_book": _closed_book,
+    "expertqa/from_passages": _from_passages,
+    "expertqa/entails": _entails,
+    "expertqa/break_claim": _break_claim,
+    "expertqa/judge_fact": _judge_fact,
+    "expertqa/revise": _revise,
+}
+READS: dict[str, set[str]] = {
+    "expertqa/closed_book": {"Field", "Question"},
+    "expertqa/from_passages": {"Field", "Question", "Passage"},
+    "expertqa/entails": {"Claim", "Evidence"},
+    "expertqa/break_claim": {"Claim"},
+    "expertqa/judge_fact": {"Statement", "Passage"},
+    "expertqa/revise": {"Question", "Answer", "Claim", "Evidence"},
+}

@@ -1,0 +1,30 @@
+"""What a model's replies become: the columns that say who wrote a row, or why there is no row."""
+
+from __future__ import annotations
+
+from longform.llm.prompts import Prompt
+from longform.llm.replies import strip_end_mark
+from longform.llm.types import Answer, Endpoint, Failure
+from longform.rows import Rejected, Row
+
+
+def refused(key: str, answer: Failure) -> Rejected:
+    return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
+
+
+def usable(key: str, answer: Answer) -> str | Rejected:
+    """The text of a reply without its end mark, or why the row it is for is rejected."""
+    text = strip_end_mark(answer.text)
+    if text is None:
+        return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
+    return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)
+
+
+def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
+    return {
+        "response": answer.key,
+        "prompt": prompt.name,
+        "prompt_hash": prompt.hash,
+        "endpoint": model.name,
+        "model": answer.model,
+    }

@@ -1,0 +1,110 @@
+"""Admission: questions, documents and imported answers that are taken down leave before anything is made of them.
+
+A question is named by what stands before # in its id: so it goes with all its copies. A document is named by its
+address, or by the record that it shows there. An imported answer whose evidence is an address that is listed and what
+stands there ("[1] https://… In hot water …") goes too, and with it the question that came with it; one that only names
+the address stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import pyarrow as pa
+
+from schemas.expertqa import ANSWERS, DOCUMENTS, QUESTIONS
+from tasks.sources.admission import REASON
+from tasks.sources.permalinks import names_of_address
+from tasks.stage import Rejected, Row, Rows, Run, stage
+
+_EVIDENCE = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL | re.IGNORECASE)
+
+
+@stage(QUESTIONS, revision=1)
+def admit_questions(run: Run, questions: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+    """Questions, with what answers came with them."""
+    listed = set(takedowns)
+    yield from _admitted(questions, lambda row: _asks(row, listed) or _tells(_released(row), listed))
+
+
+@stage(ANSWERS, revision=1)
+def admit_commercial(run: Run, answers: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+    """Answers of a commercial system."""
+    listed = set(takedowns)
+    yield from _admitted(answers, lambda row: _asks(row, listed) or _tells(_imported(row), listed))
+
+
+@stage(DOCUMENTS, revision=1)
+def admit_corpus(run: Run, documents: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+    """Passages of the local corpus."""
+    yield from _of_addresses(documents, takedowns)
+
+
+@stage(DOCUMENTS, revision=1)
+def admit_pages(run: Run, documents: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+    """Passages of the pages that stand in for the web."""
+    yield from _of_addresses(documents, takedowns)
+
+
+def is_listed(url: str, listed: Collection[str]) -> bool:
+    """Whether what stands at an address is taken down."""
+    return any(name in listed for name in names_of_address(url))
+
+
+def question_of(question_id: str) -> str:
+    """The question that several rows may be copies of."""
+    return question_id.partition("#")[0]
+
+
+def _of_addresses(documents: Rows, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+    listed, gone = set(takedowns), dict[str, bool]()
+
+    def leaves(row: Row) -> bool:
+        url = row["url"]
+        if url not in gone:
+            gone.clear()  # windows of a document follow one another
+            gone[url] = is_listed(url, listed)
+        return gone[url]
+
+    yield from _admitted(documents, leaves, ["url"])
+
+
+def _admitted(
+    rows: Rows, leaves: Callable[[Row], bool], columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch | Rejected]:
+    for batch in rows.batches():
+        read = batch.select(columns) if columns else batch
+        gone = [leaves(row) for row in read.to_pylist()]
+        yield batch.filter(pa.array([not each for each in gone])) if any(gone) else batch
+        for key in batch.column(rows.key).filter(pa.array(gone, pa.bool_())).to_pylist():
+            yield Rejected(key, "filtered", REASON)
+
+
+def _asks(row: Row, listed: Collection[str]) -> bool:
+    return question_of(row["question_id"]) in listed
+
+
+def _released(question: Row) -> Iterator[str]:
+    """All texts of the answers that a question came with."""
+    return _strings(json.loads(question["answers"])) if question["answers"] else iter(())
+
+
+def _imported(answer: Row) -> Iterator[str]:
+    yield from answer["attribution"]
+    yield from (f"{each['url']} {each['text'] or ''}" for each in answer["cited"] if each["url"])
+
+
+def _tells(texts: Iterable[str], listed: Collection[str]) -> bool:
+    """Whether one of them is a listed address and words that stand there."""
+    found = filter(None, map(_EVIDENCE.match, texts))
+    return any(is_listed(match[1], listed) for match in found if re.search(r"\w", match[2]))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)

@@ -1,0 +1,59 @@
+"""How far a second labelling agrees with the reference labels, property by property (section 4.2, figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from longform.rows import Row
+from tasks.expertqa.given import CLAIM_RATINGS
+from tasks.metrics.agreement import kappa, share_agreed
+
+PROPERTIES = ("usefulness", *CLAIM_RATINGS)
+Pair = tuple[str, str]
+
+
+def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> list[Row]:
+    """Of each field, and of all (field None, which comes first), each property of table 3 in its order.
+
+    The rows are of LABELS; `fields`: question_id -> field. Of an answer the first reference row counts, and each
+    second row is compared with it. What either of them left empty is not compared. `labelled` counts claims, of
+    usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
+    """
+    first_of: dict[str, Row] = {}
+    for row in reference:
+        first_of.setdefault(row["answer_id"], row)
+    compared = [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
+    named: list[str | None] = [None, *sorted({fields[row["question_id"]] for row, _ in compared})]
+    return [
+        _agreed(field, name, list(_of_field(compared, field, fields, name))) for field in named for name in PROPERTIES
+    ]
+
+
+def _of_field(
+    compared: list[tuple[Row, Row]], field: str | None, fields: Mapping[str, str], name: str
+) -> Iterator[Pair]:
+    for first, second in compared:
+        if field is None or fields[first["question_id"]] == field:
+            yield from pairs(first, second, name)
+
+
+def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
+    """What both rows say of a property: of the answer, or of each claim that both label."""
+    if name == "usefulness":
+        both = [(first[name], second[name])]
+    else:
+        said = {claim["claim_id"]: claim[name] for claim in second["claims"]}
+        both = [(claim[name], said.get(claim["claim_id"])) for claim in first["claims"]]
+    yield from ((one, other) for one, other in both if one is not None and other is not None)
+
+
+def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
+    first, second = [one for one, _ in both], [other for _, other in both]
+    return {
+        "field": field,
+        "property": name,
+        "labelled": len(both),
+        "agreed": sum(one == other for one, other in both),
+        "agreement": share_agreed(first, second),
+        "kappa": kappa(first, second),
+    }

@@ -1,0 +1,268 @@
+"""The question bank: the released files, people's own questions as JSONL, or as CSV.
+
+    {"question": "Why does copper turn green?", "annotator_id": "a_17",
+     "answers": {"gpt4": {"answer_string": "…", "claims": […], …}},
+     "metadata": {"question_type": "Summarization of information on a topic| Request for opinion on a topic",
+                  "field": "Chemistry", "specific_field": "Electrochemistry"}}
+    {"question": "Why does copper turn green?", "field": "Chemistry", "question_types": ["I", "IV"]}
+    question,field,question_types
+    Why does copper turn green?,Chemistry,"I, IV"
+
+A record with `answers` or `metadata` is a released one; it is kept whole, in `original` and `answers`. In r1, before
+any system had answered, `answers` is an empty object. Types are full texts with stray blanks between bars. Fields
+come in several spellings; nobody's name is in there. One asker may ask the same question again: nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from longform.errors import SourceError
+from longform.recipe import fingerprint
+from longform.rows import Source
+from schemas.expertqa import QUESTIONS
+from tasks.expertqa.exact import IllFormed, read_exact, write_exact
+from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
+from tasks.sources.files import open_files
+from tasks.sources.lines import read_lines
+from tasks.stage import Piece, Rejected, Row, Rows, Run, stage
+
+GROUP = "expertqa"
+ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
+RAW_CHARS = 2_000
+LONGEST = {"question": 20_000, "annotator_id": 500, "field": 500, "specific_field": 2_000, "question_types": 5_000}
+HEADERS = {**{name: name for name in LONGEST}, "question_type": "question_types", "types": "question_types"}
+RECORD_CHARS = 256 << 10
+MOST_BROKEN = 1_000
+
+Record = dict[str, Any]
+
+
+def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
+    """The files of the bank, one piece each; those after the first know their number: see `question_id`."""
+    sources = open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
+    first, others = sources[:1], sources[1:]
+    return first + [
+        replace(source, facts=(*source.facts, ("number", str(number)))) for number, source in enumerate(others, 2)
+    ]
+
+
+@stage(QUESTIONS, revision=1)
+def read_questions(run: Run, files: Piece, *, licence: str | None) -> Iterator[Row | Rejected]:
+    """The questions of a file in its order. Counts those of a field or type that is none of the known ones."""
+    facts = dict(files.source.facts)
+    lines, csv_file = read_lines(files), is_csv(facts["name"] or "")
+    records = csv_records(lines) if csv_file else jsonl_records(lines)
+    for item in parse_questions(records, licence, "csv" if csv_file else "own", facts.get("number")):
+        if not isinstance(item, Rejected):
+            run.count("questions of a field that is none of the 32", int(not field_of_study(item["field"])[1]))
+            run.count("questions of no known type", int(not item["question_types"]))
+        yield item
+
+
+@stage(QUESTIONS, revision=1)
+def take_questions(run: Run, questions: Rows, *, limit: int) -> Iterator[Row | Rejected]:
+    """The first questions of each file: a pilot."""
+    for number, question in enumerate(questions):
+        yield question if number < limit else Rejected(question["question_id"], "filtered", "beyond the limit")
+
+
+def is_csv(name: str) -> bool:
+    return ".csv" in Path(name.lower()).suffixes[-2:]
+
+
+def parse_questions(
+    records: Iterable[Record | Rejected], licence: str | None, source: str = "own", number: str | None = None
+) -> Iterator[Row | Rejected]:
+    """Rows of QUESTIONS, and a Rejected for every record that is no question.
+
+    `source` is that of records that were not released, `number` that of the file.
+    """
+    seen: Counter[str] = Counter()
+    for position, record in enumerate(records):
+        row = record if isinstance(record, Rejected) else question_row(record, position, licence, source)
+        if isinstance(row, str):
+            reason, _, detail = row.partition(": ")
+            yield defect(position, reason, write_exact(record), detail or None)
+        elif isinstance(row, Rejected):
+            yield row
+        else:
+            name = fingerprint([row["annotator_id"], row["question"]])
+            seen[name] += 1
+            yield {"question_id": question_id(name, number, seen[name]), **row}
+
+
+def question_id(name: str, number: str | None, time: int) -> str:
+    """expertqa/<hash>, where it comes again expertqa/<hash>#2; of the second file <hash>#file2, again <hash>#file2.2.
+
+    What stands before # names the question, wherever it comes: a takedown of that reaches all of them.
+    """
+    which = ".".join([f"file{number}"] * bool(number) + [str(time)] * (time > 1))
+    return f"{GROUP}/{name}" + (f"#{which}" if which else "")
+
+
+def question_row(record: Record, position: int, licence: str | None, source: str) -> Row | str:
+    """The columns of QUESTIONS but its id, or why it is no question (what it is of, after a colon)."""
+    released = "answers" in record or "metadata" in record
+    given = _released(record) if released else record
+    wrong = _wrong(given)
+    if wrong:
+        return wrong
+    types, unknown = question_types(given.get("question_types") or [])
+    if unknown and not released:
+        return f"unknown question type: {unknown[0].strip()[:80]}"
+    return {
+        "question": given["question"],
+        "annotator_id": given.get("annotator_id"),
+        "field": field_of_study(given.get("field") or OTHER_FIELD)[0],
+        "specific_field": given.get("specific_field"),
+        "question_types": types,
+        "source": "released" if released else source,
+        "position": position,
+        "licence": licence,
+        **(_kept(record) if released else {"original": None, "answers": None}),
+    }
+
+
+def _released(record: Record) -> Record:
+    """The record of a released file in the form of people's own, what is ill-formed in it left out."""
+    metadata = record.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    found = {
+        "annotator_id": record.get("annotator_id"),
+        "field": known.get("field", record.get("field")),
+        "specific_field": known.get("specific_field", record.get("specific_field")),
+        "question_types": known.get("question_type", record.get("question_types")),
+    }
+    texts = {name: value for name, value in found.items() if isinstance(value, str)}
+    return {"question": record.get("question"), **texts}
+
+
+def _wrong(given: Record) -> str | None:
+    if not isinstance(given.get("question"), str) or not given["question"].strip():
+        return "no question"
+    for name, longest in LONGEST.items():
+        value = given.get(name)
+        if name == "question_types" and isinstance(value, list):
+            value = "|".join(value) if all(isinstance(one, str) for one in value) else 0
+        if value is not None and not isinstance(value, str):
+            return f"ill-formed {name}"
+        if len(value or "") > longest:
+            return f"{name} of more than {longest:,} characters"
+    return None
+
+
+def _kept(record: Record) -> Row:
+    """A released record in two: its answers, where there are any, and all else, null standing where they were."""
+    answers = record.get("answers")
+    if not isinstance(answers, dict) or not answers:
+        return {"original": write_exact(record), "answers": None}
+    return {"original": write_exact({**record, "answers": None}), "answers": write_exact(answers)}
+
+
+def released_record(question: Row) -> Record | None:
+    """What a row of QUESTIONS was imported from; None where it was not released."""
+    if question["original"] is None:
+        return None
+    record: Record = read_exact(question["original"])
+    return record if question["answers"] is None else {**record, "answers": read_exact(question["answers"])}
+
+
+def jsonl_records(lines: Iterable[bytes]) -> Iterator[Record | Rejected]:
+    """The objects of a JSONL file; lines of blanks hold none."""
+    filled = (line for line in lines if not line.isspace() and line)
+    for position, line in enumerate(filled):
+        try:
+            record = read_exact(line)
+        except IllFormed as error:
+            yield defect(position, "ill-formed JSON", line, str(error))
+            continue
+        yield record if isinstance(record, dict) else defect(position, "no record", line)
+
+
+def defect(position: int, reason: str, raw: str | bytes, detail: str | None = None) -> Rejected:
+    return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
+
+
+def raw_text(raw: str | bytes) -> str:
+    """The beginning of a record that is left out, as UTF-8 holds it."""
+    text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
+    return text.decode("utf-8", "replace")[:RAW_CHARS]
+
+
+def csv_records(lines: Iterable[bytes]) -> Iterator[Record | Rejected]:
+    """The records of a CSV file by its headers, which stand in any order; SourceError where none is `question`.
+
+    Separated by commas, semicolons or tabs, as its first line shows. Columns of other names are left out.
+    """
+    texts = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
+    first = next(texts, "")
+    separator = max(",;\t", key=first.count)
+    rows = _csv_rows(chain([first], texts), separator)
+    headers = next(rows, Rejected("", "defect", ""))
+    if isinstance(headers, Rejected) or "question" not in (columns := _columns(headers)):
+        raise SourceError('A CSV file of questions has no column "question" in its first line: name its columns there.')
+    for position, row in enumerate(rows):
+        yield (
+            replace(row, key=f"record {position}") if isinstance(row, Rejected) else _csv_record(position, row, columns)
+        )
+
+
+def _columns(headers: list[str]) -> list[str | None]:
+    named = ["_".join(header.lower().split()) for header in headers]
+    return [HEADERS.get(name) for name in named]
+
+
+def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> Record | Rejected:
+    try:
+        "".join(cells).encode()
+    except UnicodeEncodeError:
+        return defect(position, "no UTF-8", "\t".join(cells))
+    if len(cells) != len(columns):
+        detail = f"{len(cells)} cells, the first line has {len(columns)}"
+        return defect(position, "another number of cells than the first line", "\t".join(cells), detail)
+    return {name: cell for name, cell in zip(columns, cells, strict=True) if name and cell.strip()}
+
+
+def _csv_rows(lines: Iterator[str], separator: str) -> Iterator[list[str] | Rejected]:
+    """The cells of each record. What cannot be read costs one line: reading goes on with the next.
+
+    SourceError after MOST_BROKEN such lines: the file is something else.
+    """
+    waiting: deque[str] = deque()
+    for _ in range(MOST_BROKEN):
+        consumed: list[str] = []
+        reader = csv.reader(_bounded(_first(waiting, lines), consumed), strict=True, delimiter=separator)
+        try:
+            for row in reader:
+                consumed.clear()
+                if row:
+                    yield row
+            return
+        except csv.Error as error:
+            waiting.extendleft(reversed(consumed[1:]))
+            yield defect(0, "ill-formed CSV", consumed[0], str(error))
+    raise SourceError(f"A CSV file of questions has more than {MOST_BROKEN:,} lines that are no CSV: give it as JSONL.")
+
+
+def _first(waiting: deque[str], lines: Iterator[str]) -> Iterator[str]:
+    while waiting:
+        yield waiting.popleft()
+    yield from lines
+
+
+def _bounded(lines: Iterator[str], consumed: list[str]) -> Iterator[str]:
+    """The lines, those of the record at hand noted; csv.Error where it has more than RECORD_CHARS."""
+    held = 0
+    for line in lines:
+        held = (held if consumed else 0) + len(line)
+        consumed.append(line)
+        if held > RECORD_CHARS:
+            raise csv.Error("a record that does not end, as after a quote that is not closed")
+        yield line

@@ -1,0 +1,271 @@
+"""Citations in an answer: marks such as [1], the sources it lists, and the words by which it declines to answer.
+
+Marks: [1] · [1] [2] · [1, 2] · [1-3] · [^1^] (Bing Chat) · [^1] (Markdown) · [Passage 2] · (Passage ID: 2) · [1](https://…).
+Addresses: [https://…] · (https://…) · <https://…> · [words](https://…).
+Lists at the end: `[1] https://…`, `[^1]: https://…`, `1. https://…`, or any numbered list under "References".
+Every pattern is bounded: an answer is hostile until proven otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Spans = list[tuple[int, int]]
+
+LONGEST_RANGE = 50  # numbers; of a longer one only the ends count
+HIGHEST = 1_000  # a higher number is no citation that a new one should come after
+SHORT_ANSWER = 150  # words; a longer one that begins "I don't know" goes on to answer
+_HERE = Path(__file__).parent
+
+_DASH = "[-‐‑–—]"
+_URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
+_NAME = r"(?:(?:passages?|sources?|refs?|references?|citations?)\.?(?:\s(?:ids?|numbers?))?[\s:#]{0,3})"
+_ITEM = rf"\^?\d{{1,9}}\^?(?:\s?{_DASH}\s?\^?\d{{1,9}}\^?)?"
+_ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}){{0,60}}"
+_NUMBERS = rf"\[\s?{_NAME}?{_ITEMS}\s?\]|\(\s?{_NAME}{_ITEMS}\s?\)|【\s?{_ITEMS}(?:†[^【】\n]{{0,100}})?\s?】"
+_TITLE = r"(?:\s{1,2}\"[^\"\n]{0,300}\")?"
+_LINKED = rf"\(\s?<?{_URL}>?{_TITLE}\s?\)"
+_BRACKETED = rf"\[\s?(?:[A-Za-z ]{{1,30}}:\s?)?<?{_URL}>?(?:\s{{1,2}}<?{_URL}>?){{0,20}}\s?\](?:{_LINKED})?"
+_ADDRESS = rf"{_BRACKETED}|\(\s?(?:[A-Za-z ]{{1,30}}:\s?)?<?{_URL}>?\s?\)|<{_URL}>"
+
+_MARK = re.compile(_NUMBERS, re.IGNORECASE)
+_LINK = re.compile(rf"\[([^\[\]\n]{{1,300}})\]{_LINKED}")
+_CITATION = re.compile(rf"[ \t]{{0,8}}(?:(?:{_NUMBERS})(?:{_LINKED})?|{_ADDRESS})", re.IGNORECASE)
+_NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({_URL})", re.IGNORECASE)
+_ANY_URL = re.compile(_URL)
+_NUMBER = re.compile(rf"(\d{{1,9}})(?:\s?{_DASH}\s?(\d{{1,9}}))?")
+_CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]")
+
+_HEADING = re.compile(
+    r"[ \t#*_]{0,12}(?:references?|sources?|citations?|bibliography|works cited|footnotes|reference list|source list)"
+    r"(?:\s?\[\d{1,4}\])?[ \t:*_#]{0,12}",
+    re.IGNORECASE,
+)
+_ENTRY = re.compile(
+    r"[ \t]{0,12}(?:[-*•]\s{1,3})?"
+    r"(?:(?P<square>\[\s?\^?(?P<one>\d{1,6})\^?\s?\]):?|\(?(?P<two>\d{1,6})[.):])[ \t]{0,8}(?P<rest>.*)"
+)
+_BULLET = re.compile(r"[ \t]{0,12}(?:[-*•]\s{1,3})?(?P<rest>.*)")
+_ONE_LINE = re.compile(
+    r"(?<!\w)(?:references|sources|citations)[*_]{0,2}:[*_]{0,2}\s{1,4}(?=\[?\^?\d{1,6}\^?[\].):])", re.IGNORECASE
+)
+_ONE_ENTRY = re.compile(rf"\s{{0,4}}(?:\[\^?(\d{{1,6}})\^?\]:?|(\d{{1,6}})[.):])\s{{0,4}}<?({_URL})>?[,;.]?\s{{0,4}}")
+
+
+# ---------------------------------------------------------------- marks
+
+
+def marks(text: str) -> list[int]:
+    """Numbers the text cites, in order, each once; `[0, 1]` is an interval. Of a range over 50 only the ends count."""
+    return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in _numbers(match[0])))
+
+
+def _numbers(mark: str) -> list[int]:
+    found: list[int] = []
+    for first, last in _NUMBER.findall(mark.partition("†")[0].replace("^", "")):
+        low, high = int(first), int(last or first)
+        found += range(low, high + 1) if 0 <= high - low < LONGEST_RANGE else (low, high)
+    return [] if 0 in found else found
+
+
+def mark_spans(text: str) -> Spans:
+    """(start, end) of each citation, number or address, with the blanks before it."""
+    return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
+
+
+def _is_interval(citation: str) -> bool:
+    mark = _MARK.match(citation.lstrip())
+    return mark is not None and not _numbers(mark[0])
+
+
+def caret_spans(text: str) -> Spans:
+    """(start, end) of each mark of the form [^1^], with the white space before it."""
+    return [match.span() for match in _CARETS.finditer(text)]
+
+
+def without_marks(text: str) -> str:
+    """The text without its citations; of `[words](https://…)` the words stay."""
+    text = _LINK.sub(lambda link: link[0] if _MARK.fullmatch(f"[{link[1]}]") else link[1], text)
+    return _CITATION.sub(lambda match: match[0] if _is_interval(match[0]) else "", text)
+
+
+def urls(text: str) -> list[str]:
+    """Addresses in a text, in order, each once."""
+    return list(dict.fromkeys(_clean(match[0]) for match in _ANY_URL.finditer(text)))
+
+
+def _clean(url: str) -> str:
+    return url.rstrip(".,;:!?'*_")
+
+
+# ---------------------------------------------------------------- sources
+
+
+class Source(NamedTuple):
+    """An entry of a list of references: its address, or its words where it has none."""
+
+    url: str | None
+    title: str | None
+
+
+def references(text: str) -> tuple[int, dict[int, str]]:
+    """Where the body ends and the list of references begins (the text's length: no list), and its addresses."""
+    end, entries = _list_of_references(text)
+    return end, {number: entry.url for number, entry in entries.items() if entry.url}
+
+
+def cited_sources(text: str) -> tuple[str, list[Row]]:
+    """The text without its list of references, and the sources it cites: number -> address, in order of numbers.
+
+    An address without a number gets the next one after the highest that the text lists or cites.
+    """
+    end, sources = _list_of_references(text)
+    body = text[:end].rstrip() if end < len(text) else text
+    for number, url in _numbered_addresses(body):
+        sources.setdefault(number, Source(url, None))
+    listed = {source.url for source in sources.values()}
+    following = max([0, *sources, *(number for number in marks(body) if number < HIGHEST)]) + 1
+    for number, url in enumerate((url for url in _addresses(body) if url not in listed), following):
+        sources[number] = Source(url, None)
+    return body, [_cited(number, *source) for number, source in sorted(sources.items())]
+
+
+def _numbered_addresses(text: str) -> Iterator[tuple[int, str]]:
+    for mark, url in _NUMBERED.findall(text):
+        numbers = _numbers(mark)
+        if len(numbers) == 1:
+            yield numbers[0], _clean(url)
+
+
+def _addresses(text: str) -> list[str]:
+    """Addresses that stand in brackets or behind words, in order, each once."""
+    places = sorted(match.span() for pattern in (_CITATION, _LINK) for match in pattern.finditer(text))
+    return list(dict.fromkeys(url for start, end in places for url in urls(text[start:end])))
+
+
+def _cited(number: int, url: str | None, title: str | None) -> Row:
+    return {"number": number, "url": url, "passage_id": None, "title": title, "text": None}
+
+
+def _list_of_references(text: str) -> tuple[int, dict[int, Source]]:
+    inline = _one_line(text)
+    return inline if inline else _read_upwards(text)
+
+
+def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
+    """`… of copper. References: [1] https://… [2] https://…`, all on one line."""
+    headings = list(_ONE_LINE.finditer(text))
+    if not headings:
+        return None
+    heading = headings[-1]
+    entries: dict[int, Source] = {}
+    at = heading.end()
+    while entry := _ONE_ENTRY.match(text, at):
+        entries.setdefault(int(entry[1] or entry[2]), Source(_clean(entry[3]), None))
+        at = entry.end()
+    start = heading.start()
+    start -= len(text[:start]) - len(text[:start].rstrip("*_#"))
+    return (start, entries) if entries and at == len(text) else None
+
+
+def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
+    """The lines from the end upwards, as long as each is an entry; without a heading only what is surely one."""
+    start_of_sure, sure = len(text), 0
+    entries: list[tuple[int, Source]] = []
+    bare: list[str] = []
+    certain = True
+    for start, line in _lines_upwards(text):
+        if _HEADING.fullmatch(line.strip()):
+            return start, _in_order(entries or list(enumerate((Source(url, None) for url in reversed(bare)), 1))[::-1])
+        if entry := _ENTRY.fullmatch(line):
+            entries.append(_entry(entry, bare))
+            certain = certain and _is_sure(entry, entries[-1][1])
+            start_of_sure, sure = (start, len(entries)) if certain else (start_of_sure, sure)
+        elif (url := _only_address(line)) is not None:
+            bare.append(url)
+        elif line.strip():
+            break
+    return start_of_sure, _in_order(entries[:sure])
+
+
+def _in_order(upwards: list[tuple[int, Source]]) -> dict[int, Source]:
+    """Of a number that comes twice the first entry."""
+    found: dict[int, Source] = {}
+    for number, source in reversed(upwards):
+        found.setdefault(number, source)
+    return found
+
+
+def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
+    end = len(text)
+    while end > 0:
+        start = text.rfind("\n", 0, end) + 1
+        yield start, text[start:end].rstrip("\r")
+        end = start - 1
+
+
+def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
+    """Its number and source; an address on a line of its own below belongs to it."""
+    rest = entry["rest"].strip()
+    found = urls(rest) or ([bare.pop()] if bare else [])
+    title = _ANY_URL.sub("", rest).strip(' \t-–—:,.()<>[]*"') or None
+    return int(entry["one"] or entry["two"]), Source(found[0] if found else None, title)
+
+
+def _is_sure(entry: re.Match[str], source: Source) -> bool:
+    """Without a heading: `[1]` and an address, or `1.` and nothing but an address."""
+    return source.url is not None and (entry["square"] is not None or source.title is None)
+
+
+def _only_address(line: str) -> str | None:
+    bullet = _BULLET.fullmatch(line)
+    found = _ANY_URL.fullmatch(bullet["rest"].strip().strip("<>")) if bullet else None
+    return _clean(found[0]) if found else None
+
+
+# ---------------------------------------------------------------- abstentions
+
+
+def abstention(text: str) -> str | None:
+    """The phrase of abstentions.txt by which an answer declines, None where it answers.
+
+    It stands in the first sentence, and the answer is short; in quotes it counts at the very beginning only
+    ("the patient says 'I don't know'" is an answer). A later "I don't know" is a limit of an answer, no refusal.
+    """
+    words = text.split(maxsplit=SHORT_ANSWER)
+    if len(words) > SHORT_ANSWER:
+        return None
+    plain = _plain(without_marks(" ".join(words)))
+    first = re.split(r"(?<=[.!?])[\"')]{0,2}\s", plain, maxsplit=1)[0]
+    return next((phrase for phrase in _abstentions() if _says(first, phrase)), None)
+
+
+def _says(sentence: str, phrase: str) -> bool:
+    """As whole words, not quoted, and with no answer after it: "I don't know of any, but …" is one."""
+    before, found, after = sentence.partition(phrase)
+    quoted = before.endswith(('"', "'")) and before.strip("\"' ") != ""
+    goes_on = after.startswith(" of ") or ", but " in after
+    return bool(found) and not before[-1:].isalnum() and not after[:1].isalnum() and not quoted and not goes_on
+
+
+def _plain(text: str) -> str:
+    return text.translate(_QUOTES).casefold()
+
+
+_QUOTES = str.maketrans("’‘“”", "''\"\"")
+
+
+@cache
+def _abstentions() -> tuple[str, ...]:
+    return phrases("abstentions.txt")
+
+
+def phrases(name: str) -> tuple[str, ...]:
+    """The phrases of a data file beside this module: one a line, in small letters; lines with # are comments."""
+    lines = (line.strip() for line in (_HERE / name).read_text("utf-8").splitlines())
+    return tuple(_plain(line) for line in lines if line and not line.startswith("#"))

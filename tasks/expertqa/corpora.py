@@ -1,0 +1,178 @@
+"""Corpora that evidence is looked for in: JSONL (plain, .gz, .zst) or Parquet, a document a record.
+
+    {"url": "https://tea.example/steep", "title": "Steeping", "text": "Leaves are left in hot water …",
+     "id": "7", "licence": "CC BY 4.0", "retrieved_at": "2024-05-01"}
+
+`url` and `text` are needed; `license` is read as `licence`; `id` only names a record that is refused. The same records
+are read as a local corpus and as the pages of a web search, where a file stands in for the web.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+import xxhash
+
+from longform.errors import SourceError, UsageError
+from longform.recipe import fingerprint
+from longform.rows import Piece, Rejected, Row, Source
+from schemas.expertqa import DOCUMENTS
+from tasks.sources.extraction import clean
+from tasks.sources.files import moment, open_files
+from tasks.sources.lines import read_lines
+from tasks.sources.parquet import is_parquet, parquet_batches
+from tasks.stage import Run, stage
+from tasks.text.windows import check_tokenizer, check_windows, windows
+
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+COLUMNS = ("url", "title", "text", "id", "licence", "license", "retrieved_at")
+PIECE_BYTES = 64 << 20
+BATCH_ROWS = 1_000
+URL_CHARACTERS, TITLE_CHARACTERS, RAW_CHARACTERS = 2_000, 500, 2_000
+_RUNS_CODE = re.compile(r"(javascript|data|vbscript)\s*:", re.IGNORECASE)
+
+
+class Document(NamedTuple):
+    """`retrieved_at` in milliseconds since 1970."""
+
+    url: str
+    title: str | None
+    text: str
+    licence: str | None
+    retrieved_at: int | None
+
+
+def open_corpora(
+    paths: Iterable[Path | str], group: str, digest: Callable[[Path], str], retrieved_at: str | None = None
+) -> list[Source]:
+    """The files of a corpus, or of the pages that stand in for the web. `retrieved_at` where no record says it."""
+    return open_files(
+        paths, group=group, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
+    )
+
+
+def document_of(record: Any, retrieved_at: int | None) -> Document | str:
+    """A record as a document, or why it is none."""
+    if not isinstance(record, dict):
+        return "no record"
+    for name in ("url", "text"):
+        if not isinstance(record.get(name), str) or not record[name].strip():
+            return f"missing or ill-formed {name}"
+    url = clean(record["url"], one_line=True)
+    licence = record.get("license") if record.get("licence") is None else record["licence"]
+    if not url or len(url) > URL_CHARACTERS or _RUNS_CODE.match(url):
+        return "missing or ill-formed url"
+    for name, value in (("title", record.get("title")), ("licence", licence)):
+        if not isinstance(value, str | None):
+            return f"missing or ill-formed {name}"
+    try:
+        fetched = _moment(record.get("retrieved_at"))
+    except (UsageError, ValueError, OverflowError):
+        return "missing or ill-formed retrieved_at"
+    title = clean(record.get("title") or "", one_line=True)[:TITLE_CHARACTERS]
+    licence = clean(licence or "", one_line=True)[:TITLE_CHARACTERS]
+    return Document(url, title or None, record["text"], licence or None, retrieved_at if fetched is None else fetched)
+
+
+def passages_of(document: Document, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row]:
+    """The document's windows as rows of DOCUMENTS; those of white space alone are left out."""
+    name = f"d_{fingerprint([document.url, document.text])}"
+    for number, (start, end) in enumerate(windows(document.text, tokenizer=tokenizer, size=size, overlap=overlap)):
+        text = document.text[start:end].lstrip()
+        if text:
+            begins = end - len(text)
+            yield {**document._asdict(), "passage_id": f"{name}#{number}", "text": text.rstrip(), "start": begins}
+
+
+@stage(DOCUMENTS, revision=1)
+def read_corpus(run: Run, files: Piece, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+    """Windows of a local corpus, in the order of the file; of a url and text that come twice the first."""
+    yield from _read(run, files, tokenizer, size, overlap)
+
+
+@stage(DOCUMENTS, revision=1)
+def read_pages(run: Run, files: Piece, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+    """As `read_corpus`, of the pages that stand in for the web."""
+    yield from _read(run, files, tokenizer, size, overlap)
+
+
+def _read(run: Run, files: Piece, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+    check_windows(size, overlap)
+    check_tokenizer(tokenizer)
+    given = dict(files.source.facts).get("retrieved_at")
+    retrieved, seen = None if given is None else moment(given), set[int]()
+    for key, record, raw in _records(files):
+        document = document_of(record, retrieved) if isinstance(record, dict) else record or "no record"
+        if isinstance(document, str):
+            yield Rejected(key, "defect", document, _named(record), raw)
+            continue
+        digest = xxhash.xxh3_64_intdigest(f"{document.url}\n{document.text}".encode())
+        if digest in seen:
+            yield Rejected(key, "filtered", "url and text seen before", document.url)
+            continue
+        seen.add(digest)
+        run.count("documents", 1)
+        yield from passages_of(document, tokenizer=tokenizer, size=size, overlap=overlap)
+
+
+def _records(files: Piece) -> Iterator[tuple[str, Any, str]]:
+    """(key, record, raw text); of what is none the reason in place of the record."""
+    if is_parquet(Path(files.source.path)):
+        yield from _parquet(files)
+        return
+    for number, line in enumerate(read_lines(files), start=1):
+        if line.strip():
+            raw = line[: 4 * RAW_CHARACTERS].decode("utf-8", "replace")[:RAW_CHARACTERS]
+            yield f"{files.key}/line {number}", _loaded(line), raw
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return "unreadable line"
+    return record if isinstance(record, dict) else "no record"
+
+
+def _parquet(files: Piece) -> Iterator[tuple[str, Any, str]]:
+    number = 0
+    for batch in parquet_batches(files, lambda path: path.split(".")[0] in COLUMNS, BATCH_ROWS):
+        for record in _rows(batch, files):
+            number += 1
+            yield f"{files.key}/row {number}", record, _raw(record)
+
+
+def _rows(batch: pa.RecordBatch, files: Piece) -> list[Any]:
+    try:
+        return list(batch.to_pylist())
+    except (ValueError, OverflowError) as error:
+        raise SourceError(f"{files.source.path} holds a date that is none ({error}): mend its dates.") from error
+
+
+def _raw(record: dict[str, Any]) -> str:
+    shown = {name: value[:RAW_CHARACTERS] if isinstance(value, str) else value for name, value in record.items()}
+    return json.dumps(shown, ensure_ascii=False, default=str)[:RAW_CHARACTERS]
+
+
+def _named(record: Any) -> str | None:
+    """What a record calls itself."""
+    name = record.get("id") if isinstance(record, dict) else None
+    return str(name)[:100] if isinstance(name, str | int) else None
+
+
+def _moment(value: Any) -> int | None:
+    """Milliseconds since 1970, of an ISO 8601 text or of a Parquet date or time; ValueError for anything else."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, datetime):
+        return int(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1000)
+    if isinstance(value, str | date):
+        return moment(str(value))
+    raise ValueError(f"{type(value).__name__} is no date")

@@ -1,0 +1,266 @@
+"""ExpertQA for others: in the form it is released in, as chats to train on, as pairs for an entailment model.
+
+All are JSON objects, one a line. What was imported comes out as it was imported, from the rows that keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from longform.errors import StoreError
+from longform.rows import Row
+from tasks.expertqa.bank import released_record
+from tasks.expertqa.citations import without_marks
+from tasks.expertqa.exact import write_exact
+from tasks.expertqa.vocabulary import type_text
+
+Example = dict[str, Any]
+
+SPLITS = ("train", "validation", "test")
+CONFIGS = ("random", "domain")
+RATED = ("support", "reason_missing_support", "informativeness", "worthiness", "correctness", "reliability")
+REVISED = ("revised_claim", "revised_evidence")
+BY_PEOPLE = ("person", "claims")
+
+_LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
+
+
+def line(row: Mapping[str, Any]) -> bytes:
+    """One line of a JSONL file, also for readers that take other characters for line ends."""
+    return write_exact(row).translate(_LINE_ENDS).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows of stages in the order of the questions: what was made of all of them, or of one.
+
+    `claims` have their evidence; `split` are those of answers that were not sampled as well.
+    """
+
+    answers: Iterable[Row] = ()
+    split: Iterable[Row] = ()
+    claims: Iterable[Row] = ()
+    labels: Iterable[Row] = ()
+    revised: Iterable[Row] = ()
+    attributions: Iterable[Row] = ()
+    judged: Iterable[Row] = ()
+    found: Iterable[Row] = ()
+
+
+def examples(
+    questions: Iterable[Row], made: Made, *, estimates: bool = False, only_imported: bool = False
+) -> Iterator[tuple[str, Example]]:
+    """(question id, example) in the released form, in the order of the bank.
+
+    Imported examples are equal to what was imported; answers of our systems stand beside those they came with, or
+    are left out. With `estimates` every claim has ours of `atomic_claims`, `atomic_evidences`, `fact_score` and
+    `autoais_label`, which take the place of what it came with. StoreError for rows in another order.
+    """
+    tables = {field.name: InOrder(field.name, getattr(made, field.name)) for field in fields(made)}
+    for question in questions:
+        own = Made(**{name: table.of(question["question_id"]) for name, table in tables.items()})
+        record = released_record(question)
+        if record is None and only_imported:
+            continue
+        yield question["question_id"], _example(question, record, own, estimates, only_imported)
+    for table in tables.values():
+        table.check_end()
+
+
+class InOrder:
+    """Takes the rows of one question after the other from a table that is never held whole."""
+
+    def __init__(self, name: str, rows: Iterable[Row]) -> None:
+        self.name, self.rows = name, iter(rows)
+        self.ahead = next(self.rows, None)
+
+    def of(self, question: str) -> list[Row]:
+        found = []
+        while self.ahead is not None and self.ahead["question_id"] == question:
+            found.append(self.ahead)
+            self.ahead = next(self.rows, None)
+        return found
+
+    def check_end(self) -> None:
+        if self.ahead is not None:
+            raise StoreError(
+                f"The {self.name} of question {self.ahead['question_id']} are not in the order of the questions: "
+                "build the version again with --force read_questions."
+            )
+
+
+def _example(question: Row, record: Example | None, own: Made, estimates: bool, only_imported: bool) -> Example:
+    example = _question(question) if record is None else record
+    estimated = _estimates(own) if estimates else None
+    if estimated:
+        _estimate(example, own.answers, estimated)
+    ours = {} if only_imported else _ours(own, estimated)
+    if not ours:
+        return example
+    given = example.get("answers")
+    came = given if isinstance(given, dict) else {}
+    return {**example, "answers": {**came, **{name: answer for name, answer in ours.items() if name not in came}}}
+
+
+def _question(question: Row) -> Example:
+    return {
+        "question": question["question"],
+        "annotator_id": question["annotator_id"],
+        "answers": {},
+        "metadata": {
+            "question_type": type_text(question["question_types"]),
+            "field": question["field"],
+            "specific_field": question["specific_field"],
+        },
+    }
+
+
+def _ours(own: Made, estimated: Mapping[str, Row] | None) -> Example:
+    """system -> answer, of all that did not come with the question; `estimated` by claim id, if they are asked for."""
+    labels = _first_of(own.labels)
+    revised = {row["answer_id"]: row["text"] for row in own.revised if row["revised_by"] in BY_PEOPLE}
+    claims = {**_by_answer(own.split), **_by_answer(own.claims)}
+    found = {}
+    for answer in own.answers:
+        key = answer["answer_id"]
+        if answer["kind"] != "released":
+            label = labels.get(key, {})
+            found[answer["system"]] = {
+                "answer_string": answer["text"],
+                "attribution": answer["attribution"] or [_cited(source) for source in answer["cited"]],
+                "claims": _claims(claims.get(key, []), label.get("claims", []), estimated),
+                "revised_answer_string": revised.get(key, label.get("revised_answer")),
+                "usefulness": label.get("usefulness"),
+                "annotation_time": _milliseconds(label),
+                "annotator_id": label.get("annotator_id"),
+            }
+    return found
+
+
+def _milliseconds(label: Row) -> float | None:
+    """As the released files count; sheets count in seconds."""
+    time = label.get("annotation_time")
+    return time if time is None or label["source"] == "released" else 1_000 * time
+
+
+def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] | None) -> list[Example]:
+    said = {label["claim_id"]: label for label in labels}
+    return [
+        {
+            "claim_string": claim["text"],
+            "evidence": [_evidence(one) for one in claim["evidence"]],
+            **{name: said.get(claim["claim_id"], {}).get(name) for name in (*RATED, *REVISED)},
+            **({} if estimated is None else estimated.get(claim["claim_id"], UNESTIMATED)),
+        }
+        for claim in claims
+    ]
+
+
+def _cited(source: Row) -> str:
+    return f"[{source['number']}] {source['url'] or source['passage_id'] or ''}".rstrip()
+
+
+def _evidence(one: Row) -> str:
+    """'[1] address', with the passage after an empty line where it is known."""
+    if one["given"] is not None:
+        return str(one["given"])
+    number = "" if one["number"] is None else f"[{one['number']}] "
+    head = (number + (one["url"] or one["passage_id"] or "")).rstrip()
+    return head if one["text"] is None else f"{head}\n\n{one['text']}"
+
+
+UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": None, "autoais_label": None}
+
+
+def _estimates(own: Made) -> dict[str, Row]:
+    """claim id -> the four properties that the full released file has; of claims that were looked at."""
+    passages = {row["fact_id"]: row["passages"] for row in own.found}
+    facts: dict[str, list[Row]] = {}
+    for fact in own.judged:
+        facts.setdefault(fact["claim_id"], []).append(fact)
+    labels = {row["claim_id"]: row["attributable"] for row in own.attributions}
+    return {claim: _estimate_of(facts.get(claim, []), passages, labels.get(claim)) for claim in [*labels, *facts]}
+
+
+def _estimate_of(facts: list[Row], passages: Mapping[str, list[Row]], attributable: bool | None) -> Row:
+    said = [fact["is_true"] for fact in facts if fact["is_true"] is not None]
+    return {
+        "atomic_claims": [fact["text"] for fact in facts],
+        "atomic_evidences": [_read(fact, passages.get(fact["fact_id"], [])) for fact in facts],
+        "fact_score": sum(said) / len(said) if said else None,
+        "autoais_label": None if attributable is None else "Y" if attributable else "N",
+    }
+
+
+def _read(fact: Row, passages: list[Row]) -> str:
+    """The passages the judge was given, or their ids where they are gone."""
+    texts = {passage["passage_id"]: passage["text"] for passage in passages}
+    return "\n\n".join(texts.get(key, key) for key in fact["passages"])
+
+
+def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, Row]) -> None:
+    """Adds the estimates to the claims of the answers that came with a question."""
+    released = {row["system"]: row["answer_id"] for row in answers if row["kind"] == "released"}
+    for system, key in released.items():
+        for position, claim in enumerate(example["answers"][system].get("claims") or []):
+            claim.update(estimated.get(f"{key}#{position}", {}))
+
+
+def _by_answer(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["answer_id"], []).append(row)
+    return found
+
+
+def _first_of(labels: Iterable[Row]) -> dict[str, Row]:
+    """Of several people's labels of an answer those of the first."""
+    found: dict[str, Row] = {}
+    for row in labels:
+        found.setdefault(row["answer_id"], row)
+    return found
+
+
+def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
+    """Question and revised answer of a long-form split as messages of a user and an assistant."""
+    names = ("row_id", "question_id", "answer_id", "revised_id", "system", "field", "revised_by", "split")
+    for row in rows:
+        if row["split"] == split:
+            said = (("user", row["question"]), ("assistant", row["answer"]))
+            yield {
+                "messages": [{"role": role, "content": text} for role, text in said],
+                "metadata": {name: row[name] for name in names},
+            }
+
+
+def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[Example | str]:
+    """Claim, evidence, label of the published claims whose question is in the split, or why a claim is left out.
+
+    The label is 1 where a person found complete support, and 0 for partial, incomplete and missing support. Left out
+    are claims that nobody judged, claims with no evidence, with evidence of which only the address is known (nothing
+    there to entail them), and those labelled N/A, whose evidence the judge could not open. Several pieces of evidence
+    are one text, with empty lines between them; citation marks are taken out of the claim.
+    """
+    for row in claims:
+        if row[f"{config}_split"] == split:
+            texts = [
+                text for text, url in zip(row["evidence"], row["evidence_urls"], strict=True) if text not in (url, "")
+            ]
+            yield _why_no_pair(row, texts) or {
+                "claim": without_marks(row["claim"]).strip(),
+                "evidence": "\n\n".join(texts),
+                "label": int(row["support"] == "Complete"),
+                "claim_id": row["claim_id"],
+            }
+
+
+def _why_no_pair(row: Row, texts: list[str]) -> str | None:
+    if row["support"] is None:
+        return "nobody judged its support"
+    if not row["evidence"]:
+        return "no evidence"
+    if row["support"] == "N/A":
+        return "support N/A"
+    return None if texts else "only the address of its evidence is known"

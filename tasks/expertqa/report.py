@@ -1,0 +1,124 @@
+"""The report of the expertqa dataset: its stages' columns, read once each, as the paper's tables and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from longform.rows import Row, Rows, read_parquet
+from tasks.card import Figure, ReportTable
+from tasks.expertqa import tables as made
+from tasks.expertqa.autoais import disagreements
+from tasks.expertqa.figures import plots
+
+LABELS = ("support", "informativeness", "worthiness", "correctness", "reliability")
+CLAIMS = (
+    *("claim_id", "answer_id", "system", "field", "question_types", *LABELS),
+    *("autoais", "autoais_backend", "fact_score", "fact_score_model"),
+)
+QUESTIONS = ("question_id", "field", "question_types")
+PREDICTIONS = ("question_id", "model", "zero_shot", "config", "rouge1", "rouge2", "rougeL", "qafacteval")
+GIVEN = ("label_id", "answer_id", "question_id", "system", "usefulness")
+CLAIMS_OF_LABELS = [f"claims.list.element.{name}" for name in ("claim_id", *LABELS)]
+
+
+def tables(
+    questions: Rows,
+    answers: Rows,
+    samples: Rows,
+    claims: Rows,
+    attributions: Rows,
+    labels: Rows,
+    second_labels: Rows,
+    entailed: Rows,
+    predictions: Rows,
+    random: Rows,
+    domain: Rows,
+) -> list[ReportTable]:
+    """Tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are the published ones."""
+    asked, said = list(read(questions, QUESTIONS)), list(read(claims, CLAIMS))
+    predicted, given = list(read(predictions, PREDICTIONS)), _labels(labels)
+    backends = {row["autoais_backend"] for row in said if row["autoais_backend"]}
+    judges = {row["fact_score_model"] for row in said if row["fact_score_model"]}
+    tests = {"random": _tests(random), "domain": _tests(domain)}
+    fields = {row["question_id"]: row["field"] for row in asked}
+    return [
+        made.question_types(asked),
+        made.systems(read(answers, ("system", "kind", "abstention")), read(samples, ("system",))),
+        made.attribution(said, backends),
+        made.attribution_against_people(said, backends),
+        made.imported_against_people(said, read(entailed, ("claim_id", "model", "attributable"))),
+        made.attribution_disagreements(_disagreed(said, claims, attributions), backends),
+        made.factuality(said, judges),
+        made.predictions(predicted, tests, zero_shot=False),
+        made.predictions(predicted, tests, zero_shot=True),
+        made.second_labelling(given, _labels(second_labels), fields),
+        *made.by_systems(answers_of(said, given), said),
+        made.types_table(asked),
+        *made.by_fields_or_types(said, "field"),
+        *made.by_fields_or_types(said, "question_types"),
+    ]
+
+
+def figures(questions: Rows, claims: Rows, labels: Rows) -> list[Figure]:
+    """Figures 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published ones."""
+    said = list(read(claims, CLAIMS))
+    return plots(list(read(questions, QUESTIONS)), answers_of(said, _labels(labels)), said)
+
+
+def read(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
+    for batch in rows.batches(list(columns)):
+        yield from batch.to_pylist()
+
+
+def answers_of(claims: Iterable[Row], labels: Iterable[Row]) -> list[Row]:
+    """Each answer that has claims or labels, once: its system, and the usefulness that its first labels say."""
+    found = {row["answer_id"]: {"system": row["system"], "usefulness": None} for row in claims}
+    first = {row["answer_id"]: row for row in reversed(list(labels))}
+    return list((found | first).values())
+
+
+def _labels(rows: Rows) -> list[Row]:
+    """In the order in which the first of an answer counts."""
+    return sorted(read(rows, (*GIVEN, *CLAIMS_OF_LABELS)), key=lambda row: str(row["label_id"]))
+
+
+def _tests(split: Rows) -> int:
+    """The questions of its test side."""
+    return len({row["question_id"] for row in read(split, ("question_id", "split")) if row["split"] == "test"})
+
+
+def _disagreed(said: Sequence[Row], claims: Rows, attributions: Rows) -> list[Row]:
+    """The claims of table 7 with their texts: read of these alone, as evidence is long."""
+    scores = {row["claim_id"]: row["score"] for row in read(attributions, ("claim_id", "score"))}
+    chosen = disagreements(({**row, "score": scores.get(row["claim_id"]), "sources": 0} for row in said), made.SHOWN)
+    wanted = [row["claim_id"] for row in chosen]
+    shown = {row["claim_id"]: row for row in _of(claims, ("claim_id", "claim", "evidence", "evidence_urls"), wanted)}
+    was_read = {row["claim_id"]: row["evidence"] for row in _of(attributions, ("claim_id", "evidence"), wanted)}
+    return [
+        {
+            **row,
+            "claim": shown[row["claim_id"]]["claim"],
+            "evidence": was_read.get(row["claim_id"]),
+            "sources": texts_of(shown[row["claim_id"]]),
+        }
+        for row in chosen
+    ]
+
+
+def texts_of(claim: Row) -> int:
+    """How many texts, each once, are its evidence; addresses alone are none."""
+    pairs = zip(claim["evidence"], claim["evidence_urls"], strict=True)
+    return len({text for text, url in pairs if text.strip() and text != url})
+
+
+def _of(rows: Rows, columns: Sequence[str], claim_ids: Sequence[str]) -> list[Row]:
+    if not claim_ids:
+        return []
+    with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
+        database.register("wanted", pa.table({"claim_id": list(claim_ids)}))
+        query = f"SELECT {', '.join(columns)} FROM {read_parquet(rows.paths)} SEMI JOIN wanted USING (claim_id)"
+        found: list[Row] = database.sql(query).to_arrow_table().to_pylist()
+    return found

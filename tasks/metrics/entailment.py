@@ -1,0 +1,264 @@
+"""Whether evidence supports a claim: a lexical score, an NLI model, and how long evidence is cut for either.
+
+The lexical score needs nothing and knows little: it compares words. "Not" is one word among many to it, and a
+paraphrase without shared words is not supported. It is a baseline, named in whatever it scores.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from longform.errors import UsageError
+
+LEXICAL = "lexical-1"
+LEXICAL_THRESHOLD = 0.65  # where true less false positive rate is largest on 768 labelled claims of ExpertQA
+NLI_THRESHOLD = 0.5
+MOST_TOKENS = 512
+BEST_SENTENCES = 2
+BATCH = 16
+DECIMALS = 6  # of a score: below it floating point differs from machine to machine
+
+_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+_STOP_WORDS = """
+a about above after again all also although am an and any are as at be because been before being below between both
+but by can could did do does doing don down during each either else etc even every few for from further had has have
+having he hence her here hers him his how however i if in into is it its itself just may me might more most much must
+my neither no nor not of off often on once one only or other our out over own per rather same shall she should since
+so some such than that the their them then there therefore these they this those though through thus to too under
+until up upon us very was we well were what when where whether which while who whom whose why will with within without
+would yet you your
+"""
+_STOPPED = frozenset(_STOP_WORDS.split())
+_VOWELS = frozenset("aeiouy")
+
+Pair = tuple[str, str]  # evidence, claim
+Score = Callable[[Sequence[str], str], list[float]]  # (texts, claim) -> how far each entails it, in [0, 1]
+Fits = Callable[[str, str], bool]  # (evidence, claim) -> whether it can be read whole
+Measure = Callable[[str, str], int]  # (evidence, claim) -> tokens of both as the model reads them
+
+
+# ---------------------------------------------------------------- long evidence
+
+
+class Evidence(NamedTuple):
+    """What is read: the whole evidence, or its best sentences with their scores, in the order of the text."""
+
+    text: str
+    best: tuple[tuple[str, float], ...] = ()
+
+
+def stretched(
+    texts: Sequence[str], claim: str, *, sentences: Callable[[str], list[str]], fits: Fits, score: Score
+) -> Evidence:
+    """The texts one after the other where they fit, else the two sentences that entail the claim most.
+
+    No sentence reaches from one text into the next, and one that comes again counts once; of equal ones the first is
+    taken (Schuster et al. 2022; section 5.1 of ExpertQA).
+    """
+    whole = "\n\n".join(texts)
+    if fits(whole, claim):
+        return Evidence(whole)
+    cut = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
+    scores = score(cut, claim)
+    places = sorted(sorted(range(len(cut)), key=lambda place: (-scores[place], place))[:BEST_SENTENCES])
+    return Evidence(" ".join(cut[place] for place in places), tuple((cut[place], scores[place]) for place in places))
+
+
+# ---------------------------------------------------------------- lexical
+
+
+def lexical_entailment(evidence: str, claim: str) -> float:
+    """Share of the claim's content words that the evidence has, in [0, 1].
+
+    Content words are its distinct words but for some 140 English ones without content of their own (if it has no
+    others, these), as light stems; numbers count as words and must be equal (1,000 is 1000, 3.5 is not 3). Case,
+    compatibility forms of characters, order and repetition do not matter. A claim without a word scores 0.
+    """
+    wanted = content_words(claim)
+    return round(len(wanted & _stems(evidence)) / len(wanted), DECIMALS) if wanted else 0.0
+
+
+def content_words(claim: str) -> frozenset[str]:
+    """The stems that lexical entailment looks for."""
+    found = _words(claim)
+    return frozenset(map(stem, [word for word in found if word not in _STOPPED] or found))
+
+
+def lexical_scores(texts: Sequence[str], claim: str) -> list[float]:
+    return [lexical_entailment(text, claim) for text in texts]
+
+
+def stem(word: str) -> str:
+    """A lower-case word without the endings of plural, past and -ing forms: a key, not always a word.
+
+    studies, studied and studying become study; housing and houses hous. Numbers and words of three letters stay.
+    """
+    if len(word) <= 3 or not word.isalpha():
+        return word
+    for ending, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", "")):
+        left = word.removesuffix(ending)
+        if left != word and len(left) >= 2 and _VOWELS & set(left) and not word.endswith(("ss", "us", "is")):
+            word = left + instead
+            break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeious":
+        word = word[:-1]
+    return word.rstrip("e") if len(word) > 3 else word
+
+
+def _words(text: str) -> list[str]:
+    """Lower-cased words and numbers; possessive 's and thousands' commas are dropped."""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    return [word.removesuffix("'s").replace(",", "") for word in _WORD.findall(folded)]
+
+
+@lru_cache(maxsize=64)  # a passage is cited by several claims of an answer
+def _stems(evidence: str) -> frozenset[str]:
+    return frozenset(map(stem, _words(evidence)))
+
+
+# ---------------------------------------------------------------- natural language inference
+
+
+class Nli:
+    """A model of natural language inference: the probability that evidence entails a claim.
+
+    `measure` counts the tokens of a pair as the model reads it, `predict` says the probabilities of a batch of pairs
+    that fit. What does not fit into 512 tokens is cut off at its end: the claim to half of them, then the evidence.
+    """
+
+    def __init__(self, measure: Measure, predict: Callable[[list[Pair]], list[float]]) -> None:
+        self._measure, self._predict = measure, predict
+
+    def fits(self, evidence: str, claim: str) -> bool:
+        """Whether both together have at most 512 tokens."""
+        return self._measure(evidence, claim) <= MOST_TOKENS
+
+    def score(self, texts: Sequence[str], claim: str) -> list[float]:
+        return self.scores([(text, claim) for text in texts])
+
+    def scores(self, pairs: Sequence[Pair]) -> list[float]:
+        cut = [self.cut(*pair) for pair in pairs]
+        found: list[float] = []
+        for start in range(0, len(cut), BATCH):
+            found += self._predict(cut[start : start + BATCH])
+        return [round(float(score), DECIMALS) for score in found]
+
+    def cut(self, evidence: str, claim: str) -> Pair:
+        """The pair as it is read."""
+        if self.fits(evidence, claim):
+            return evidence, claim
+        claim = _longest(claim, lambda text: self._measure("", text) <= MOST_TOKENS // 2)
+        return _longest(evidence, lambda text: self._measure(text, claim) <= MOST_TOKENS), claim
+
+
+def _longest(text: str, fits: Callable[[str], bool]) -> str:
+    """The longest beginning that fits, by bisection."""
+    if fits(text):
+        return text
+    low, high = 0, len(text)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(text[:middle]) else (low, middle)
+    return text[:low]
+
+
+@cache
+def load_nli(model: str) -> Nli:
+    """A Hugging Face model, named or in a folder: sequence classification, or one that writes 1 or 0 (T5 TRUE).
+
+    Raises UsageError where transformers is missing, the model cannot be loaded, or is of neither kind.
+    """
+    try:
+        torch, transformers = import_module("torch"), import_module("transformers")
+        config = transformers.AutoConfig.from_pretrained(model)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        writes = config.is_encoder_decoder and not _classifies(config)
+        kind = transformers.AutoModelForSeq2SeqLM if writes else transformers.AutoModelForSequenceClassification
+        loaded = kind.from_pretrained(model).to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    except ImportError as error:
+        raise _lacks(model, error.name or "transformers") from None
+    except (OSError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise UsageError(
+            f'The entailment model "{model}" cannot be loaded ({reason}): give a folder that holds it, '
+            "or set the backend to lexical or model."
+        ) from None
+    return _writer(torch, tokenizer, loaded) if writes else _classifier(torch, model, tokenizer, loaded)
+
+
+def check_nli(model: str) -> None:
+    """Raise UsageError where a package that loads it is missing; whether it can be loaded only its use shows."""
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise _lacks(model, package)
+
+
+def _lacks(model: str, package: str) -> UsageError:
+    return UsageError(
+        f'The entailment model "{model}" needs the package {package}: install the extra with '
+        '`pip install -c constraints.txt -e ".[nli]"`, or set the backend to lexical or model.'
+    )
+
+
+def _classifies(config: Any) -> bool:
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+
+
+def premise(evidence: str, claim: str) -> str:
+    """How models of the TRUE kind are asked (Honovich et al. 2022)."""
+    return f"premise: {evidence} hypothesis: {claim}"
+
+
+def _writer(torch: Any, tokenizer: Any, model: Any) -> Nli:
+    """The probability of the reply 1 where it must be 1 or 0."""
+    replies = tokenizer(["1", "0"]).input_ids
+
+    def predict(pairs: list[Pair]) -> list[float]:
+        read = tokenizer([premise(*pair) for pair in pairs], padding=True, return_tensors="pt").to(model.device)
+        with torch.inference_mode():
+            encoded = model.get_encoder()(input_ids=read.input_ids, attention_mask=read.attention_mask)
+            yes, no = (_log_likelihood(torch, model, encoded, read.attention_mask, reply) for reply in replies)
+        return [1 / (1 + math.exp(min(700.0, gap))) for gap in (no - yes).double().tolist()]
+
+    return Nli(lambda evidence, claim: len(tokenizer(premise(evidence, claim)).input_ids), predict)
+
+
+def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list[int]) -> Any:
+    """Of the same reply to each of the encoded texts."""
+    labels = torch.tensor([reply] * mask.shape[0], device=mask.device)
+    logits = model(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
+    return logits.float().log_softmax(-1).gather(2, labels.unsqueeze(-1)).squeeze(-1).sum(1)
+
+
+def _classifier(torch: Any, name: str, tokenizer: Any, model: Any) -> Nli:
+    """The probability of the label entailment among all labels."""
+    place = entailment_place(name, model.config.id2label)
+
+    def predict(pairs: list[Pair]) -> list[float]:
+        texts, claims = (list(side) for side in zip(*pairs, strict=True))
+        read = tokenizer(texts, claims, padding=True, return_tensors="pt").to(model.device)
+        with torch.inference_mode():
+            shares = model(**read).logits.float().softmax(-1)
+        return [float(share) for share in shares[:, place].tolist()]
+
+    return Nli(lambda evidence, claim: len(tokenizer(evidence, claim).input_ids), predict)
+
+
+def entailment_place(name: str, labels: dict[int, str]) -> int:
+    """Which of a classifier's labels is entailment; UsageError where none is, or more than one."""
+    places = [
+        place for place, label in labels.items() if label.strip().lower() in ("entailment", "entailed", "entails")
+    ]
+    if len(places) != 1:
+        raise UsageError(
+            f'The model "{name}" has the labels {", ".join(labels.values())}: '
+            "an entailment model has exactly one named entailment, so choose another."
+        )
+    return places[0]

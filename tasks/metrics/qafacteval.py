@@ -1,0 +1,66 @@
+"""QAFactEval (Fabbri et al. 2022) by its own package `qafacteval`, where it and its models are installed.
+
+It asks questions about a text and has the reference answer them; the score is that of LERC, from 0 to 5. The package
+brings no models: its own script downloads them into a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Protocol
+
+PACKAGE = "qafacteval"
+MODELS = ("quip-512-mocha", "generation/model.tar.gz", "answering", "lerc/model.tar.gz", "lerc/pretraining.tar.gz")
+
+Scored = list[tuple[dict[str, Any], ...]]
+
+
+class Scorer(Protocol):
+    """What of the package's QAFactEval is used here."""
+
+    def score_batch_qafacteval(
+        self, source: list[str], summaries: list[list[str]], *, return_qa_pairs: bool
+    ) -> Scored: ...
+
+
+def installed(models: Path | None, package: str = PACKAGE) -> bool:
+    """Whether the package is installed and the folder of its models holds all of them."""
+    return models is not None and find_spec(package) is not None and all((models / name).exists() for name in MODELS)
+
+
+def qafacteval(scorer: Scorer, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float | None]:
+    """Of each text and its references the score, the mean over the references: these are what it is checked against.
+
+    None for an empty text, of which the package can ask nothing.
+    """
+    asked = [(text, references) for text, references in pairs if text.strip()]
+    sources = [reference for _, references in asked for reference in references]
+    texts = [[text] for text, references in asked for _ in references]
+    found = scorer.score_batch_qafacteval(sources, texts, return_qa_pairs=True) if sources else []
+    scores = iter([float(metrics[0]["qa-eval"]["lerc_quip"]) for metrics in found])
+    return [fmean(next(scores) for _ in references) if text.strip() else None for text, references in pairs]
+
+
+@cache
+def load_scorer(models: Path) -> Scorer:
+    """The package's metric with these models, on the first graphics card, else on the processor."""
+    quip, generation, answering, lerc, pretrained = (str(models / name) for name in MODELS)
+    made: Scorer = import_module(PACKAGE).QAFactEval(
+        lerc_quip_path=quip,
+        generation_model_path=generation,
+        answering_model_dir=answering,
+        lerc_model_path=lerc,
+        lerc_pretrained_model_path=pretrained,
+        cuda_device=0 if import_module("torch").cuda.is_available() else -1,
+        use_lerc_quip=True,
+        verbose=False,
+        generation_batch_size=32,
+        answering_batch_size=32,
+        lerc_batch_size=8,
+    )
+    return made

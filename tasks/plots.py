@@ -1,0 +1,94 @@
+"""Plots as SVG: the same bytes for the same numbers, and nothing in them that a page should not hold.
+
+matplotlib draws, from its own defaults and not from a reader's matplotlibrc. Texts stay texts (a reader can search and
+copy them); ids come from a fixed salt instead of a random one, and the date is left out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from longform.errors import LongformError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "longform",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+ELEMENTS = {"svg", "g", "defs", "path", "use", "rect", "clipPath", "text", "tspan"}
+ATTRIBUTES = {
+    "id", "d", "x", "y", "width", "height", "viewBox", "version", "style", "transform", "clip-path", "href",
+}  # fmt: skip
+REFERENCE = re.compile(r"#[\w.-]+|url\(#[\w.-]+\)")
+HARMLESS_STYLE = re.compile(r"[\w\s#%,.:;'()+-]*")
+
+
+def svg_of(draw: Callable[[], Figure]) -> str:
+    """An SVG document of what `draw` returns, which must use no state of pyplot."""
+    import matplotlib
+
+    out = io.StringIO()
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        draw().savefig(out, format="svg", metadata=NO_METADATA)
+    return out.getvalue()
+
+
+def inline(svg: str, prefix: str) -> str:
+    """The picture as an element of an HTML page, each id beginning with the prefix.
+
+    Raises LongformError for an element or an attribute that our plots do not have.
+    """
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
+    root = etree.fromstring(svg.encode(), parser)
+    for node in list(root.iter("{*}style")):
+        node.getparent().remove(node)  # it would hold for the whole page
+    for node in root.iter():
+        _clean(node, prefix)
+    etree.cleanup_namespaces(root)
+    return str(etree.tostring(root, encoding="unicode", with_tail=False))
+
+
+def _clean(node: Any, prefix: str) -> None:
+    """Without namespaces, its ids and references within the picture."""
+    name = _local(node.tag)
+    attributes = {_local(key): value for key, value in node.attrib.items()}
+    if name not in ELEMENTS or not all(_harmless(*item) for item in attributes.items()):
+        raise LongformError(f"A plot holds <{name}> with {', '.join(attributes) or 'no attribute'}: it is not ours.")
+    node.tag = name
+    node.attrib.clear()
+    for key, value in attributes.items():
+        node.set(key, f"{prefix}-{value}" if key == "id" else _prefixed(key, value, prefix))
+
+
+def _local(name: Any) -> str:
+    return name.rsplit("}", 1)[-1] if isinstance(name, str) else "a comment or an entity"
+
+
+def _harmless(key: str, value: str) -> bool:
+    if key in ("href", "clip-path"):
+        return bool(REFERENCE.fullmatch(value))
+    if key == "style":
+        return "url(" not in value and bool(HARMLESS_STYLE.fullmatch(value))
+    return key in ATTRIBUTES
+
+
+def _prefixed(key: str, value: str, prefix: str) -> str:
+    return value.replace("#", f"#{prefix}-", 1) if key in ("href", "clip-path") else value

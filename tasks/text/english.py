@@ -1,0 +1,187 @@
+"""spaCy's English tokenizer, walked by its own rules and patterns in time linear in the text.
+
+`spacy.blank("en").tokenizer` strips punctuation from both ends of a word one sign at a time and hashes and searches
+what is left each time: a word of 8,000 brackets takes it 5 seconds, one of 100,000 an hour. Here the same
+patterns see only the end they can match, no text is kept in a vocabulary, and there is no limit of length.
+tests/test_sentences.py compares the two token by token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+Spans = list[tuple[int, int]]
+
+WINDOW = 16  # signs; no affix of the patterns is longer but a run of full stops
+_DOTS = re.compile(r"\.*+")
+_RUNS = re.compile(r"\S++|\s++")
+_USER = r"(?:\S+(?::\S*)?@)?"  # quadratic; the same words without white space as the one below
+_USER_ONCE = r"(?:\S+@)?"
+
+
+class Special(NamedTuple):
+    """A word that is cut in its own way: its tokens, and the tokens that the patterns alone would make of it."""
+
+    tokens: tuple[str, ...]
+    phrase: tuple[str, ...]
+
+
+class English:
+    """The tokenizer: `tokens(text)` are the spans of what spaCy's makes of the text."""
+
+    def __init__(self, specials: dict[str, tuple[str, ...]], prefix: Any, suffix: Any, infix: Any, url: Any) -> None:
+        self._prefix, self._suffix, self._infix, self._url = prefix, suffix, infix, url
+        self._specials: dict[str, tuple[str, ...]] = {}
+        self._longest = max(map(len, specials))
+        phrases = {self._phrase(word) for word in specials if self._has_affix(word)}
+        self._specials = specials
+        self.phrases = sorted(phrase for phrase in phrases if phrase)
+        self._by_first: dict[str, list[tuple[str, ...]]] = {}
+        for phrase in self.phrases:
+            self._by_first.setdefault(phrase[0], []).append(phrase)
+
+    def _has_affix(self, word: str) -> bool:
+        return bool(self._prefix(word) or any(self._infix(word)) or self._suffix(word) or " " in word)
+
+    def _phrase(self, word: str) -> tuple[str, ...]:
+        return tuple(word[start:end] for start, end in self.raw(word))
+
+    def tokens(self, text: str) -> Spans:
+        """(start, end) of each token, in order; a run of white space other than one blank is a token."""
+        return self.mended(text, self.raw(text))
+
+    def raw(self, text: str) -> Spans:
+        """Before special words that the patterns cut up are put together again."""
+        found: Spans = []
+        for run in _RUNS.finditer(text):
+            start, end = run.span()
+            if text[start].isspace():
+                start += text[start] == " " and start > 0
+                found += [(start, end)] if start < end else []
+            else:
+                found += self._word(text[start:end], start)
+        return found
+
+    def _word(self, word: str, at: int) -> Iterator[tuple[int, int]]:
+        prefixes, (low, high), suffixes = self._stripped(word)
+        core = self._core(word[low:high], low) if low < high else []
+        for start, end in (*prefixes, *core, *reversed(suffixes)):
+            yield at + start, at + end
+
+    def _stripped(self, word: str) -> tuple[Spans, tuple[int, int], Spans]:
+        """Prefixes, what is left, suffixes from the outside in: until neither is found or a special word is left."""
+        prefixes: Spans = []
+        suffixes: Spans = []
+        low, high = 0, len(word)
+        while low < high and not self._is_special(word, low, high):
+            first = self._prefix_length(word, low, high)
+            if first and self._is_special(word, low + first, high):
+                return [*prefixes, (low, low + first)], (low + first, high), suffixes
+            last = self._suffix_length(word, low + first, high)
+            if last and self._is_special(word, low, high - last):
+                return prefixes, (low, high - last), [*suffixes, (high - last, high)]
+            if not first and not last:
+                break
+            prefixes += [(low, low + first)] if first else []
+            suffixes += [(high - last, high)] if last else []
+            low, high = low + first, high - last
+        return prefixes, (low, high), suffixes
+
+    def _is_special(self, word: str, low: int, high: int) -> bool:
+        return high - low <= self._longest and word[low:high] in self._specials
+
+    def _prefix_length(self, word: str, low: int, high: int) -> int:
+        match = self._prefix(word[low : min(high, low + WINDOW)])
+        if match is None or match.end() < WINDOW:
+            return match.end() if match else 0
+        dots = _DOTS.match(word, low, high)
+        assert dots
+        return dots.end() - low
+
+    def _suffix_length(self, word: str, low: int, high: int) -> int:
+        begin = max(low, high - WINDOW)
+        match = self._suffix(word[begin:high])
+        if match is None or match.start() or begin == low:
+            return match.end() - match.start() if match else 0
+        while begin > low and word[begin - 1] == ".":
+            begin -= 1
+        return high - begin
+
+    def _core(self, core: str, at: int) -> Iterator[tuple[int, int]]:
+        """What is left between the affixes: a special word, an address, or cut at its infixes."""
+        if len(core) <= self._longest and core in self._specials:
+            yield from _laid(self._specials[core], at)
+            return
+        start = 0
+        for match in () if self._url(core) else self._infix(core):
+            if match.start() == 0:
+                continue
+            if match.start() > start:
+                yield at + start, at + match.start()
+            if match.start() < match.end():
+                yield at + match.start(), at + match.end()
+            start = match.end()
+        if start < len(core):
+            yield at + start, at + len(core)
+
+    def mended(self, text: str, raw: Spans) -> Spans:
+        """The tokens of special words put in the place of what the patterns made of them, longest words first.
+
+        A match over a blank (`: )`) changes nothing itself, but keeps shorter ones that it overlaps from counting.
+        """
+        chosen = self._chosen([text[start:end] for start, end in raw])
+        found, at = [], 0
+        for first, last in chosen:
+            begin, end = raw[first][0], raw[last - 1][1]
+            if tokens := self._specials.get(text[begin:end]):
+                found += [*raw[at:first], *_laid(tokens, begin)]
+                at = last
+        return found + raw[at:]
+
+    def _chosen(self, words: list[str]) -> list[tuple[int, int]]:
+        matches = [
+            (len(phrase), -at)
+            for at, word in enumerate(words)
+            for phrase in self._by_first.get(word, ())
+            if tuple(words[at : at + len(phrase)]) == phrase
+        ]
+        seen: set[int] = set()
+        chosen = []
+        for length, negative in sorted(matches, reverse=True):
+            first, last = -negative, length - negative
+            if first not in seen and last - 1 not in seen:
+                chosen.append((first, last))
+            seen.update(range(first, last))
+        return sorted(chosen)
+
+
+def _laid(tokens: tuple[str, ...], at: int) -> Iterator[tuple[int, int]]:
+    for token in tokens:
+        yield at, at + len(token)
+        at += len(token)
+
+
+@cache
+def english() -> English:
+    """The tokenizer of `spacy.blank("en")`, built once (half a second, most of it importing spaCy)."""
+    import spacy
+    from spacy.symbols import ORTH  # type: ignore[import-not-found]
+
+    theirs: Any = spacy.blank("en").tokenizer
+    specials = {word: tuple(piece[ORTH] for piece in pieces) for word, pieces in theirs.rules.items()}
+    url = _pattern(theirs.url_match).pattern.replace(_USER, _USER_ONCE)
+    return English(
+        specials,
+        _pattern(theirs.prefix_search).match,
+        theirs.suffix_search,
+        theirs.infix_finditer,
+        re.compile(url).match,
+    )
+
+
+def _pattern(method: Callable[..., Any]) -> re.Pattern[str]:
+    pattern: re.Pattern[str] = method.__self__  # type: ignore[attr-defined]
+    return pattern

@@ -1,0 +1,164 @@
+"""Sentences of text that holds lists and tables: items and rows apart, marks of items left out.
+
+The plain splitter runs over line ends: `includes: 1. A wire 2. A coil` is one sentence or ends in a bare `1.`, and
+items without a full stop become one sentence of 600 signs. Here lines say what belongs together; lists that were folded
+into one line are known by their running numbers, or by bullets after a colon or a full stop.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from tasks.text.sentences import Folded, Spans, sentence_spans, with_what_follows
+
+OVER_LONG = 300  # signs; a longer sentence is cut at its semicolons
+
+_LINE = re.compile(r"[^\n]*+\n?")
+_ITEM = re.compile(r"[ \t>]*+(?:[-*+•‣◦▪●–—]|\(?\d{1,3}[.)]|\(?[a-z]\))[ \t]++(?=\S)")
+_HEAD = re.compile(r"[ \t]*+#{1,6}[ \t]++(?=\S)")
+_RULE = re.compile(r"[\s|:+=*_-]*+$")
+_INDENTED = re.compile(r"[ \t]")
+_GOES_ON = re.compile(r"[^\W\d_A-Z]|[,;)]")
+_OPENS_LIST = re.compile(r"(?:[:.;!?]|[:.;!?][\])\"”’*]{1,3}) ?$")
+_NUMBER = re.compile(r"(?<!\S)(?:\((\d{1,2})\)|(\d{1,2})[.)]) (?=\S)")
+_BULLET = re.compile(r"(?<!\S)([-*•‣●–]) (?=[\"“(*\[]{0,3}[A-Z0-9])")
+_OPENING = re.compile(r" ([*_]{1,3}|[\"“‘(\[])$")
+_SEMICOLON = re.compile(r"; ")
+
+
+class Block(NamedTuple):
+    """A paragraph, item, head or row: what is in it belongs together."""
+
+    start: int
+    end: int
+    is_row: bool = False
+
+
+def listed_spans(text: str, hidden: Spans | None = None) -> Spans:
+    """(start, end) of each sentence, item and row, in order, as offsets into the text as it is.
+
+    `hidden` spans (sorted, not overlapping: citation marks) are not looked at and stay with what is before them.
+    """
+    hidden = hidden or []
+    starts = [start for start, _ in hidden]
+    found: Spans = []
+    for block in _blocks(text):
+        within = hidden[bisect_left(starts, block.start) : bisect_left(starts, block.end)]
+        folded = Folded(text, within, block.start, block.end)
+        pieces = [(0, len(folded.text))] if block.is_row else _pieces(folded.text)
+        found += [folded.span(start, end) for start, end in pieces if _says_something(folded.text[start:end])]
+    return with_what_follows(text, found, hidden)
+
+
+def _says_something(piece: str) -> bool:
+    return any(sign.isalnum() for sign in piece)
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    """What lines say belongs together; marks of items and heads, rules and bars of tables are in none."""
+    current: Block | None = None
+    in_item = False
+    for line in _LINE.finditer(text):
+        kind, start, end = _read(line[0], line.start())
+        goes_on = kind == "text" and current is not None and not (in_item and not _continues(line[0]))
+        if goes_on and current:
+            current = current._replace(end=end)
+            continue
+        if current:
+            yield current
+        current, in_item = (None if kind == "none" else Block(start, end, kind == "row")), kind == "item"
+        if current and kind in ("row", "head"):
+            yield current
+            current = None
+    if current:
+        yield current
+
+
+def _continues(line: str) -> bool:
+    """Whether a line after an item's is part of it: indented, or in the middle of a sentence."""
+    return bool(_INDENTED.match(line) or _GOES_ON.match(line))
+
+
+def _read(line: str, at: int) -> tuple[str, int, int]:
+    """none, row, head, item or text; and where what it says begins and ends."""
+    end = at + len(line.rstrip())
+    if _RULE.match(line):
+        return "none", at, end
+    if line.count("|") > 1:
+        bare = line.strip().strip("|").strip()
+        start = at + line.index(bare)
+        return "row", start, start + len(bare)
+    for kind, pattern in (("head", _HEAD), ("item", _ITEM)):
+        if mark := pattern.match(line):
+            return kind, at + mark.end(), end
+    return "text", at + len(line) - len(line.lstrip()), end
+
+
+# ---------------------------------------------------------------- within a block, white space folded
+
+
+def _pieces(text: str) -> Spans:
+    """Sentences of a block, cut at the items of lists that were folded into it."""
+    marks = sorted({*_running_numbers(text), *_bullets(text)})
+    bounds = [(0, 0), *marks, (len(text), len(text))]
+    found: Spans = []
+    for (_, start), (end, _) in pairwise(bounds):
+        found += _sentences(text, start, end)
+    return found
+
+
+def _running_numbers(text: str) -> Spans:
+    """Marks of items numbered from 1, two or more: `1.` after a colon or the end of a sentence, `2.` … anywhere."""
+    found: Spans = []
+    for mark in _NUMBER.finditer(text):
+        number = int(mark[1] or mark[2])
+        if number == 1 and len(found) < 2 and _may_open(text, mark.start()):
+            found = [mark.span()]
+        elif found and number == len(found) + 1:
+            found.append(mark.span())
+    return found if len(found) > 1 else []
+
+
+def _may_open(text: str, at: int) -> bool:
+    return at == 0 or _OPENS_LIST.search(text, max(0, at - 5), at) is not None
+
+
+def _bullets(text: str) -> Spans:
+    """Marks of items with bullets of one kind: two or more, the first after a colon or the end of a sentence."""
+    found: dict[str, Spans] = {}
+    for mark in _BULLET.finditer(text):
+        if mark[1] in found or _may_open(text, mark.start()):
+            found.setdefault(mark[1], []).append(mark.span())
+    return [span for spans in found.values() if len(spans) > 1 for span in spans]
+
+
+def _sentences(text: str, start: int, end: int) -> Spans:
+    """Of a piece: what opens the next sentence (a quote, `**`) goes with it, and very long ones are cut."""
+    region = text[start:end].rstrip()
+    start += len(region) - len(region.lstrip())
+    region = region.lstrip()
+    spans = [(start + low, start + high) for low, high in sentence_spans(region)]
+    return [part for span in _opened(text, spans) for part in _cut(text, *span)]
+
+
+def _opened(text: str, spans: Spans) -> Spans:
+    found: Spans = []
+    begin = None
+    for place, (start, end) in enumerate(spans):
+        start = start if begin is None else begin
+        opening = _OPENING.search(text, max(start, end - 4), end) if place + 1 < len(spans) else None
+        begin = opening.start(1) if opening else None
+        found.append((start, opening.start() if opening else end))
+    return [(start, end) for start, end in found if start < end]
+
+
+def _cut(text: str, start: int, end: int) -> Spans:
+    if end - start <= OVER_LONG:
+        return [(start, end)]
+    cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)]
+    bounds = [(start, start), *((low + 1, high) for low, high in cuts), (end, end)]
+    return [(begin, stop) for (_, begin), (stop, _) in pairwise(bounds)] if len(cuts) > 1 else [(start, end)]

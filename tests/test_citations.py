@@ -1,0 +1,253 @@
+"""Citation marks, lists of references and abstentions, in every form that was seen and in hostile ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.expertqa.citations import (
+    abstention,
+    cited_sources,
+    mark_spans,
+    marks,
+    phrases,
+    references,
+    without_marks,
+)
+
+REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("No mark.", []),
+        ("Tin [1].", [1]),
+        ("Tin [1] [2].", [1, 2]),
+        ("Tin [1][2].", [1, 2]),
+        ("Tin [2, 1].", [2, 1]),
+        ("Tin [1,2;3 & 4 and 5].", [1, 2, 3, 4, 5]),
+        ("Tin [1-3].", [1, 2, 3]),
+        ("Tin [1–3, 7].", [1, 2, 3, 7]),
+        ("Tin [1 — 2].", [1, 2]),
+        ("Tin [3-1].", [3, 1]),
+        ("Tin [1-999999999].", [1, 999_999_999]),
+        ("Tin [^1^].", [1]),
+        ("Tin[^1^][^12^].", [1, 12]),
+        ("Tin [^1].", [1]),
+        ("Tin [1] and lead [1].", [1]),
+        ("Tin [ 4 ].", [4]),
+        ("Tin [Passage 2].", [2]),
+        ("Tin [Passage ID: 2].", [2]),
+        ("Tin (Passages 2, 3 and 4).", [2, 3, 4]),
+        ("Tin [Passage 2, Passage 3].", [2, 3]),
+        ("Tin [source 9].", [9]),
+        ("Tin [1](https://a.example/b).", [1]),
+        ("Tin 【3†source】.", [3]),
+        ("x in [0, 1]", []),
+        ("Tin (2) and [a] and [1a] and []", []),
+        ("Tin [1.5]", []),
+        ("Tin [12345678901]", []),
+        ("Tin [-1]", []),
+        ("Tin [https://a.example/1]", []),
+    ],
+)  # fmt: skip
+def test_numbers_in_marks_are_read_in_order_each_once(text: str, expected: list[int]) -> None:
+    assert marks(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Tin melts [1].", "Tin melts."),
+        ("Tin melts[1] [2].", "Tin melts."),
+        ("Tin [^1^] melts.", "Tin melts."),
+        ("Tin (Passage 3) melts.", "Tin melts."),
+        ("Tin [https://a.example/b?c=1] melts (https://a.example/d_(e)).", "Tin melts."),
+        ("Tin [https://a.example/b https://a.example/c].", "Tin."),
+        ("Tin [Source: https://a.example/b].", "Tin."),
+        ("Tin <https://a.example>.", "Tin."),
+        ("Tin [melts](https://a.example/b) [1](https://a.example/b).", "Tin melts."),
+        ("Tin\n[1] melts", "Tin\n melts"),
+        ("x in [0, 1], a (2), [b] and f(x)", "x in [0, 1], a (2), [b] and f(x)"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_text_without_its_marks_keeps_its_words(text: str, expected: str) -> None:
+    assert without_marks(text) == expected
+
+
+@given(st.text(alphabet="ab1,-–^[]()\n .:/", max_size=60))
+@settings(deadline=None)
+def test_spans_of_marks_are_in_order_and_what_is_between_them_stays(text: str) -> None:
+    spans = mark_spans(text)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert sorted(spans) == spans
+    kept, at = [], 0
+    for start, end in spans:
+        assert start >= at
+        kept.append(text[at:start])
+        at = end
+    assert without_marks(text) == "".join(kept) + text[at:]
+
+
+# ---------------------------------------------------------------- references
+
+A, B = "https://a.example/x", "https://b.example/y_(z)"
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        (f"\n\n[1] {A}\n[2] {B}", {1: A, 2: B}),
+        (f"\n\n[1] {A}\n\n[2] {B}\n\n", {1: A, 2: B}),
+        (f"\n[1]: {A}\n[2]: <{B}>.", {1: A, 2: B}),
+        (f"\n[^1]: {A} \"Title\"", {1: A}),
+        (f"\n1. {A}\n2. {B}", {1: A, 2: B}),
+        (f"\n1) {A}", {1: A}),
+        (f"\n\nReferences:\n1. A book, {A}\n2. Another: {B}.", {1: A, 2: B}),
+        (f"\n\n**References**\n\n[1] A book. {A}", {1: A}),
+        (f"\n## Sources:\n- {A}\n- {B}", {1: A, 2: B}),
+        (f"\nSOURCES\n1. A book\n{A}\n2. Another\n{B}", {1: A, 2: B}),
+        ("\nReferences\n1. A book\n2. Another", {}),
+        ("\nReferences:", {}),
+        (f" References: [1] {A} [2] {B}", {1: A, 2: B}),
+        (f" Sources: 1. {A}, 2. {B}", {1: A, 2: B}),
+        (f"\n[2] {B}\n[1] {A}\n[2] {A}", {2: B, 1: A}),
+    ],
+)  # fmt: skip
+def test_a_list_of_references_at_the_end_is_split_off(tail: str, expected: dict[int, str]) -> None:
+    body = "Tin melts at 232 degrees [1]. Lead melts later [2]."
+    end, found = references(body + tail)
+    assert (body + tail)[:end].rstrip() == body
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Tin melts [1].",
+        f"Read these:\n1. The page {A} says why.\n2. And {B} says more.",
+        "Steps:\n1. Melt the tin\n2. Pour it",
+        f"Tin melts, says {A}",
+        f"[1] {A}\n\nTin melts, after all.",
+        "References are of use.",
+        "The references: 1. none",
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_references_stays(text: str) -> None:
+    assert references(text) == (len(text), {})
+
+
+def test_sources_are_those_listed_and_those_named_in_the_text() -> None:
+    text = f"Tin melts [1](https://c.example/). Lead too [3]. So does [zinc]({B}) [{A}].\n\nReferences:\n[3] Lead. {A}"
+    body, cited = cited_sources(text)
+    assert body == f"Tin melts [1](https://c.example/). Lead too [3]. So does [zinc]({B}) [{A}]."
+    assert [(row["number"], row["url"], row["title"]) for row in cited] == [
+        (1, "https://c.example/", None),
+        (3, A, "Lead"),
+        (4, B, None),
+    ]
+    assert all(row.keys() == {"number", "url", "passage_id", "title", "text"} for row in cited)
+
+
+def test_a_source_without_an_address_is_known_by_its_title() -> None:
+    _, cited = cited_sources("Tin [1].\n\nReferences:\n1. Vane, On Tin, 1911")
+    assert [(row["number"], row["url"], row["title"]) for row in cited] == [(1, None, "Vane, On Tin, 1911")]
+
+
+def test_an_answer_without_sources_is_its_own_body() -> None:
+    assert cited_sources("Tin melts.\n") == ("Tin melts.\n", [])
+
+
+# ---------------------------------------------------------------- abstentions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't know.",
+        "I don’t know. The context is about lead, and the question about tin [1].",
+        '"I don\'t know." The passages speak of lead only.',
+        "Unfortunately, I do not know the answer.",
+        "I'm sorry, but I can't answer this question as the passages are about lead [1] [2].",
+        "The provided context does not contain the melting point of tin.",
+        "I DON'T KNOW",
+        "Based on the passages, there is not enough information in the context to say.",
+    ],
+)  # fmt: skip
+def test_an_answer_that_declines_is_an_abstention(text: str) -> None:
+    assert abstention(text) in phrases("abstentions.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Tin melts at 232 degrees [1].",
+        "Tin melts at 232 degrees [1]. I don't know when lead does.",
+        "When a patient says 'I don't know', ask again [1].",
+        "I don't know of a single cause, but damp air is the main one [1].",
+        "I don't know all of it, but tin melts at 232 degrees [1].",
+        "Hi don't knowingly heat tin.",
+        "I don't know. " + "Yet tin melts at 232 degrees, as the first source says [1]. " * 20,
+    ],
+)  # fmt: skip
+def test_an_answer_that_only_says_so_is_none(text: str) -> None:
+    assert abstention(text) is None
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the real answers are not beside the project")
+def test_of_the_released_answers_none_abstains() -> None:
+    """The authors left abstentions out: each one found is a false alarm."""
+    answers = [
+        answer for line in REAL.read_text("utf-8").splitlines() for answer in json.loads(line)["answers"].values()
+    ]
+    assert len(answers) == 217
+    assert sum(abstention(answer["answer_string"]) is not None for answer in answers) == 0
+
+
+# ---------------------------------------------------------------- hostile text
+
+HOSTILE = [
+    "[" * 200_000,
+    "[1" * 100_000,
+    "[1, " * 50_000,
+    "[1-" * 70_000,
+    "[^" * 100_000,
+    "(passage " * 20_000,
+    " " * 200_000,
+    "[https://" * 20_000,
+    "(https://a" * 20_000,
+    "https://a.example/" + "(a)" * 60_000,
+    "[a](https://b " * 15_000,
+    "\n[1] https://a.example" * 10_000,
+    "\n1. " * 50_000,
+    "References: [1] " * 12_000,
+    "- " * 100_000,
+    "\n" * 200_000,
+    "I don't know" * 20_000,
+    "【1†" * 60_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_costs_time_in_proportion_to_its_length(text: str) -> None:
+    started = time.process_time()
+    marks(text), without_marks(text), mark_spans(text), references(text), cited_sources(text), abstention(text)
+    assert time.process_time() - started < 8
+
+
+def test_phrases_are_plain_and_each_comes_once() -> None:
+    for name in ("abstentions.txt", "small_talk.txt"):
+        found = phrases(name)
+        assert len(found) > 10
+        assert len(set(found)) == len(found)
+        assert all(phrase == phrase.casefold().strip() and "#" not in phrase for phrase in found)

@@ -1,0 +1,377 @@
+"""Splits of long-form questions, the published claims, and the sources they name."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from expertqa_tables import Home, answer, claim, claim_label, evidence, filled, label, question
+from hypothesis import given
+from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
+
+from longform.errors import UsageError
+from longform.rows import Rows
+from schemas.expertqa import (
+    ANSWERS,
+    ATTRIBUTIONS,
+    CLAIMS,
+    DOCUMENTS,
+    DOMAIN_SPLIT,
+    JUDGED,
+    LABELS,
+    PUBLISHED_CLAIMS,
+    QUESTIONS,
+    RANDOM_SPLIT,
+    REVISED,
+)
+from tasks.expertqa.longform_qa import (
+    field_sides,
+    folded,
+    name_sources,
+    publish_claims,
+    random_sides,
+    rounded,
+    split_by_field,
+    split_randomly,
+)
+
+SHARES = [0.8, 0.1, 0.1]
+SIDES = ("train", "validation", "test")
+EXACT = [Fraction(4, 5), Fraction(1, 10), Fraction(1, 10)]
+TEXTS = st.lists(st.text("abcdef ", min_size=1, max_size=8), max_size=40)
+
+
+def sizes(sides: dict[str, str]) -> list[int]:
+    counts = Counter(sides.values())
+    return [counts[side] for side in SIDES]
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    # worked out by hand: the whole parts, then one more to the largest remainders, earlier sides first
+    [
+        (0, [0, 0, 0]),
+        (1, [1, 0, 0]),
+        (2, [2, 0, 0]),
+        (3, [3, 0, 0]),
+        (4, [3, 1, 0]),
+        (5, [4, 1, 0]),
+        (6, [5, 1, 0]),
+        (7, [5, 1, 1]),
+        (8, [6, 1, 1]),
+        (9, [7, 1, 1]),
+        (10, [8, 1, 1]),
+        (11, [9, 1, 1]),
+        (2177, [1741, 218, 218]),
+    ],
+)
+def test_sizes_by_largest_remainder(n: int, expected: list[int]) -> None:
+    assert sizes(random_sides(map(str, range(n)), seed=1, shares=SHARES)) == expected
+
+
+def test_sides_are_ranges_of_the_rank_of_a_hash_of_seed_and_text() -> None:
+    texts = [f"question {number}" for number in range(50)]
+    ranked = sorted(texts, key=lambda text: xxh3_64_intdigest(f"7\x1f{text}".encode()))
+    expected = dict(zip(ranked, ["train"] * 40 + ["validation"] * 5 + ["test"] * 5, strict=True))
+    assert random_sides(texts, seed=7, shares=SHARES) == expected
+    assert random_sides(texts, seed=8, shares=SHARES) != expected
+
+
+@given(TEXTS, st.randoms(use_true_random=False), st.integers(0, 3))
+def test_the_order_of_rows_changes_no_side(texts: list[str], dice: random.Random, seed: int) -> None:
+    shuffled = dice.sample(texts, len(texts))
+    assert random_sides(texts, seed=seed, shares=SHARES) == random_sides(shuffled, seed=seed, shares=SHARES)
+    fields = [(text, "ab"[len(text) % 2]) for text in texts]
+    again = [(text, "ab"[len(text) % 2]) for text in shuffled]
+    assert field_sides(fields, seed=seed, shares=SHARES) == field_sides(again, seed=seed, shares=SHARES)
+
+
+@given(st.lists(st.integers(0, 60), max_size=35), st.sampled_from([SHARES, [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]]))
+def test_each_field_is_shared_out_as_well_as_whole_questions_can_be_and_all_of_them_together(
+    fields: list[int], shares: list[float]
+) -> None:
+    asked = [(f"{field} {number}", f"{field:02d}") for field, n in enumerate(fields) for number in range(n)]
+    sides = field_sides(asked, seed=3, shares=shares)
+    assert len(sides) == len(asked)
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for text, field in asked:
+        found[field][sides[text]] += 1
+    for field, n in enumerate(fields):
+        for side, share in zip(SIDES, shares, strict=True):
+            assert abs(found[f"{field:02d}"][side] - Fraction(str(share)) * n) < 1
+    for side, share in zip(SIDES, shares, strict=True):
+        assert abs(sum(counts[side] for counts in found.values()) - Fraction(str(share)) * len(asked)) < 2
+
+
+def test_a_field_that_divides_evenly_is_shared_out_exactly_whatever_the_others_left_over() -> None:
+    asked = [(f"a {n}", "a") for n in range(3)] + [(f"b {n}", "b") for n in range(20)]
+    sides = field_sides(asked, seed=0, shares=SHARES)
+    assert Counter(side for text, side in sides.items() if text[0] == "b") == {"train": 16, "validation": 2, "test": 2}
+
+
+def test_ten_fields_of_one_question_are_shared_out_together_train_first() -> None:
+    asked = [("what?" + field, field) for field in "abcdefghij"]
+    sides = field_sides(asked, seed=0, shares=SHARES)
+    assert sizes(sides) == [8, 1, 1]
+    assert sides["what?a"] == sides["what?b"] == "train"
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_a_single_small_field_is_rounded_by_largest_remainder(n: int) -> None:
+    assert sizes(field_sides([(str(k), "x") for k in range(n)], seed=5, shares=SHARES)) == rounded(n, EXACT, [0, 0, 0])
+
+
+@pytest.mark.parametrize("shares", [[0.8, 0.2], [0.8, 0.1, 0.2], [1.1, -0.05, -0.05], []])
+def test_shares_that_are_no_split_are_told(shares: list[float]) -> None:
+    with pytest.raises(UsageError, match="are no split: give three"):
+        random_sides(["a"], seed=1, shares=shares)
+
+
+# ---------------------------------------------------------------- stages
+
+FIELDS = ("Geography", "Music", "History")
+SYSTEMS = ("gpt4", "bing_chat")
+
+
+def revised(answer_id: str, key: str, **given: Any) -> dict[str, Any]:
+    given = {"system": "gpt4", "text": f"Better {answer_id}.", "revised_by": "person", "annotator_id": "e1", **given}
+    return filled(REVISED, revised_id=f"r_{answer_id}", answer_id=answer_id, question_id=f"expertqa/{key}", **given)
+
+
+def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows]:
+    """n questions in two parts, every third of the same text as the one before; two systems' answers to each."""
+    keys = [f"q{number}" for number in range(n)]
+    texts = [f"Why  is tea {number - (number % 3 == 2)} so?".upper() if number % 3 == 2 else f"why is tea {number} so?"
+             for number in range(n)]  # fmt: skip
+    asked = [question(key, text, field=FIELDS[len(text) % 3]) for key, text in zip(keys, texts, strict=True)]
+    given = [answer(f"a_{key}_{system}", key, system=system, model="m") for key in keys for system in SYSTEMS]
+    better = [revised(row["answer_id"], row["question_id"][9:], system=row["system"]) for row in given]
+    better[0] |= {"revised_by": "model", "annotator_id": None, "model": "reviser", "response": "ff"}
+    half = n // 2
+    return (
+        home.table(REVISED, better[:half], better[half:]),
+        home.table(QUESTIONS, asked[half:], asked[:half]),
+        home.table(ANSWERS, given[half:], given[:half]),
+    )
+
+
+@pytest.mark.parametrize("work", [split_randomly, split_by_field])
+def test_every_revised_answer_is_on_one_side_with_all_answers_to_its_question(work: Any, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    better, asked, given = tables(home)
+    made = home.run(work, better, asked, given, seed=1, shares=SHARES)
+    frame = pd.DataFrame(list(made))
+    assert set(frame.revised_id) == {row["revised_id"] for row in better}
+    assert frame.row_id.is_unique
+    assert (frame.groupby(frame.question.map(folded)).split.nunique() == 1).all()
+    assert frame.question.map(folded).nunique() == 40
+    distinct = frame.assign(text=frame.question.map(folded)).drop_duplicates("text")
+    if work is split_randomly:
+        assert distinct.split.value_counts().to_dict() == {"train": 32, "validation": 4, "test": 4}
+    assert {part.key: part.rows for part in made.parts or ()} == {
+        f"expertqa/0-00000/{side}": int((frame.split == side).sum()) for side in SIDES
+    }
+
+
+def test_rows_come_in_the_order_of_the_hash_of_their_question(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    made = home.run(split_randomly, *tables(home), seed=1, shares=SHARES)
+    for path in made.paths:
+        keys = [xxh3_64_intdigest(key.encode()) for key in pq.read_table(path)["question_id"].to_pylist()]
+        assert keys == sorted(keys)
+
+
+def test_rows_hold_question_answer_and_who_wrote_what(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    rows = {row["revised_id"]: row for row in home.run(split_randomly, *tables(home), seed=1, shares=SHARES)}
+    by_model, by_person = rows["r_a_q0_gpt4"], rows["r_a_q1_bing_chat"]
+    assert (by_model["model"], by_model["response"], by_model["annotator_id"]) == ("reviser", "ff", None)
+    assert (by_person["model"], by_person["response"], by_person["annotator_id"]) == ("m", None, "e1")
+    assert by_person["answer"] == "Better a_q1_bing_chat."
+    assert by_person["original_answer"] == "It is a_q1_bing_chat."
+    assert by_person["question"] == "why is tea 1 so?"
+    assert by_person["licence"] == "CC0-1.0"
+
+
+def test_rows_in_another_order_or_other_parts_make_the_same_bytes(tmp_path: Path) -> None:
+    homes = Home(tmp_path / "a"), Home(tmp_path / "b")
+    first = [list(rows) for rows in tables(homes[0])]
+    for rows in first:
+        random.Random(3).shuffle(rows)
+    again = [homes[1].table(schema, rows) for schema, rows in zip((REVISED, QUESTIONS, ANSWERS), first, strict=True)]
+    for work in (split_randomly, split_by_field):
+        made = homes[0].run(work, *tables(homes[0]), seed=1, shares=SHARES)
+        other = homes[1].run(work, *again, seed=1, shares=SHARES)
+        assert [part.sha256 for part in made.parts or ()] == [part.sha256 for part in other.parts or ()]
+
+
+def test_nothing_revised_makes_no_row(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    empty = (home.table(REVISED, []), home.table(QUESTIONS, [question("q")]), home.table(ANSWERS, []))
+    assert not list(home.run(split_by_field, *empty, seed=1, shares=SHARES))
+
+
+def test_many_rows_are_cut_into_parts_at_ranges_of_hashes(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    keys = [f"q{number}" for number in range(17_000)]
+    better = home.table(REVISED, [revised(f"a_{key}", key) for key in keys])
+    asked, given = home.table(QUESTIONS, [question(key) for key in keys]), [answer(f"a_{key}", key) for key in keys]
+    made = home.run(split_randomly, better, asked, home.table(ANSWERS, given), seed=1, shares=SHARES)
+    assert {part.key.rsplit("/", 1)[0] for part in made.parts or ()} == {"expertqa/1-00000", "expertqa/1-00001"}
+    assert Counter(part.key.rsplit("/", 1)[1] for part in made.parts or () for _ in range(part.rows)) == Counter(
+        train=13_600, validation=1_700, test=1_700
+    )
+
+
+# ---------------------------------------------------------------- claims
+
+
+def attribution(key: str, question_id: str, **given: Any) -> dict[str, Any]:
+    owner = key.split("#")[0]
+    given = {"backend": "lexical-1", **given}
+    return filled(ATTRIBUTIONS, claim_id=key, answer_id=owner, question_id=question_id, **given)
+
+
+def fact(key: str, position: int, question_id: str, truth: bool | None, **given: Any) -> dict[str, Any]:
+    fields = {"fact_id": f"{key}.{position}", "claim_id": key, "question_id": question_id, "is_true": truth}
+    return filled(JUDGED, **fields, text=f"fact {position}", model="judge", **given)
+
+
+def published(home: Home) -> Rows:
+    asked = [question("q1", "Why?", field="Music", question_types=["I", "V"]), question("q2"), question("q3")]
+    given = [answer("a1", "q1", model="m", response="aa"), answer("a2", "q2", system="rr_gs_gpt4")]
+    seen = [
+        evidence(number=1, url="https://a.example/1", text="Passage.", given="[1] https://a.example/1\n\nPassage."),
+        evidence(number=2, url="https://a.example/2"),
+        evidence(number=3, given="a book"),
+    ]
+    claims = [
+        claim("a2", 1, "q2", system="rr_gs_gpt4"),
+        claim("a1", 0, "q1", evidence=seen, start=0, end=5),
+        claim("a2", 0, "q2", system="rr_gs_gpt4", evidence=[evidence(url="https://a.example/1", text="Found.")]),
+    ]
+    first = claim_label("a1#0", support="Partial", worthiness="Yes", revised_claim="", revised_evidence=["x"])
+    labels = [
+        label("a1", "e2", "q1", [claim_label("a1#0", support="Complete")], usefulness="Useful"),
+        label("a1", "e1", "q1", [first], usefulness="Partially useful"),
+    ]
+    judged = [
+        *[fact("a1#0", n, "expertqa/q1", truth) for n, truth in ((0, True), (1, None), (2, False), (3, True))],
+        fact("a1#0", 10, "expertqa/q1", True),
+        fact("a2#0", 0, "expertqa/q2", None),
+    ]
+    split = {"question_id": "expertqa/q1", "split": "test"}
+    domain = split | {"split": "train"}
+    estimates = [attribution("a1#0", "expertqa/q1", attributable=True, score=0.9)]
+    inputs = [
+        home.table(CLAIMS, claims),
+        home.table(QUESTIONS, asked),
+        home.table(ANSWERS, given),
+        home.table(LABELS, labels),
+        home.table(ATTRIBUTIONS, estimates),
+        home.table(JUDGED, judged),
+        home.table(RANDOM_SPLIT, [filled(RANDOM_SPLIT, row_id="l1", **split)], keys=["expertqa/0-00000/test"]),
+        home.table(DOMAIN_SPLIT, [filled(DOMAIN_SPLIT, row_id="l2", **domain)], keys=["expertqa/0-00000/train"]),
+    ]
+    return home.run(publish_claims, *inputs)
+
+
+def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None:
+    rows = {row["claim_id"]: row for row in published(Home(tmp_path))}
+    assert rows.keys() == {"a1#0", "a2#0", "a2#1"}
+    assert rows["a1#0"] == {
+        "claim_id": "a1#0",
+        "answer_id": "a1",
+        "question_id": "expertqa/q1",
+        "question": "Why?",
+        "field": "Music",
+        "question_types": ["I", "V"],
+        "system": "gpt4",
+        "answer": "It is a1.",
+        "usefulness": "Partially useful",  # of e1, the first by label_id
+        "position": 0,
+        "claim": "Claim 0 of a1.",
+        "start": 0,
+        "end": 5,
+        "evidence": ["Passage.", "https://a.example/2", "a book"],
+        "evidence_urls": ["https://a.example/1", "https://a.example/2", ""],
+        "support": "Partial",
+        "reason_missing_support": None,
+        "informativeness": None,
+        "worthiness": "Yes",
+        "correctness": None,
+        "reliability": None,
+        "revised_claim": "",
+        "revised_evidence": ["x"],
+        "annotator_id": "e1",
+        "autoais": True,
+        "autoais_backend": "lexical-1",
+        "atomic_claims": ["fact 0", "fact 1", "fact 2", "fact 3", "fact 10"],
+        "atomic_judgements": [True, None, False, True, True],
+        "fact_score": 0.75,
+        "fact_score_model": "judge",
+        "licence": "CC0-1.0",
+        "model": "m",
+        "response": "aa",
+        "random_split": "test",
+        "domain_split": "train",
+        "split": "full",
+    }
+
+
+def test_what_nobody_said_or_judged_is_null_and_no_zero(tmp_path: Path) -> None:
+    row = next(row for row in published(Home(tmp_path)) if row["claim_id"] == "a2#0")
+    unsaid = ("usefulness", "support", "revised_claim", "annotator_id", "autoais", "autoais_backend", "fact_score")
+    assert {row[name] for name in (*unsaid, "random_split", "domain_split")} == {None}
+    assert (row["atomic_judgements"], row["revised_evidence"]) == ([None], [])
+
+
+def test_claims_come_by_question_then_by_position(tmp_path: Path) -> None:
+    made = published(Home(tmp_path))
+    assert [part.key for part in made.parts or ()] == ["expertqa/0-00000/full"]
+    keys = [row["claim_id"] for row in made]
+    questions = sorted(("expertqa/q1", "expertqa/q2"), key=lambda key: xxh3_64_intdigest(key.encode()))
+    claims = {"expertqa/q1": ["a1#0"], "expertqa/q2": ["a2#0", "a2#1"]}
+    assert keys == [key for question_id in questions for key in claims[question_id]]
+
+
+# ---------------------------------------------------------------- sources
+
+
+def test_each_question_names_its_set_and_every_address_once(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    claims = published(home)
+    asked = [question("q1", licence="MIT"), question("q2", licence=None), question("q3")]
+    page = filled(DOCUMENTS, passage_id="d#1", url="https://a.example/1", title="One", licence="CC BY 4.0")
+    later = page | {"passage_id": "d#2", "title": "Two"}
+    corpus, pages = home.table(DOCUMENTS, [page, later]), home.table(DOCUMENTS, [])
+    made = list(home.run(name_sources, claims, home.table(QUESTIONS, asked), corpus, pages))
+    found = {(row["question_id"][9:], row["kind"], row["url"], row["title"], row["licence"]) for row in made}
+    assert found == {
+        ("q1", "question", None, None, "MIT"),
+        ("q1", "cited", "https://a.example/1", "One", "CC BY 4.0"),  # gpt4 names addresses from memory
+        ("q1", "cited", "https://a.example/2", None, None),
+        ("q2", "question", None, None, None),
+        ("q2", "web", "https://a.example/1", "One", "CC BY 4.0"),
+    }
+    assert len({row["source_id"] for row in made}) == len(made) == len(found)
+
+
+def test_an_address_that_several_claims_name_comes_once(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    same = {"question_id": "expertqa/q", "system": "rr_sphere_gpt4", "evidence_urls": ["https://a.example", ""]}
+    rows = [
+        filled(PUBLISHED_CLAIMS, claim_id=f"a#{n}", **same, evidence=[text, "a book"])
+        for n, text in enumerate(("https://a.example", "Text.", "Text."))
+    ]
+    claims = home.table(PUBLISHED_CLAIMS, rows, keys=["expertqa/0-00000/full"])
+    nothing = home.table(DOCUMENTS, [])
+    made = home.run(name_sources, claims, home.table(QUESTIONS, [question("q")]), nothing, nothing)
+    assert [(row["kind"], row["url"]) for row in made] == [("question", None), ("corpus", "https://a.example")]
