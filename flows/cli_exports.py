@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,13 +57,16 @@ def export(
     _check_target(to, force)
     built = Built(address, home)
     left_out: Counter[str] = Counter()
+    named = split or "train"
     if form == "expertqa-jsonl":
+        named = split or ""
         rows = _examples(built, split, config, estimates, imported)
     elif form == "chat-jsonl":
-        rows = _chats(built, split or "train", config)
+        rows = _chats(built, named, config)
     else:
-        rows = _entailments(built, split or "train", config, left_out)
-    written = _write(to, map(line, rows), f"{built.name} has nothing to export as {form}{_of(split, config)}.")
+        rows = _entailments(built, named, config, left_out)
+    nothing = f"{built.name} has nothing to export as {form}{_of(named, config)}"
+    written = _write(to, map(line, rows), lambda: f"{nothing}{_why(left_out)}.")
     if as_json:
         return print_json(
             {"file": str(to), "format": form, "rows": written, "left_out": dict(sorted(left_out.items()))}
@@ -163,11 +166,16 @@ def _check_target(to: Path, force: bool) -> None:
         raise UsageError(f"{to} is there already: name another file, or replace it with --force.")
 
 
-def _of(split: str | None, config: str) -> str:
+def _of(split: str, config: str) -> str:
     return f" of split {split} ({config})" if split else ""
 
 
-def _write(to: Path, lines: Iterable[bytes], nothing: str) -> int:
+def _why(left_out: Counter[str]) -> str:
+    """The reasons for which every row was left out."""
+    return "".join(f"; {number:,} left out: {reason}" for reason, number in sorted(left_out.items()))
+
+
+def _write(to: Path, lines: Iterable[bytes], nothing: Callable[[], str]) -> int:
     """How many lines; whole or not at all: beside its place, then renamed. UsageError where there is none."""
     from contextlib import suppress
 
@@ -182,7 +190,7 @@ def _write(to: Path, lines: Iterable[bytes], nothing: str) -> int:
                 file.write(text)
                 number += 1
         if not number:
-            raise UsageError(nothing)
+            raise UsageError(nothing())
         sync(beside)
         beside.replace(to)
     except OSError as error:

@@ -182,9 +182,12 @@ class ExpertqaConfig(BaseModel):
     )
     second_labels: str | list[str] = Field([], description="a second labelling, for the agreement (figure 4)")
     autoais: str = Field(
-        "lexical", description="AutoAIS by: lexical (words), model (the endpoint), nli:<Hugging Face model>"
+        "lexical",
+        description="AutoAIS by: lexical (words), model (the endpoint), nli:<Hugging Face model>, released",
     )
-    factscore: bool = Field(True, description="estimate factuality: two calls a claim and more")
+    factscore: Literal["model", "released", "none"] = Field(
+        "model", description="FActScore by: model (two calls a claim and more), released (what claims came with), none"
+    )
     revise_with_model: bool = Field(
         True, description="let the model revise answers that no person has revised; such rows say so"
     )
@@ -270,7 +273,7 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
     imported = read_commercial(
         run,
         opened(run, open_commercial, given(config, "commercial")),
-        asked,
+        questions,
         system=config.commercial_system,
     )
     commercial = admit(run, admit_commercial, imported)
@@ -302,7 +305,7 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
     )
     facts = (
         break_claims(run, claims, model=model["break_claims"], prompt=prompt["break_claim"])
-        if config.factscore
+        if config.factscore == "model"
         else leave_facts(run, claims)
     )
     few = Search(**{**search.identity(), "corpus_k": config.fact_passages, "pages_k": config.fact_passages})
@@ -323,7 +326,18 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
     )
     random = split_randomly(run, revised, asked, answers, seed=config.seed, shares=SHARES)
     domain = split_by_field(run, revised, asked, answers, seed=config.seed, shares=SHARES)
-    published = publish_claims(run, claims, asked, answers, labels, attributions, judged, random, domain)
+    published = publish_claims(
+        run,
+        claims,
+        asked,
+        answers,
+        labels,
+        attributions,
+        judged,
+        random,
+        domain,
+        released_scores=config.factscore == "released",
+    )
     sources = name_sources(run, published, asked, corpus, pages)
     entailed = read_entailments(run, opened(run, open_entailments, config.entailments), published)
     scorer = scorer_of(qafacteval_models())

@@ -19,7 +19,9 @@ MADE_BY = (
 
 QUESTIONS = table(
     "questions",
-    column("question_id", pa.string(), "expertqa/<hash of asker and question>, with #2 or #file2 where both come again"),
+    column(
+        "question_id", pa.string(), "expertqa/<hash of asker and question>, with #2 or #file2 where it comes again"
+    ),
     column("question", pa.string(), "as the expert wrote it"),
     column("annotator_id", pa.string(), "the asker, as released; never a name", null=True),
     column("field", pa.string(), "one of 32 fields in one spelling, or as given where it is none of them"),
@@ -221,6 +223,7 @@ JUDGED = table(
     column("question_id", pa.string(), "of that atomic claim"),
     column("system", pa.string(), "of that atomic claim"),
     column("text", pa.string(), "the atomic claim"),
+    column("atomic_model", pa.string(), "model that wrote the atomic claim", null=True),
     column("is_true", pa.bool_(), "what the model says; null where no passage was found", null=True),
     column("passages", pa.list_(pa.string()), "ids of the passages it was given"),
     *MADE_BY,
@@ -294,6 +297,7 @@ PUBLISHED_CLAIMS = table(
     column("autoais", pa.bool_(), "the evidence entails the claim; null: no evidence", null=True),
     column("autoais_backend", pa.string(), "who says so", null=True),
     column("atomic_claims", pa.list_(pa.string()), "of FActScore"),
+    column("atomic_claims_model", pa.string(), "that wrote these", null=True),
     column("atomic_judgements", pa.list_(pa.bool_()), "true, false, or null where no passage was found"),
     column("fact_score", pa.float64(), "share of the judged atomic claims that are true; null: not scored", null=True),
     column("fact_score_model", pa.string(), "the judge", null=True),

@@ -99,6 +99,7 @@ def test_the_offline_model_breaks_claims_up_and_judges_what_was_found_for_them(t
     assert [row["fact_id"] for row in judged] == [fact["fact_id"] for fact in facts]
     assert [row["is_true"] for row in judged] == [True, False, None]
     assert [row["passages"] for row in judged] == [["p1"], ["p1"], []]
+    assert all(row["atomic_model"] == "offline-rules-1" for row in judged)
     assert [row["response"] is None for row in judged] == [False, False, True]
     assert judged[2] | NO_MODEL == judged[2]
     assert claim_scores(judged) == {"a_1#0": 1.0, "a_1#1": 0.0, "a_1#2": None}

@@ -32,6 +32,7 @@ from schemas.expertqa import (
     REVISED,
 )
 from tasks.expertqa.longform_qa import (
+    estimate_columns,
     field_sides,
     folded,
     name_sources,
@@ -241,7 +242,8 @@ def attribution(key: str, question_id: str, **given: Any) -> dict[str, Any]:
 
 def fact(key: str, position: int, question_id: str, truth: bool | None, **given: Any) -> dict[str, Any]:
     fields = {"fact_id": f"{key}.{position}", "claim_id": key, "question_id": question_id, "is_true": truth}
-    return filled(JUDGED, **fields, text=f"fact {position}", model="judge", **given)
+    given = {"atomic_model": "breaker", "model": "judge", **given}
+    return filled(JUDGED, **fields, text=f"fact {position}", **given)
 
 
 def published(home: Home) -> Rows:
@@ -314,6 +316,7 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "autoais": True,
         "autoais_backend": "lexical-1",
         "atomic_claims": ["fact 0", "fact 1", "fact 2", "fact 3", "fact 10"],
+        "atomic_claims_model": "breaker",
         "atomic_judgements": [True, None, False, True, True],
         "fact_score": 0.75,
         "fact_score_model": "judge",
@@ -375,3 +378,10 @@ def test_an_address_that_several_claims_name_comes_once(tmp_path: Path) -> None:
     nothing = home.table(DOCUMENTS, [])
     made = home.run(name_sources, claims, home.table(QUESTIONS, [question("q")]), nothing, nothing)
     assert [(row["kind"], row["url"]) for row in made] == [("question", None), ("corpus", "https://a.example")]
+
+
+def test_atomic_claims_name_who_wrote_them_though_nothing_was_found_to_judge_them_by() -> None:
+    unjudged = fact("a1#0", 0, "q1", None, model=None)
+    columns = estimate_columns(None, [unjudged])
+    assert columns["atomic_claims_model"] == "breaker"
+    assert (columns["fact_score"], columns["fact_score_model"]) == (None, None)

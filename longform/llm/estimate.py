@@ -25,6 +25,7 @@ CHECKED = 500
 COUNTED_FIRST, COUNTED_THEN = 256, 64
 TOKENS_A_MESSAGE = 4
 LIMIT_LOW, LIMIT_GUESS = 1 / 32, 1 / 4
+FORM_TOKENS = 4
 COUNT_ERROR, USAGE_ERROR, PILOT_ERROR = 0.15, 0.10, 0.02
 NORMAL_P90 = 1.2816
 NANO = 1_000_000_000
@@ -187,6 +188,7 @@ class _Tally:
     bytes: int = 0
     reply_bytes: int = 0
     limit: int = 0
+    least: float = 0.0
     counted_bytes: int = 0
     counted_tokens: int = 0
     cut_off: int = 0
@@ -212,6 +214,7 @@ class _Tally:
                 self.reply_bytes + missing * question.bytes,
             )
             self.limit += missing * question.limit
+            self.least += missing * _least(question)
         elif all(record.state == REPLY for record in records):
             self._learn(question, records)
 
@@ -312,8 +315,13 @@ def _used(tally: _Tally, usage: Usage) -> _Tokens:
 
 def _counted(tally: _Tally) -> _Tokens:
     sent = tally.counted_tokens * tally.bytes / tally.counted_bytes
-    low, guess = LIMIT_LOW * tally.limit, LIMIT_GUESS * tally.limit
-    return _Tokens(sent, COUNT_ERROR, low, guess, tally.limit, False)
+    return _Tokens(sent, COUNT_ERROR, tally.least, LIMIT_GUESS * tally.limit, tally.limit, False)
+
+
+def _least(question: _Question) -> float:
+    """Tokens of a reply, at least: a share of its limit; of one in a form, which may be a single word, few."""
+    in_form = question.request is not None and question.request.reply is not None
+    return min(FORM_TOKENS, question.limit) if in_form else LIMIT_LOW * question.limit
 
 
 def _invalid(request: Request, record: Record) -> bool:

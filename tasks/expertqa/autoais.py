@@ -18,6 +18,7 @@ from schemas.expertqa import ATTRIBUTIONS
 from schemas.replies import Entailment
 from tasks.answers import made_by, refused
 from tasks.expertqa.citations import without_marks
+from tasks.expertqa.exact import read_exact
 from tasks.metrics import classification as figures
 from tasks.metrics import entailment
 from tasks.metrics.entailment import Evidence, Fits, Score
@@ -29,6 +30,7 @@ NLI = "nli:"
 CLAIM_CHARACTERS = 4_000
 EVIDENCE_CHARACTERS = 100_000
 SENTENCE_CHARACTERS = 4_000
+RELEASED = "released"
 NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 
 SYSTEMS = ("gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4")
@@ -39,7 +41,9 @@ ALL = "all"
 def estimate_attribution(
     run: Run, claims: Rows, *, backend: str, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
-    """Whether the evidence of each claim supports it, by `lexical`, by `model`, or by `nli:<Hugging Face model>`.
+    """Whether the evidence of each claim supports it: by `lexical`, `model`, `nli:<Hugging Face model>`, `released`.
+
+    `released` takes what a claim came with (`autoais_label`), and asks nobody.
 
     A claim with several evidences is judged once, against all of them in the order of the claim.
     """
@@ -51,6 +55,8 @@ def estimate_attribution(
         yield from _by_lexical(given)
     elif backend.startswith(NLI):
         yield from _by_nli(given, backend)
+    elif backend == RELEASED:
+        yield from (_as_released(claim) for claim in given)
     elif model and prompt:
         yield from _by_model(run, given, model, prompt)
     else:
@@ -59,9 +65,11 @@ def estimate_attribution(
 
 def check_backend(backend: str) -> None:
     """Raise UsageError where there is no such backend, or what it needs is not installed."""
-    if backend not in ("lexical", "model") and not (backend.startswith(NLI) and backend.removeprefix(NLI).strip()):
+    named = backend.startswith(NLI) and backend.removeprefix(NLI).strip()
+    if backend not in ("lexical", "model", RELEASED) and not named:
         raise UsageError(
-            f'There is no AutoAIS backend "{backend}": set lexical, model, or nli:<a Hugging Face model or folder>.'
+            f'There is no AutoAIS backend "{backend}": '
+            "set lexical, model, released, or nli:<a Hugging Face model or folder>."
         )
     if backend.startswith(NLI):
         entailment.check_nli(backend.removeprefix(NLI))
@@ -108,6 +116,19 @@ def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
         read = read_evidence(claim, _is_short, entailment.lexical_scores)
         score = entailment.lexical_entailment(read.text, judged_text(claim)) if read else None
         yield _attribution(claim, entailment.LEXICAL, read, score, entailment.LEXICAL_THRESHOLD)
+
+
+def _as_released(claim: Row) -> Row:
+    """What the claim came with: `Y` or `N`, where the released file says it; all else is unscored."""
+    said = released_claim(claim).get("autoais_label")
+    row = _attribution(claim, RELEASED, None, None, 1.0)
+    return row if said not in ("Y", "N") else {**row, "attributable": said == "Y", "score": float(said == "Y")}
+
+
+def released_claim(claim: Row) -> Row:
+    """The claim as it was released; empty where it was not."""
+    came: Row = read_exact(claim["original"]) if claim["original"] else {}
+    return came
 
 
 def _by_nli(claims: Sequence[Row], backend: str) -> Iterator[Row]:

@@ -113,7 +113,8 @@ def _by_answer(
 def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
     kept = ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")
     passages = [passage["passage_id"] for passage in read]
-    return {**{name: fact[name] for name in kept}, "is_true": is_true, "passages": passages}
+    shared = {name: fact[name] for name in kept}
+    return {**shared, "atomic_model": fact["model"], "is_true": is_true, "passages": passages}
 
 
 # ---------------------------------------------------------------- figures

@@ -122,7 +122,7 @@ def _frame(ax: Axes, title: str, found: Distribution, *, counted: bool) -> None:
 
     ax.set_title(title, loc="left", fontweight="bold")
     ax.set_yticks(range(len(found.groups)), [shown(group.group) for group in found.groups])
-    ax.set_ylim(len(found.groups) - 0.5, -0.5)
+    ax.set_ylim(max(1, len(found.groups)) - 0.5, -0.5)
     if counted:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     else:

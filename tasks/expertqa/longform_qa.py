@@ -26,6 +26,7 @@ from longform.parts import key_hash
 from longform.recipe import fingerprint
 from longform.rows import read_parquet
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
+from tasks.expertqa.autoais import RELEASED, released_claim
 from tasks.stage import Group, Row, Rows, Run, Whole, stage
 
 BATCH_ROWS = 500
@@ -33,9 +34,9 @@ SIDES = ("train", "validation", "test")
 KINDS = ("corpus", "web", "cited")
 QUESTION = ("question_id", "question", "field", "specific_field", "question_types", "licence")
 ANSWER = ("answer_id", "question_id", "text", "model", "response")
-CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "start", "end", "evidence")
+CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "start", "end", "evidence", "original")
 ATTRIBUTION = ("claim_id", "question_id", "attributable", "backend")
-JUDGEMENT = ("fact_id", "claim_id", "question_id", "text", "is_true", "model")
+JUDGEMENT = ("fact_id", "claim_id", "question_id", "text", "atomic_model", "is_true", "model")
 CLAIM_LABELS = (
     "support",
     "reason_missing_support",
@@ -230,10 +231,13 @@ def publish_claims(
     judged: Group,
     random: Group,
     domain: Group,
+    *,
+    released_scores: bool,
 ) -> Iterator[Row]:
     """Each claim with its question, answer and evidence, what people say of it, and what models estimate.
 
-    Of several annotators of an answer the first by `label_id` is shown.
+    Of several annotators of an answer the first by `label_id` is shown. With `released_scores` FActScore is what a
+    claim came with.
     """
     sides = {
         "random_split": dict(zip(_column(random, "question_id"), _column(random, "split"), strict=True)),
@@ -253,6 +257,7 @@ def publish_claims(
                 **claim_columns(claim, question, answer),
                 **label_columns(key, said.get(claim["answer_id"])),
                 **estimate_columns(estimated.get(key), atomic.get(key, [])),
+                **(released_score(claim) if released_scores else {}),
                 **split,
                 "split": "full",
             }
@@ -289,9 +294,25 @@ def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
         "autoais": attribution and attribution["attributable"],
         "autoais_backend": attribution and attribution["backend"],
         "atomic_claims": [fact["text"] for fact in facts],
+        "atomic_claims_model": next((fact["atomic_model"] for fact in facts if fact["atomic_model"]), None),
         "atomic_judgements": [fact["is_true"] for fact in facts],
         "fact_score": fmean(judged) if judged else None,
         "fact_score_model": next((fact["model"] for fact in facts if fact["model"] is not None), None),
+    }
+
+
+def released_score(claim: Row) -> Row:
+    """Atomic claims and FActScore that a claim came with; what is no number between 0 and 1 is unscored."""
+    came = released_claim(claim)
+    atomic, score = came.get("atomic_claims"), came.get("fact_score")
+    texts = [text for text in atomic if isinstance(text, str)] if isinstance(atomic, list) else []
+    value = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else -1.0
+    scored = 0 <= value <= 1
+    return {
+        "atomic_claims": texts,
+        "atomic_judgements": [None] * len(texts),
+        "fact_score": value if scored else None,
+        "fact_score_model": RELEASED if scored else None,
     }
 
 

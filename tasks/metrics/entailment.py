@@ -85,6 +85,7 @@ def lexical_entailment(evidence: str, claim: str) -> float:
     return round(len(wanted & _stems(evidence)) / len(wanted), DECIMALS) if wanted else 0.0
 
 
+@lru_cache(maxsize=64)  # a claim is compared with every sentence of its evidence
 def content_words(claim: str) -> frozenset[str]:
     """The stems that lexical entailment looks for."""
     found = _words(claim)
@@ -95,6 +96,7 @@ def lexical_scores(texts: Sequence[str], claim: str) -> list[float]:
     return [lexical_entailment(text, claim) for text in texts]
 
 
+@lru_cache(maxsize=65_536)  # most words of a text have been in others
 def stem(word: str) -> str:
     """A lower-case word without the endings of plural, past and -ing forms: a key, not always a word.
 
@@ -118,7 +120,7 @@ def _words(text: str) -> list[str]:
     return [word.removesuffix("'s").replace(",", "") for word in _WORD.findall(folded)]
 
 
-@lru_cache(maxsize=64)  # a passage is cited by several claims of an answer
+@lru_cache(maxsize=1_024)  # the sentences of a passage are read for several claims of an answer
 def _stems(evidence: str) -> frozenset[str]:
     return frozenset(map(stem, _words(evidence)))
 

@@ -128,11 +128,11 @@ def media(content: bytes, declared: str) -> str:
     if start.startswith(b"%PDF-"):
         return "pdf"
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _STATEFUL.search(declared)
-    garbled = len(_BINARY.findall(start)) > 2 + len(start) // 100 and not wide
+    odd = 0 if wide else len(_BINARY.findall(start))
     if name in ("text/html", "application/xhtml+xml") or (not name and _HTML.match(start)):
-        return "other" if garbled else "html"
+        return "other" if odd > 2 + len(start) // 20 else "html"
     if name in ("text/plain", "text/markdown", ""):
-        return "other" if garbled else "text"
+        return "other" if odd > 2 + len(start) // 100 else "text"
     return "html" if name in ("application/xml", "text/xml") and _HTML.match(start) else "other"
 
 

@@ -1,0 +1,171 @@
+"""What docs/expertqa.md prints can be typed, in its order, and says what it does; its names are the program's."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Silent
+
+import longform
+from flows import configuration
+from flows.building import Options, build
+from flows.expertqa import STAGES, SYSTEMS, ExpertqaConfig
+from longform.versions import versions
+from tasks.workers import Threads
+
+PAGE = (Path(__file__).parent.parent / "docs" / "expertqa.md").read_text()
+BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAMPLES = Path(__file__).parent.parent / "data" / "samples" / "expertqa"
+SAID = {
+    "usefulness": "Useful",
+    "support": "Complete",
+    "informativeness": "Very relevant",
+    "correctness": "Definitely correct",
+    "reliability": "Reliable",
+    "worthiness": "Yes",
+}
+
+
+def commands() -> list[str]:
+    lines = [line.split("  #")[0].strip() for block in BLOCK.findall(PAGE) for line in block.splitlines()]
+    assert all(line.startswith("longform ") for line in lines)
+    return lines
+
+
+def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = shlex.quote(str(Path(sys.executable).parent / "longform"))
+    words = f"{program} {line.removeprefix('longform ')}"
+    return subprocess.run(words, shell=True, cwd=folder, text=True, capture_output=True, timeout=120)
+
+
+def built(line: str, folder: Path) -> None:
+    """A printed build, by its own settings, without Prefect; the whole command is typed by test_expertqa_flow."""
+    _, _, dataset, *words = shlex.split(line)
+    settings = words[1::2]
+    assert words[::2] == ["--set"] * len(settings)
+    config = configuration.read(dataset, ExpertqaConfig, None, settings)
+    build(dataset, config, Options(folder / "data"), runner=Threads(), progress=Silent())
+
+
+def fill_in(sheets: Path, filled: Path) -> None:
+    rows = [json.loads(line) for line in sheets.read_text().splitlines()]
+    for row in rows:
+        row["usefulness"] = SAID["usefulness"]
+        for claim in row["claims"]:
+            claim.update({name: label for name, label in SAID.items() if name != "usefulness"})
+    rows[0]["annotator_id"] = "a blind taster"
+    filled.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where every command of the page was typed, in its order."""
+    folder = tmp_path_factory.mktemp("expertqa-page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in commands():
+            if "filled.jsonl" in line:
+                fill_in(folder / "sheets.jsonl", folder / "filled.jsonl")
+            if line.startswith("longform build"):
+                built(line, folder)
+                continue
+            done = typed(line, folder)
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    return folder
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_sheets_that_were_filled_in_are_the_labels_of_the_second_version(folder: Path) -> None:
+    first, second = versions(folder / "data", "expertqa")
+    before, after = (
+        longform.load("expertqa", config="claims", version=version.name, home=folder / "data").to_pandas()
+        for version in (first, second)
+    )
+    assert before["support"].isna().all()
+    for name, label in SAID.items():
+        assert set(after[name]) == {label}, name
+    assert "a blind taster" in set(after["annotator_id"])
+
+
+def test_the_exports_hold_what_their_comments_say(folder: Path) -> None:
+    home = folder / "data"
+    asked = {record["question"] for record in lines_of(SAMPLES / "questions.jsonl")}
+    released = lines_of(folder / "expertqa.jsonl")
+    assert {example["question"] for example in released} == asked
+    assert {system for example in released for system in example["answers"]} == {*SYSTEMS, "bing_chat"}
+    train = longform.load("expertqa", split="train", home=home).to_pylist()
+    chats = [[message["content"] for message in row["messages"]] for row in lines_of(folder / "chat.jsonl")]
+    assert sorted(chats) == sorted([row["question"], row["answer"]] for row in train)
+    claims = longform.load("expertqa", config="claims", home=home).to_pandas()
+    fitting = set(claims[claims["random_split"] == "train"]["claim_id"])
+    entailed = lines_of(folder / "entailment.jsonl")
+    assert entailed
+    assert all(row["label"] == 1 and row["evidence"] and row["claim_id"] in fitting for row in entailed)
+
+
+def test_without_labels_the_export_for_entailment_says_why_it_is_empty(folder: Path, tmp_path: Path) -> None:
+    first, _ = versions(folder / "data", "expertqa")
+    done = typed(f"longform export expertqa@{first.name} --format entailment-jsonl --to {tmp_path}/none.jsonl", folder)
+    assert done.returncode == 2
+    assert not (tmp_path / "none.jsonl").exists()
+    assert re.search(
+        r"nothing to export as entailment-jsonl of split train \(random\); [\d,]+ left out: \w+", done.stderr
+    )
+
+
+@pytest.mark.parametrize("other", ["--format label-studio --to tasks", "--format argilla --to records"])
+def test_sheets_are_written_in_the_other_formats(folder: Path, other: str) -> None:
+    done = typed(f"longform sheets expertqa {other}", folder)
+    assert done.returncode == 0, done.stderr
+    assert all((folder / line).exists() for line in done.stdout.splitlines()[1:-1])
+
+
+def test_the_tables_of_the_page_name_the_configs_systems_and_stages(folder: Path) -> None:
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", PAGE, re.MULTILINE)
+    named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
+    configs = {"random", "domain", "claims"}
+    for name in configs:
+        assert longform.load("expertqa", config=name, home=folder / "data").num_rows
+    hidden = {name for name in STAGES if name.startswith(("admit_", "leave_"))}
+    assert {*STAGES} - hidden <= named
+    assert named - {*SYSTEMS, "bing_chat", *configs} <= {*STAGES}
+
+
+def test_settings_that_the_page_writes_out_are_taken() -> None:
+    written = re.findall(r"`([a-z_]+ = [^`]+)`", PAGE)
+    assert len(written) >= 3
+    for setting in written:
+        of_an_endpoint = "endpoints.NAME." if setting.startswith("parameters") else ""
+        given = ["endpoints.NAME.base_url=http://127.0.0.1/v1", "endpoints.NAME.model=m", of_an_endpoint + setting]
+        configuration.read("expertqa", ExpertqaConfig, None, given)
+
+
+def test_a_csv_with_the_columns_of_the_page_is_a_bank_of_questions(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    columns = ["question", "field", "specific_field", "question_types", "annotator_id"]
+    assert all(f"`{name}`" in PAGE for name in columns)
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerows([columns, ['Why is "this";\nso?', "Chemistry", "Dyes", "I, IV", "e1"]])
+    config = ExpertqaConfig(questions=str(path))
+    build("expertqa", config, Options(tmp_path, until="read_questions"), runner=Threads(), progress=Silent())
+    (row,) = [row for part in (tmp_path / "stages").rglob("*.parquet") for row in read(part)]
+    assert [row[name] for name in columns] == ['Why is "this";\nso?', "Chemistry", "Dyes", ["I", "IV"], "e1"]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
