@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, endpoint_of, model_of
+from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.rows import Source
@@ -145,11 +145,7 @@ class AxiomsConfig(BaseModel):
 
     @model_validator(mode="after")
     def stages_ask_models(self) -> Self:
-        for name in self.stages:
-            if name not in self.MODEL_STAGES:
-                raise ValueError(
-                    f'stages has "{name}", which asks no model; those that do: {", ".join(self.MODEL_STAGES)}'
-                )
+        check_stages(self)
         return self
 
     stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")

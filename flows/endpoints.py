@@ -132,6 +132,15 @@ class StageConfig(BaseModel):
     mode: Literal["online", "batch"] | None = Field(None, description="how this stage asks, instead of `mode`")
 
 
+def check_stages(config: Any) -> None:
+    """For configurations: raise ValueError where [stages.NAME] names a stage that asks no model."""
+    for name in config.stages:
+        if name not in config.MODEL_STAGES:
+            raise ValueError(
+                f'stages has "{name}", which asks no model; those that do: {", ".join(config.MODEL_STAGES)}'
+            )
+
+
 def model_of(stage: str, config: Any) -> Endpoint:
     """The endpoint that a stage asks: its own, else that of the whole configuration."""
     own = config.stages.get(stage)

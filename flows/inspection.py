@@ -174,7 +174,8 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield ""
     yield f"  look      longform show {name}"
     yield f"  why       longform trace {name} {telling_row(version)}"
-    yield f'  load      pandas.read_parquet("{folder}/train")' if "train" in version.manifest["splits"] else ""
+    names = [split for split, _ in named_splits(version)]
+    yield f'  load      pandas.read_parquet("{folder}/{"train" if "train" in names else names[0]}")'
     settings = f"longform config {name} > {name}.toml"
     to_set = module_of(name).ABOUT.to_set
     yield f"  real      {settings}   then set {to_set}, and: longform plan {name} --config {name}.toml"

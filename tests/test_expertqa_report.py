@@ -33,6 +33,7 @@ from tasks.expertqa import tables as made
 from tasks.expertqa.figures import plots, shown
 from tasks.expertqa.report import figures, tables, texts_of
 
+PLOTTED = ("questions", "claims", "labels", "second_labels")
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 PROPERTIES = ("support", "informativeness", "worthiness", "correctness", "reliability")
 SYSTEMS = ["gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]
@@ -394,7 +395,7 @@ def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: 
     home = Home(tmp_path / "empty")
     empty = {name: home.table(rows.schema, []) for name, rows in stages.items()}
     assert len(tables(**empty)) == 28
-    assert figures(empty["questions"], empty["claims"], empty["labels"]) == []
+    assert figures(*(empty[name] for name in PLOTTED)) == []
 
 
 def test_sources_are_texts_each_once_and_not_addresses() -> None:
@@ -410,10 +411,10 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_plots_show_the_shares_of_the_tables(stages: dict[str, Rows]) -> None:
-    found = {
-        figure.name: texts(figure) for figure in figures(*(stages[name] for name in ("questions", "claims", "labels")))
-    }
-    assert list(found) == ["figure-5-systems", "figure-8-question-types", "figure-9-fields", "figure-10-question-types"]
+    found = {figure.name: texts(figure) for figure in figures(*(stages[name] for name in PLOTTED))}
+    names = ("4-agreement", "5-systems", "8-question-types", "9-fields", "10-question-types")
+    assert list(found) == [f"figure-{name}" for name in names]
+    assert {"all fields", "Geography", "usefulness", "worthiness", "100%"} <= set(found["figure-4-agreement"])
     assert {"gpt4", "bing_chat", "Complete", "Support (cite-worthy claims)", "50%"} <= set(found["figure-5-systems"])
     assert {"Geography", "Law", "I", "V"} <= set(found["figure-8-question-types"])
     assert "none" in found["figure-10-question-types"], "claims of a question without a type"
@@ -422,7 +423,7 @@ def test_plots_show_the_shares_of_the_tables(stages: dict[str, Rows]) -> None:
 def test_a_field_that_somebody_made_up_cannot_break_a_plot() -> None:
     hostile = ["<script>alert(1)</script>", "$\\frac{1}{0}$", "a\x00b\x1b\ud800c", "茶" * 80, ""]
     asked = [{"field": field, "question_types": ["I"]} for field in hostile]
-    (figure,) = plots(asked, [], [])
+    (figure,) = plots(asked, [], [], [])
     said = texts(figure)
     assert "<script>alert(1)</script>" in said
     assert "$\\frac{1}{0}$" in said
@@ -434,5 +435,5 @@ def test_a_field_that_somebody_made_up_cannot_break_a_plot() -> None:
 
 def test_equal_rows_give_equal_bytes_in_any_order_of_the_rows(released: tuple[list[Row], list[Row], list[Row]]) -> None:
     asked, answers, claims = (rows[:60] for rows in released)
-    first, again = (plots(asked[::step], answers[::step], claims[::step]) for step in (1, -1))
+    first, again = (plots(asked[::step], answers[::step], claims[::step], []) for step in (1, -1))
     assert [figure.svg for figure in first] == [figure.svg for figure in again]

@@ -115,10 +115,10 @@ def test_a_row_of_a_split_shows_its_answer_its_revision_and_its_claims(tmp_path:
         '  evidence: [1]   "A kite\'s tail adds drag."',
         "  evidence: [2]   https://kites.example",
         "  labels: support Complete, worthiness Yes (by e1)",
-        "  estimates: AutoAIS not supported by lexical-1, FActScore 0.50 by judge",
+        "  estimate: AutoAIS not supported by lexical-1, FActScore 0.50 by judge",
         'claim 2: "Claim 1."',
         "  labels: none",
-        "  estimates: AutoAIS no evidence, FActScore not scored",
+        "  estimate: AutoAIS no evidence, FActScore not scored",
         f"built by: split_randomly {marks['split_randomly']} <- revise_answers {marks['revise_answers']} <- "
         f"collect_answers {marks['collect_answers']} <- read_questions {marks['read_questions']} <- "
         "expertqa sha256 abcdef012345…",

@@ -78,6 +78,18 @@ def types_by_field(questions: Iterable[Row]) -> Distribution:
     return Distribution("question_types", tuple(type_texts()), groups, Counts("all", total, 0))
 
 
+def agreements(rows: Iterable[Row]) -> Iterator[Distribution]:
+    """Of each field, the rows of `agreement`: how many labels of each property two labellings share."""
+    found: defaultdict[str, list[Counts]] = defaultdict(list)
+    for row in rows:
+        if row["labelled"]:
+            shared = Counter({"the same label": row["agreed"], "another label": row["labelled"] - row["agreed"]})
+            found[row["field"] or "all fields"].append(Counts(row["property"], shared, 0))
+    for field, groups in found.items():
+        total = sum((group.labels for group in groups), Counter[str]())
+        yield Distribution(field, ("the same label", "another label"), groups, Counts(field, total, 0))
+
+
 def by_property(rows: Sequence[Row], by: By) -> Iterator[Distribution]:
     """Of each claim property."""
     for name in CLAIM_RATINGS:

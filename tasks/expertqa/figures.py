@@ -1,4 +1,4 @@
-"""Figures 5, 8, 9 and 10 of ExpertQA as plots: stacked bars, one panel a property, on a light ground."""
+"""Figures 4, 5, 8, 9 and 10 of ExpertQA as plots: stacked bars, one panel a property, on a light ground."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tasks.card import Figure
 from tasks.expertqa.distributions import (
     Counts,
     Distribution,
+    agreements,
     by_property,
     cite_worthy,
     distribution,
@@ -41,8 +42,10 @@ SHARES = "Shares of the labelled claims; how many these are stands at the right 
 Panel = tuple[str, Distribution]
 
 
-def plots(questions: Sequence[Row], answers: Sequence[Row], claims: Sequence[Row]) -> list[Figure]:
-    """Figures 5, 8, 9 and 10; those without a single label are left out."""
+def plots(
+    questions: Sequence[Row], answers: Sequence[Row], claims: Sequence[Row], agreed: Sequence[Row]
+) -> list[Figure]:
+    """Figures 4, 5, 8, 9 and 10; those without a single label are left out. `agreed` are rows of `agreement`."""
     systems = [
         ("Usefulness (of answers)", distribution(answers, "usefulness", "system")),
         ("Support (cite-worthy claims)", distribution(cite_worthy(claims), "support", "system")),
@@ -53,7 +56,10 @@ def plots(questions: Sequence[Row], answers: Sequence[Row], claims: Sequence[Row
     types = list(_titled(by_property(claims, "question_types")))
     asked = [("Questions", types_by_field(questions))]
     several = "Questions of each field by type; a question of several types counts in each."
+    second = [(found.property, found) for found in agreements(agreed)]
+    both = "Of the labels that two people gave, shares; how many these are stands at the right of each bar."
     drawn = (
+        _drawn("figure-4-agreement", "Agreement with a second labelling (figure 4)", both, second),
         _drawn("figure-5-systems", "Labels by system (figure 5)", SHARES, systems),
         _drawn("figure-8-question-types", "Question types by field (figure 8)", several, asked, counted=True),
         _drawn("figure-9-fields", "Labels by field (figure 9)", SHARES, fields),

@@ -10,6 +10,7 @@ import pyarrow as pa
 from longform.rows import Row, Rows, read_parquet
 from tasks.card import Figure, ReportTable
 from tasks.expertqa import tables as made
+from tasks.expertqa.agreement import agreement
 from tasks.expertqa.autoais import disagreements
 from tasks.expertqa.figures import plots
 
@@ -62,10 +63,11 @@ def tables(
     ]
 
 
-def figures(questions: Rows, claims: Rows, labels: Rows) -> list[Figure]:
-    """Figures 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published ones."""
-    said = list(read(claims, CLAIMS))
-    return plots(list(read(questions, QUESTIONS)), answers_of(said, _labels(labels)), said)
+def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) -> list[Figure]:
+    """Figures 4, 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published ones."""
+    asked, said, given = list(read(questions, QUESTIONS)), list(read(claims, CLAIMS)), _labels(labels)
+    fields = {row["question_id"]: row["field"] for row in asked}
+    return plots(asked, answers_of(said, given), said, agreement(given, _labels(second_labels), fields))
 
 
 def read(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:

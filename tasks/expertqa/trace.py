@@ -176,7 +176,7 @@ def _claim(claim: Record) -> Iterator[Line]:
         words = "" if text == url else f'"{_short(text)}"'
         yield "  evidence", "   ".join(part for part in (f"[{number}]", url, words) if part)
     yield "  labels", f"{', '.join(said) or 'none'}{who}"
-    yield "  estimates", ", ".join(_estimates(claim))
+    yield "  estimate", ", ".join(_estimates(claim))
 
 
 def _estimates(claim: Record) -> Iterator[str]:
