@@ -69,9 +69,9 @@ ABOUT = About(
     dataset="expertqa",
     title="Experts' questions with attributed and verified answers",
     summary=(
-        "Questions by experts, long answers to them that were revised to be true, and the claims of the original "
-        "answers with their evidence, people's labels, and automatic estimates of attribution (AutoAIS) and "
-        "factuality (FActScore). Splits by chance and by field."
+        "Questions by experts, long answers to them that people revised (or a model, where the row says so), and the "
+        "claims of the original answers with their evidence, people's labels, and automatic estimates of attribution "
+        "(AutoAIS) and factuality (FActScore). Splits by chance and by field."
     ),
     paper=Paper(
         title="ExpertQA: Expert-Curated Questions and Attributed Answers",

@@ -280,7 +280,7 @@ def test_evidence_of_512_tokens_is_read_whole_and_of_513_not(words: int, whole: 
 
 @pytest.mark.parametrize("backend", ["lexicl", "nli:", "nli", ""])
 def test_an_unknown_backend_is_an_error_that_names_the_known_ones(backend: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=f'no AutoAIS backend "{backend}": set lexical, model, or nli:'):
+    with pytest.raises(UsageError, match=f'no AutoAIS backend "{backend}": set lexical, model, released, or nli:'):
         estimated(tmp_path, GIVEN, backend)
 
 
