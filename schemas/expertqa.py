@@ -19,9 +19,7 @@ MADE_BY = (
 
 QUESTIONS = table(
     "questions",
-    column(
-        "question_id", pa.string(), "expertqa/<hash of asker and question>, with #2 or #file2 where it comes again"
-    ),
+    column("question_id", pa.string(), "expertqa/<hash of asker and question>, with #2 or #file2 where it comes again"),
     column("question", pa.string(), "as the expert wrote it"),
     column("annotator_id", pa.string(), "the asker, as released; never a name", null=True),
     column("field", pa.string(), "one of 32 fields in one spelling, or as given where it is none of them"),
