@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing import active_children
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.dump import Clock, machine, peak_bytes
 
 SMALL_MEGABYTES = 1.0
+REPETITIONS, SHORT_SECONDS = 3, 6.0
 
 
 def main() -> None:
@@ -100,7 +102,15 @@ def module(name: str) -> Any:
 
 
 def run(way: str, name: str, path: Path, small: Path) -> dict[str, Any]:
-    """What a way did, in a process of its own, with the peak memory of its process tree."""
+    """What a way did; of one that takes seconds only the quickest of three, as a busy machine doubles such times."""
+    found = [once(way, name, path, small)]
+    while len(found) < REPETITIONS and found[0]["cpu_seconds"] < SHORT_SECONDS:
+        found.append(once(way, name, path, small))
+    return {**min(found, key=itemgetter("cpu_seconds")), "peak_mb": max(one["peak_mb"] for one in found)}
+
+
+def once(way: str, name: str, path: Path, small: Path) -> dict[str, Any]:
+    """In a process of its own, with the peak memory of its process tree."""
     command = [sys.executable, __file__, "--measure", way, name, str(path), str(small)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         peak = peak_bytes(process)
