@@ -18,6 +18,7 @@ from longform.errors import SourceError
 from longform.rows import Row
 from longform.store import sha256_of
 from schemas.expertqa import DOMAIN_SPLIT, PREDICTIONS, RANDOM_SPLIT
+from tasks.expertqa.citations import without_marks
 from tasks.expertqa.predictions import (
     References,
     open_predictions,
@@ -25,7 +26,6 @@ from tasks.expertqa.predictions import (
     predictions_table,
     read_predictions,
     scorer_of,
-    without_marks,
 )
 from tasks.metrics.qafacteval import MODELS, installed, qafacteval
 from tasks.metrics.rouge import rouge
@@ -169,8 +169,8 @@ def test_an_empty_prediction_is_one_and_scores_0() -> None:
 @pytest.mark.parametrize(
     ("text", "bare"),
     [
-        ("Hot [1].", "Hot ."),
-        ("Hot [1, 2] [^3^][4–6].", "Hot  ."),
+        ("Hot [1].", "Hot."),
+        ("Hot [1, 2] [^3^][4–6].", "Hot."),
         ("Set [a] of [2023 rules] [] [1,].", "Set [a] of [2023 rules] [] [1,]."),
     ],
 )

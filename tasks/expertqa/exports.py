@@ -14,6 +14,7 @@ from longform.rows import Row
 from tasks.expertqa.bank import released_record
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.exact import write_exact
+from tasks.expertqa.factscore import fact_score
 from tasks.expertqa.vocabulary import type_text
 
 Example = dict[str, Any]
@@ -185,11 +186,10 @@ def _estimates(own: Made) -> dict[str, Row]:
 
 
 def _estimate_of(facts: list[Row], passages: Mapping[str, list[Row]], attributable: bool | None) -> Row:
-    said = [fact["is_true"] for fact in facts if fact["is_true"] is not None]
     return {
         "atomic_claims": [fact["text"] for fact in facts],
         "atomic_evidences": [_read(fact, passages.get(fact["fact_id"], [])) for fact in facts],
-        "fact_score": sum(said) / len(said) if said else None,
+        "fact_score": fact_score(fact["is_true"] for fact in facts),
         "autoais_label": None if attributable is None else "Y" if attributable else "N",
     }
 

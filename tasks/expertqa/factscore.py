@@ -6,7 +6,7 @@ Section 5.2 of ExpertQA (Min et al. 2023); table 8. What was not judged is not f
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -124,14 +124,6 @@ def fact_score(judgements: Iterable[bool | None]) -> float | None:
     """The share of a claim's judged atomic claims that are true; None where none is judged."""
     judged = [value for value in judgements if value is not None]
     return sum(judged) / len(judged) if judged else None
-
-
-def claim_scores(judged: Iterable[Row]) -> dict[str, float | None]:
-    """claim_id -> its FActScore, from rows of `judged`."""
-    found: defaultdict[str, list[bool | None]] = defaultdict(list)
-    for row in judged:
-        found[row["claim_id"]].append(row["is_true"])
-    return {claim: fact_score(values) for claim, values in found.items()}
 
 
 def factscore_table(rows: Iterable[Row]) -> list[Row]:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
-from statistics import fmean
 from typing import Any
 
 import duckdb
@@ -27,6 +26,7 @@ from longform.recipe import fingerprint
 from longform.rows import read_parquet
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
 from tasks.expertqa.autoais import RELEASED, released_claim
+from tasks.expertqa.factscore import fact_score
 from tasks.stage import Group, Row, Rows, Run, Whole, stage
 
 BATCH_ROWS = 500
@@ -289,14 +289,14 @@ def label_columns(claim_id: str, label: Row | None) -> Row:
 
 def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
     """AutoAIS and FActScore of a claim; the score is the share of true ones among the facts that were judged."""
-    judged = [fact["is_true"] for fact in facts if fact["is_true"] is not None]
+    judgements = [fact["is_true"] for fact in facts]
     return {
         "autoais": attribution and attribution["attributable"],
         "autoais_backend": attribution and attribution["backend"],
         "atomic_claims": [fact["text"] for fact in facts],
         "atomic_claims_model": next((fact["atomic_model"] for fact in facts if fact["atomic_model"]), None),
-        "atomic_judgements": [fact["is_true"] for fact in facts],
-        "fact_score": fmean(judged) if judged else None,
+        "atomic_judgements": judgements,
+        "fact_score": fact_score(judgements),
         "fact_score_model": next((fact["model"] for fact in facts if fact["model"] is not None), None),
     }
 

@@ -11,7 +11,6 @@ the prediction: the paper's models wrote none). A question with several revised 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from longform.recipe import fingerprint
 from longform.rows import Source
 from longform.settings import qafacteval_models
 from schemas.expertqa import PREDICTIONS
+from tasks.expertqa.citations import without_marks
 from tasks.expertqa.longform_qa import folded
 from tasks.metrics.qafacteval import installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
@@ -42,7 +42,6 @@ LONGEST = 50_000
 BATCH_ROWS = 64
 RAW_CHARS = 2_000
 
-_MARK = re.compile(r"\[\^?\d{1,4}(?:\s*[,;–-]\s*\^?\d{1,4})*\^?\]")
 
 Score = Callable[[Sequence[tuple[str, Sequence[str]]]], Sequence[float | None]]
 
@@ -159,11 +158,6 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
     checked = score(pairs) if score and pairs else [None] * len(rows)
     for row, measures, fact in zip(rows, rouge(pairs), checked, strict=True):
         yield {**row, **measures, "qafacteval": fact}
-
-
-def without_marks(text: str) -> str:
-    """A text without its citation marks: [1], [1, 2], [^1^]."""
-    return _MARK.sub("", text)
 
 
 def _raw(line: bytes) -> str:

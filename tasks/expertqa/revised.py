@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from longform.llm.prompts import Prompt
-from longform.llm.replies import strip_end_mark
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.expertqa import REVISED
+from tasks.answers import made_by, refused, usable
 from tasks.expertqa.citations import abstention
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
@@ -83,15 +83,13 @@ def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prom
     """What a model made of an answer, or why that cannot be used."""
     key = answer["answer_id"]
     if isinstance(reply, Failure):
-        return Rejected(key, "defect", f"model: {reply.kind}", detail=reply.message, raw=reply.detail.get("text"))
-    text = strip_end_mark(reply.text)
-    if text is None or not text.strip():
-        why = "the reply is cut off" if text is None else "the reply is empty"
-        return Rejected(key, "defect", why, raw=reply.text)
+        return refused(key, reply)
+    text = usable(key, reply)
+    if isinstance(text, Rejected):
+        return text
     if declines := abstention(text):
         return Rejected(key, "filtered", "the revision abstains", detail=declines, raw=text)
-    made_by = (reply.key, prompt.name, prompt.hash, model.name, reply.model)
-    return _revised(answer, text, "model", None, dict(zip(NO_MODEL, made_by, strict=True)))
+    return _revised(answer, text, "model", None, made_by(reply, model, prompt))
 
 
 def _requests(
@@ -132,7 +130,7 @@ def _filtered(key: str, reason: str) -> Rejected:
     return Rejected(key, "filtered", reason)
 
 
-def _revised(answer: Row, text: str, by: str, annotator: str | None, made_by: Row) -> Row:
+def _revised(answer: Row, text: str, by: str, annotator: str | None, written_by: Row) -> Row:
     key = answer["answer_id"]
     return {
         "revised_id": f"r_{fingerprint([key, text])}",
@@ -142,5 +140,5 @@ def _revised(answer: Row, text: str, by: str, annotator: str | None, made_by: Ro
         "text": text,
         "revised_by": by,
         "annotator_id": annotator,
-        **made_by,
+        **written_by,
     }

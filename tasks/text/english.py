@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 Spans = list[tuple[int, int]]
 
@@ -20,13 +20,6 @@ _DOTS = re.compile(r"\.*+")
 _RUNS = re.compile(r"\S++|\s++")
 _USER = r"(?:\S+(?::\S*)?@)?"  # quadratic; the same words without white space as the one below
 _USER_ONCE = r"(?:\S+@)?"
-
-
-class Special(NamedTuple):
-    """A word that is cut in its own way: its tokens, and the tokens that the patterns alone would make of it."""
-
-    tokens: tuple[str, ...]
-    phrase: tuple[str, ...]
 
 
 class English:
