@@ -21,6 +21,7 @@ from longform.web import Manners
 from tasks.build import Build
 from tasks.card import Paper, Wording
 from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
+from tasks.expertqa.answers import CORPORA as READ
 from tasks.expertqa.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
 from tasks.expertqa.autoais import check_backend, estimate_attribution
 from tasks.expertqa.bank import open_banks, read_questions, take_questions
@@ -59,7 +60,6 @@ OF_SAMPLES = {"commercial": "bing_chat", "corpus": "corpus", "pages": "pages"}
 
 System = Literal["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]
 SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4")
-READ = {"rr_sphere_gpt4": SPHERE, "rr_gs_gpt4": GS}
 POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
 SHARES = [0.8, 0.1, 0.1]
 SEARCHES_AT_ONCE = 4

@@ -7,6 +7,8 @@ from longform.llm.replies import strip_end_mark
 from longform.llm.types import Answer, Endpoint, Failure
 from longform.rows import Rejected, Row
 
+NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
+
 
 def refused(key: str, answer: Failure) -> Rejected:
     return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))

@@ -23,8 +23,8 @@ from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint
 from schemas.expertqa import CLAIMS
+from tasks.answers import NO_MODEL
 from tasks.expertqa.autoais import (
-    NO_MODEL,
     autoais_against_people,
     autoais_table,
     disagreements,

@@ -24,7 +24,7 @@ from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint
 from schemas.expertqa import FOUND_FOR_FACTS
 from schemas.replies import AtomicClaims
-from tasks.expertqa.autoais import NO_MODEL
+from tasks.answers import NO_MODEL
 from tasks.expertqa.factscore import (
     atomic_claims,
     best_passages,

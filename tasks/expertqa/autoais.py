@@ -16,7 +16,7 @@ from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure
 from schemas.expertqa import ATTRIBUTIONS
 from schemas.replies import Entailment
-from tasks.answers import made_by, refused
+from tasks.answers import NO_MODEL, made_by, refused
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.exact import read_exact
 from tasks.metrics import classification as figures
@@ -31,7 +31,6 @@ CLAIM_CHARACTERS = 4_000
 EVIDENCE_CHARACTERS = 100_000
 SENTENCE_CHARACTERS = 4_000
 RELEASED = "released"
-NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 
 SYSTEMS = ("gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4")
 ALL = "all"

@@ -15,8 +15,8 @@ from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
-from tasks.answers import made_by, refused
-from tasks.expertqa.autoais import NO_MODEL, bounds, by_system, judged_text
+from tasks.answers import NO_MODEL, made_by, refused
+from tasks.expertqa.autoais import bounds, by_system, judged_text
 from tasks.metrics import classification as figures
 from tasks.stage import Rejected, Row, Rows, Run, stage
 

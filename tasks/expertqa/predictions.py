@@ -26,6 +26,7 @@ from longform.recipe import fingerprint
 from longform.rows import Source
 from longform.settings import qafacteval_models
 from schemas.expertqa import PREDICTIONS
+from tasks.expertqa.bank import raw_text
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.longform_qa import folded
 from tasks.metrics.qafacteval import installed, load_scorer, qafacteval
@@ -40,7 +41,6 @@ CONFIGS = ("random", "domain")
 SCORES = (*KINDS, "qafacteval")
 LONGEST = 50_000
 BATCH_ROWS = 64
-RAW_CHARS = 2_000
 
 
 Score = Callable[[Sequence[tuple[str, Sequence[str]]]], Sequence[float | None]]
@@ -115,15 +115,15 @@ def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Ro
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return Rejected(key, "defect", "unreadable line", str(error), _raw(line))
+        return Rejected(key, "defect", "unreadable line", str(error), raw_text(line))
     wrong = _wrong(record)
     if wrong:
-        return Rejected(key, "defect", wrong, raw=_raw(line))
+        return Rejected(key, "defect", wrong, raw=raw_text(line))
     config, text = record.get("config") or "random", record.get("prediction", record.get("text"))
     test = tests[config]
     question = record.get("question_id") or test.ids.get(folded(record["question"]))
     if question not in test.references:
-        return Rejected(key, "filtered", "not in the test split", detail=config, raw=_raw(line))
+        return Rejected(key, "filtered", "not in the test split", detail=config, raw=raw_text(line))
     row = {
         "question_id": question,
         "model": record["model"],
@@ -158,10 +158,6 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
     checked = score(pairs) if score and pairs else [None] * len(rows)
     for row, measures, fact in zip(rows, rouge(pairs), checked, strict=True):
         yield {**row, **measures, "qafacteval": fact}
-
-
-def _raw(line: bytes) -> str:
-    return line[: 4 * RAW_CHARS].decode("utf-8", "replace")[:RAW_CHARS]
 
 
 # ---------------------------------------------------------------- tables

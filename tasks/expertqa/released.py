@@ -22,7 +22,8 @@ from typing import Any
 
 from longform.recipe import fingerprint
 from longform.rows import Source
-from schemas.expertqa import ANSWERS, MADE_BY
+from schemas.expertqa import ANSWERS
+from tasks.answers import NO_MODEL
 from tasks.expertqa.bank import GROUP, jsonl_records, raw_text
 from tasks.expertqa.citations import cited_sources
 from tasks.expertqa.exact import read_exact, write_exact
@@ -34,7 +35,6 @@ from tasks.stage import Piece, Rejected, Row, Rows, Run, Whole, stage
 SYSTEM_CHARS = 200
 LONGEST_TIME = 1e15
 UNKNOWN_ANNOTATOR = "unknown"
-NOBODY = dict.fromkeys(column.name for column in MADE_BY)
 
 _SOURCE = re.compile(r"\s*\[(\d{1,6})\]\s*(.*)", re.DOTALL)
 
@@ -109,7 +109,7 @@ def answer_columns(question: str, system: str, text: str, attribution: list[str]
         "cited": sources_listed(attribution),
         "original": None,
         "claims": None,
-        **NOBODY,
+        **NO_MODEL,
     }
 
 

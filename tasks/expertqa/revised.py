@@ -13,14 +13,13 @@ from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.expertqa import REVISED
-from tasks.answers import made_by, refused, usable
+from tasks.answers import NO_MODEL, made_by, refused, usable
 from tasks.expertqa.citations import abstention
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
 QUESTION_CHARACTERS = 8_000
 ANSWER_CHARACTERS = 12_000
 EVIDENCE_CHARACTERS = 4_000
-NO_MODEL = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 
 
 @stage(REVISED, revision=1)
