@@ -120,7 +120,7 @@ def test_splits_are_80_10_10_and_share_no_question(sample: tuple[Path, Version, 
 
 def test_the_command_line_takes_less_than_a_minute(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "longform"), "build", "expertqa", "--home", str(tmp_path / "home")]
-    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=180, env=os.environ)
+    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=60, env=os.environ)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "expertqa" in done.stdout
 
