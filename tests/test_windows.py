@@ -1,10 +1,12 @@
-"""Windows of tokens, beside spaCy's own tokens of the whole text, and by hand."""
+"""Windows of tokens, beside spaCy's own tokens of each word and of whole pages, and by hand."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import spacy
@@ -19,7 +21,9 @@ NLP = spacy.blank("en")
 BLANKS = ["\x1c", "\x85", "\xa0", "\u2003", "\u2028", "\u3000", "\t", "\n", "\r\n", "  ", " "]
 WORDS = ["tea", "isn't", "(pot)", "10am", "U.S.", "e.g.", ":-)", "https://tea.example/a?b=(1)", "[1]", "…", "茶を飲む",
          "😀", "it's", "a.b", "3,000.5", "\ufeff", "\x00", "''", "e\u0301", "well-known", "$5/kg"]  # fmt: skip
-TEXT = st.lists(st.one_of(st.sampled_from([*BLANKS, " ", " "]), st.sampled_from(WORDS), st.characters())).map("".join)
+TEXT = st.lists(
+    st.one_of(st.sampled_from([*BLANKS, " ", " "]), st.sampled_from(WORDS), st.characters(codec="utf-8"))
+).map("".join)
 
 
 def whole(text: str) -> list[tuple[int, int]]:
@@ -27,12 +31,30 @@ def whole(text: str) -> list[tuple[int, int]]:
     return [(token.idx, token.idx + len(token)) for token in NLP.tokenizer(text)]
 
 
+def word_by_word(text: str) -> list[tuple[int, int]]:
+    """spaCy's tokens of each run by itself, and the blanks between runs that are tokens."""
+    found = []
+    for run in re.finditer(r"\S+|\s+", text):
+        blank = run[0].isspace()
+        start = run.start() + (blank and run[0][0] == " " and run.start() > 0)
+        if start < run.end():
+            found += [(start, run.end())] if blank else [(start + a, start + b) for a, b in whole(run[0])]
+    return found
+
+
 @given(TEXT)
 @example(" ")
 @example("  a  b \n\n c ")
 @example("\n a \t")
+@example("tea'' ''tea")
 @settings(deadline=None, max_examples=400)
-def test_tokens_are_those_of_the_whole_text(text: str) -> None:
+def test_tokens_are_spacys_word_by_word(text: str) -> None:
+    assert list(check_tokenizer("spacy-en")(text)) == word_by_word(text)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/expertqa.md", "docs/sources.md", "DECISIONS.md"])
+def test_tokens_of_prose_are_those_of_the_whole_text(page: str) -> None:
+    text = (Path(__file__).parents[1] / page).read_text()
     assert list(check_tokenizer("spacy-en")(text)) == whole(text)
 
 
@@ -43,7 +65,7 @@ def test_windows_hold_every_token_and_share_the_overlap(text: str, size: int, ov
         with pytest.raises(UsageError, match="must be less than the size"):
             windows(text, tokenizer="spacy-en", size=size, overlap=overlap)
         return
-    tokens = whole(text)
+    tokens = word_by_word(text)
     inside = [
         [token for token in tokens if start <= token[0] and token[1] <= end]
         for start, end in windows(text, tokenizer="spacy-en", size=size, overlap=overlap)

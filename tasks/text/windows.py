@@ -3,8 +3,9 @@
 The 1,000 tokens with 200 of overlap are ExpertQA's (appendix, on retrieval), which does not name its tokenizer. Here
 it has a name: `spacy-en`, the English tokenizer of spaCy without any model, or an encoding of tiktoken (cl100k_base).
 
-`spacy-en` cuts a text as spaCy does, but word by word: spaCy takes each run without white space by itself, so that a
-run seen before need not be looked at again, and memory does not grow with the text. A run of more than RUN_CHARACTERS
+`spacy-en` cuts a text word by word: each run without white space is what spaCy makes of it alone, so that a run seen
+before need not be looked at again, and memory does not grow with the text. In a whole text spaCy differs where signs of
+its special words meet over a blank (`tea'' ''tea`), which prose does not hold. A run of more than RUN_CHARACTERS
 is none of its words (a key, a table, a script written without blanks) and would cost it the square of its length:
 every RUN_TOKEN characters of it count as a token.
 """
