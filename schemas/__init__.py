@@ -28,3 +28,12 @@ def table(
     """
     metadata = {"name": name, "key": key, "cut": cut or key, "parents": json.dumps(parents or {}), "level": str(level)}
     return pa.schema(columns, metadata=metadata)
+
+
+MADE_BY = (
+    column("response", pa.string(), "key of the model's response; null where no model of ours wrote it", null=True),
+    column("prompt", pa.string(), "name of the prompt file", null=True),
+    column("prompt_hash", pa.string(), "of the prompt file", null=True),
+    column("endpoint", pa.string(), "name of the endpoint", null=True),
+    column("model", pa.string(), "model that answered, as it named itself", null=True),
+)

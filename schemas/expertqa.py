@@ -6,16 +6,8 @@ their parents. What was released with labels keeps its own words beside ours: `o
 
 import pyarrow as pa
 
-from schemas import column, table
+from schemas import MADE_BY, column, table
 from schemas.stackexchange import MOMENT
-
-MADE_BY = (
-    column("response", pa.string(), "key of the model's response; null where no model of ours wrote it", null=True),
-    column("prompt", pa.string(), "name of the prompt file", null=True),
-    column("prompt_hash", pa.string(), "of the prompt file", null=True),
-    column("endpoint", pa.string(), "name of the endpoint", null=True),
-    column("model", pa.string(), "model that answered, as it named itself", null=True),
-)
 
 QUESTIONS = table(
     "questions",

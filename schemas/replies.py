@@ -51,3 +51,48 @@ class Judgement(Reply):
     """Whether a statement of fact is true, given passages (ExpertQA, section 5: FActScore)."""
 
     verdict: Annotated[Literal["true", "false"], BeforeValidator(_as_word)]
+
+
+class WritingCheck(Reply):
+    """Whether a message asks for a piece of writing, and which kind (Revision Distance, appendix A)."""
+
+    verdict: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
+    kind: Annotated[Literal["email", "letter", "article", "other"], BeforeValidator(_as_word)]
+
+
+INTENTIONS = ("fluency", "clarity", "coherence", "style", "meaning", "other")
+
+
+def _as_intention(said: object) -> object:
+    """What is none of ours is `other`: an edit counts, whatever it is for."""
+    word = _as_word(said)
+    return word if word in INTENTIONS or not isinstance(said, str) else "other"
+
+
+class ProposedEdit(Reply):
+    """An edit that a reader would still make (Revision Distance, section 3 and appendix D)."""
+
+    action_name: Text = Field(description="what is done, in a word or two, e.g. reorder, simplify, add")
+    revision_description: str = Field(description="what changes and why, in a sentence")
+    revision_level: str = Field(description="word, phrase, sentence, paragraph, reference or text")
+    revision_intention: Annotated[
+        Literal["fluency", "clarity", "coherence", "style", "meaning", "other"], BeforeValidator(_as_intention)
+    ]
+    original_snippet: str = Field(description="words of the draft, to the letter; empty where text is only added")
+    revised_snippet: str = Field(description="what takes their place; empty where text is only removed")
+    preceding_snippet: str | None = Field(
+        description="words of the draft right before the place where the revised snippet goes, empty for the very "
+        "beginning; null where it simply takes the place of the original snippet"
+    )
+
+
+class RevisionEdits(Reply):
+    """All edits from a draft to its reference, or to the text its reader has in mind; none: nothing to do."""
+
+    edits: list[ProposedEdit]
+
+
+class Rating(Reply):
+    """How well a draft does, beside a reference (Revision Distance, table 2: GPT-Score)."""
+
+    score: Annotated[int, Field(ge=0, le=100, description="0: useless, 100: as good as the reference or better")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from longform.rows import Row
@@ -25,7 +26,6 @@ from tasks.sources.s2_values import (
     names_of,
     newlines,
     phrases,
-    reference,
     row_of,
     string,
     texts,
@@ -37,6 +37,8 @@ from tasks.sources.s2_values import (
 from tasks.text.headings import is_noise
 
 BLANK_LINE = "\n\n"
+
+_PLACE = itemgetter(0, 1)
 
 
 def from_2020(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
@@ -131,11 +133,7 @@ def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
             body.add(paragraph)
     bibliography = [_entry(ref_id, entry, link) for ref_id, entry in _entries(parse.get("bib_entries"))]
     known = {entry["ref_id"] for entry in bibliography}
-    dangling = sum(
-        cited["ref_id"] is not None and cited["ref_id"] not in known
-        for paragraph in body.paragraphs
-        for cited in paragraph["citations"]
-    )
+    dangling = sum(ref_id is not None and ref_id not in known for ref_id in body.cited)
     body.notes.update({"citations of no entry": dangling} if dangling else {})
     return {
         "abstract": BLANK_LINE.join(texts(parse.get("abstract"))) or None,
@@ -156,7 +154,9 @@ class _Assembly:
         self.sections: list[Row] = []
         self.paragraphs: list[Row] = []
         self.notes: Counter[str] = Counter()
+        self.cited: list[str | None] = []
         self.last: tuple[str | None, str | None] | None = None
+        self.said = ""  # what the last paragraph said of its section
 
     def add(self, paragraph: Any) -> None:
         text = paragraph.get("text") if isinstance(paragraph, dict) else None
@@ -165,14 +165,15 @@ class _Assembly:
             return
         if not text.strip():
             return
-        self._section(*_section_of(paragraph))
+        said = repr((paragraph.get("section"), paragraph.get("sec_num")))
+        if said != self.said:
+            self._section(*_section_of(paragraph))
+            self.said = said
         start = self._part(text)
-        citations = [
-            {"start": start + a, "end": start + b, "ref_id": ref_id}
-            for a, b, ref_id in cite_spans(text, paragraph.get("cite_spans"), self.notes)
-        ]
-        section = self.sections[-1]
-        section["end"] = self.size
+        spans = cite_spans(text, paragraph.get("cite_spans"), self.notes)
+        citations = [{"start": start + a, "end": start + b, "ref_id": ref_id} for a, b, ref_id in spans]
+        self.cited += [ref_id for _, _, ref_id in spans]
+        self.sections[-1]["end"] = self.size
         self.paragraphs.append(
             {"section": len(self.sections) - 1, "start": start, "end": self.size, "citations": citations}
         )
@@ -222,7 +223,7 @@ def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, in
             notes["citation spans dropped"] += 1
             continue
         found.append((*placed, string(span.get("ref_id"))))
-    return sorted(found, key=lambda one: one[:2])
+    return sorted(found, key=_PLACE) if len(found) > 1 else found
 
 
 def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[int, int] | None:
@@ -250,15 +251,21 @@ def _entry(ref_id: str, said: Mapping[str, Any], link: str | None) -> Row:
     target = said.get(link) if link else None
     if isinstance(target, list):
         target = target[0] if target else None
-    other = {str(name).lower(): value for name, value in mapping(said.get("other_ids")).items()}
-    doi = other.get("doi")
+    title, year, doi = string(said.get("title")), said.get("year"), said.get("doi") or _other_doi(said.get("other_ids"))
     return {
-        **reference(ref_id),
-        "paper_id": linked(target),
-        "title": words(string(said.get("title")) or "") or None,
-        "authors": names_of(said.get("authors")),
-        "year": year_of(said.get("year")),
+        "ref_id": ref_id,
+        "paper_id": None if target is None else linked(target),
+        "title": words(title) or None if title else None,
+        "year": None if year is None else year_of(year),
         "venue": string(said.get("venue")),
-        "doi": doi_of(said.get("doi") or (doi[0] if isinstance(doi, list) and doi else doi)),
+        "doi": doi_of(doi) if doi else None,
         "raw": string(said.get("raw_text")),
+        "authors": names_of(said.get("authors")),
     }
+
+
+def _other_doi(other: Any) -> Any:
+    if not other:
+        return None
+    doi = next((value for name, value in reversed(mapping(other).items()) if str(name).lower() == "doi"), None)
+    return doi[0] if isinstance(doi, list) and doi else doi

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from longform.rows import Row
@@ -16,6 +17,7 @@ UNITS = (("UTF-16", "utf-16-le", 2), ("bytes", "utf-8", 1))
 NOTHING: Mapping[str, Any] = {}
 
 _DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
+_PARTS = itemgetter("first", "middle", "last", "suffix")
 _ARXIV_VERSION = re.compile(r"v\d+$")
 
 
@@ -95,6 +97,17 @@ def names_of(authors: Any) -> list[str]:
 
 
 def _name(author: Any) -> str:
+    try:
+        first, middle, last, suffix = _PARTS(author)
+        if type(middle) is list and "name" not in author:
+            return " ".join(" ".join([first, *middle, last, suffix]).split())
+    except (KeyError, TypeError):
+        pass
+    return _other_name(author)
+
+
+def _other_name(author: Any) -> str:
+    """Of an author who is not written with all parts, or with odd ones."""
     if not isinstance(author, dict):
         return words(author) if isinstance(author, str) else ""
     if isinstance(author.get("name"), str):
@@ -123,9 +136,9 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def string(value: Any) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value or None if isinstance(value, str) else None
+    if isinstance(value, str):
+        return value or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def words(text: str) -> str:
@@ -139,11 +152,11 @@ def phrases(notes: Counter[str]) -> list[str]:
 
 def whole_number(value: Any) -> int:
     """The number that is meant; -1 where it is none."""
+    if type(value) is int:
+        return value if value < 1 << 63 else -1
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value[:18])
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if type(value) is int and value < 1 << 63 else -1
+    return int(value) if isinstance(value, float) and value.is_integer() else -1
 
 
 def converter(text: str, encoding: str, bytes_each: int) -> Callable[[int], int]:

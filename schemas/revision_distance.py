@@ -1,0 +1,349 @@
+"""Tables of Revision Distance: writing cases, drafts, the edits that a reader would still make, their distance.
+
+Parts are those of the cases: every table from CASES on carries `case_id`. Offsets count Unicode code points.
+"""
+
+import pyarrow as pa
+
+from schemas import MADE_BY, column, table
+from schemas.stackexchange import MOMENT
+
+CITED = pa.struct(
+    [
+        column("paper_id", pa.string(), "<group>/<upstream id>"),
+        column("title", pa.string(), "of the cited paper", null=True),
+        column("abstract", pa.string(), "of the cited paper; null where it is not at hand", null=True),
+        column("by", pa.string(), "how it was found: link, or title"),
+    ]
+)
+
+GIVEN = pa.struct(
+    [
+        column("system", pa.string(), "chosen, rejected or reordered"),
+        column("text", pa.string(), "the draft as it came"),
+        column("writer", pa.string(), "model that wrote it, as the source says", null=True),
+        column("score", pa.float64(), "what the source's judge gave it", null=True),
+    ]
+)
+
+RELATED = table(
+    "related",
+    column("related_id", pa.string(), "<paper_id>#<position>"),
+    column("paper_id", pa.string(), "parent: papers.paper_id"),
+    column("title", pa.string(), "of the paper", null=True),
+    column("abstract", pa.string(), "of the paper", null=True),
+    column("head", pa.string(), "head of the section", null=True),
+    column("text", pa.string(), "the paragraph"),
+    column(
+        "references",
+        pa.list_(
+            pa.struct(
+                [
+                    column("ref_id", pa.string(), "entry of the bibliography"),
+                    column("paper_id", pa.string(), "where the source links it", null=True),
+                    column("title", pa.string(), "as parsed", null=True),
+                    column("year", pa.int32(), "as parsed", null=True),
+                ]
+            )
+        ),
+        "what the paragraph cites, each once, in order",
+    ),
+    column("licence", pa.string(), "of the paper", null=True),
+    column("url", pa.string(), "permalink of the paper", null=True),
+    column("retrieved_at", MOMENT, "when it was fetched, where known", null=True),
+    key="related_id",
+    cut="paper_id",
+)
+
+_CASE = (
+    column("case_id", pa.string(), "<task>/<id of the source's record>"),
+    column("task", pa.string(), "easy, hard, free (no reference) or structure"),
+    column("kind", pa.string(), "email, letter, article, related_work, or another kind of writing"),
+    column("rule", pa.string(), "the words by which the rules found it; null for tasks without rules", null=True),
+    column("request", pa.string(), "what the writer was asked; null for related work", null=True),
+    column("title", pa.string(), "hard: of the paper that the paragraph is for", null=True),
+    column("abstract", pa.string(), "hard: of that paper", null=True),
+    column("cited", pa.list_(CITED), "hard: the papers to write about, in the order of their citations"),
+    column("reference", pa.string(), "the text that drafts are compared with; null for free", null=True),
+    column("reference_by", pa.string(), "who wrote it: human, or the model's name as the source says", null=True),
+    column("given", pa.list_(GIVEN), "free and structure: drafts that come with the case"),
+    column("scrubbed", pa.int32(), "mail addresses, phone numbers and handles replaced in all its texts"),
+)
+_ORIGIN = (
+    column("licence", pa.string(), "of the source, where known", null=True),
+    column("url", pa.string(), "permalink, or address of the set", null=True),
+    column("revision", pa.string(), "commit of the set, where known", null=True),
+    column("retrieved_at", MOMENT, "when it was fetched, where known", null=True),
+)
+
+EASY = table(
+    "easy",
+    *_CASE,
+    column("conversation_id", pa.string(), "parent: conversations.conversation_id"),
+    *_ORIGIN,
+    key="case_id",
+)
+FREE = table(
+    "free",
+    *_CASE,
+    column("instruction_id", pa.string(), "parent: completions.instruction_id"),
+    *_ORIGIN,
+    key="case_id",
+)
+HARD = table(
+    "hard",
+    *_CASE,
+    column("related_id", pa.string(), "parent: related.related_id"),
+    column("paper_id", pa.string(), "of that paragraph"),
+    *_ORIGIN,
+    key="case_id",
+)
+STRUCTURE = table("structure", *_CASE, *_ORIGIN, key="case_id")
+
+CASES = table(
+    "cases",
+    *_CASE,
+    column("source_id", pa.string(), "id of the record it was made from: what a takedown names"),
+    column("checked", pa.string(), "what the model said of the request: yes; null where it was not asked", null=True),
+    column("checked_kind", pa.string(), "the kind of writing that the model sees", null=True),
+    column("check_response", pa.string(), "key of that response", null=True),
+    column("check_model", pa.string(), "that answered", null=True),
+    *_ORIGIN,
+    key="case_id",
+)
+
+CANDIDATES = table(
+    "candidates",
+    *_CASE,
+    column("source_id", pa.string(), "id of the record it was made from: what a takedown names"),
+    *_ORIGIN,
+    key="case_id",
+)
+
+CHECKED = table(
+    "checked",
+    column("check_id", pa.string(), "hash of case_id"),
+    column("case_id", pa.string(), "parent: candidates.case_id"),
+    column("checked", pa.string(), "yes, no; null for tasks that are not checked", null=True),
+    column("checked_kind", pa.string(), "email, letter, article or other", null=True),
+    *MADE_BY,
+    key="check_id",
+    cut="case_id",
+)
+
+KNOWLEDGE = table(
+    "knowledge",
+    column("knowledge_id", pa.string(), "hash of case_id"),
+    column("case_id", pa.string(), "parent: cases.case_id"),
+    column("text", pa.string(), "what the model recalls on the subject"),
+    *MADE_BY,
+    key="knowledge_id",
+    cut="case_id",
+)
+
+SEGMENTS = table(
+    "segments",
+    column("segment_id", pa.string(), "hash of case_id and perspective"),
+    column("case_id", pa.string(), "parent: cases.case_id"),
+    column("perspective", pa.string(), "problems, methods or history"),
+    column("text", pa.string(), "the segment"),
+    *MADE_BY,
+    key="segment_id",
+    cut="case_id",
+)
+
+DRAFTS = table(
+    "drafts",
+    column("draft_id", pa.string(), "hash of case_id, system and text"),
+    column("case_id", pa.string(), "parent: cases.case_id"),
+    column("task", pa.string(), "of the case"),
+    column("system", pa.string(), "weak, strong, vanilla, cot, chosen, rejected or reordered"),
+    column("text", pa.string(), "the draft, without its end mark"),
+    column("writer", pa.string(), "who wrote it, where no model of ours did: as the source says", null=True),
+    *MADE_BY,
+    key="draft_id",
+    cut="case_id",
+)
+
+EDIT = (
+    column("action_name", pa.string(), "what is done, in a word or two, as the editor calls it"),
+    column("revision_description", pa.string(), "what changes and why, in a sentence"),
+    column("revision_level", pa.string(), "word, phrase, sentence, paragraph, reference or text"),
+    column("revision_intention", pa.string(), "fluency, clarity, coherence, style, meaning or other"),
+    column("original_snippet", pa.string(), "words of the draft; empty where text is only added"),
+    column("revised_snippet", pa.string(), "what takes their place; empty where text is only removed"),
+    column(
+        "preceding_snippet",
+        pa.string(),
+        "words of the draft right before where revised_snippet goes, empty: the beginning; "
+        "null: where original_snippet stands",
+        null=True,
+    ),
+)
+
+EDITS = table(
+    "edits",
+    column("edits_id", pa.string(), "hash of draft_id"),
+    column("draft_id", pa.string(), "parent: drafts.draft_id"),
+    column("case_id", pa.string(), "of the draft"),
+    column("edits", pa.list_(pa.struct(EDIT)), "as the editor listed them; none: nothing left to do"),
+    *MADE_BY,
+    key="edits_id",
+    cut="case_id",
+)
+
+PLACED = pa.struct(
+    [
+        *EDIT,
+        column(
+            "category", pa.string(), "order, comparison, description or other: of related work; else null", null=True
+        ),
+        column("weight", pa.float64(), "of its intention"),
+        column("placed", pa.string(), "exactly, folded (white space, quotes, case), nearly, or not"),
+        column("start", pa.int32(), "where original_snippet begins in the draft; null: not placed", null=True),
+        column("end", pa.int32(), "where it ends; equal to start where text is only added", null=True),
+        column("at", pa.int32(), "where revised_snippet goes in the draft", null=True),
+        column("applied", pa.bool_(), "false: not placed, or it overlaps with an edit before it"),
+        column("why_not", pa.string(), "why it is not applied", null=True),
+    ]
+)
+
+DISTANCES = table(
+    "distances",
+    column("distance_id", pa.string(), "hash of draft_id"),
+    column("edits_id", pa.string(), "parent: edits.edits_id"),
+    column("draft_id", pa.string(), "of these"),
+    column("case_id", pa.string(), "of the draft"),
+    column("task", pa.string(), "of the case"),
+    column("system", pa.string(), "of the draft"),
+    column("distance", pa.int32(), "number of edits"),
+    column("weighted", pa.float64(), "sum of the weights of their intentions"),
+    column("not_placed", pa.int32(), "edits whose snippet is not in the draft"),
+    column("not_applied", pa.int32(), "edits that overlap with one before them, or are not placed"),
+    column("edits", pa.list_(PLACED), "in the editor's order"),
+    column("revised", pa.string(), "the draft with the edits applied"),
+    column(
+        "reproduces", pa.string(), "whether that is the reference: exactly, words, no; null: no reference", null=True
+    ),
+    key="distance_id",
+    cut="case_id",
+)
+
+RATINGS = table(
+    "ratings",
+    column("rating_id", pa.string(), "hash of draft_id"),
+    column("draft_id", pa.string(), "parent: drafts.draft_id"),
+    column("case_id", pa.string(), "of the draft"),
+    column("gpt_score", pa.float64(), "0 to 100; null where the task has no reference", null=True),
+    *MADE_BY,
+    key="rating_id",
+    cut="case_id",
+)
+
+SCORES = table(
+    "scores",
+    column("score_id", pa.string(), "hash of draft_id"),
+    column("draft_id", pa.string(), "parent: drafts.draft_id"),
+    column("case_id", pa.string(), "of the draft"),
+    column("rouge1", pa.float64(), "F measure against the reference, 0 to 100; null: no reference", null=True),
+    column("rouge2", pa.float64(), "likewise", null=True),
+    column("rougeL", pa.float64(), "likewise", null=True),
+    column("bertscore", pa.float64(), "F1, 0 to 100; null where it was not computed", null=True),
+    column("bertscore_model", pa.string(), "by which it was computed", null=True),
+    column("bertscore_left_out", pa.string(), "why it was not: no reference, no model, over 512 tokens", null=True),
+    key="score_id",
+    cut="case_id",
+)
+
+JUDGEMENTS = table(
+    "judgements",
+    column("judgement_id", pa.string(), "hash of sheet_id and expert"),
+    column("sheet_id", pa.string(), "of the sheet: hash of the two drafts"),
+    column("case_id", pa.string(), "of the drafts"),
+    column("expert", pa.string(), "a number or a pseudonym, as given; never a name"),
+    column("better", pa.string(), "draft_id of the better text; null: neither", null=True),
+    column("content", pa.list_(pa.int32()), "1 to 5, of the first and the second draft; empty: not given"),
+    column("structure", pa.list_(pa.int32()), "likewise"),
+    column("argument", pa.list_(pa.int32()), "likewise"),
+    column("first", pa.string(), "draft_id of text A"),
+    column("second", pa.string(), "draft_id of text B"),
+    key="judgement_id",
+    cut="case_id",
+)
+
+PUBLISHED_DRAFTS = table(
+    "published_drafts",
+    column("draft_id", pa.string(), "hash of case_id, system and text"),
+    column("case_id", pa.string(), "<task>/<id of the source's record>"),
+    column("task", pa.string(), "easy, hard, free or structure"),
+    column("kind", pa.string(), "email, letter, article, related_work, or another kind of writing"),
+    column("system", pa.string(), "weak, strong, vanilla, cot, chosen, rejected or reordered"),
+    column("request", pa.string(), "what the writer was asked; null for related work", null=True),
+    column("title", pa.string(), "hard: of the paper that the paragraph is for", null=True),
+    column("abstract", pa.string(), "hard: of that paper", null=True),
+    column("cited", pa.list_(CITED), "hard: the papers to write about"),
+    column("draft", pa.string(), "the text"),
+    column("reference", pa.string(), "the text it is compared with; null for free", null=True),
+    column("distance", pa.int32(), "number of edits; null where the editor's reply could not be used", null=True),
+    column("weighted", pa.float64(), "sum of the weights of their intentions", null=True),
+    column("not_placed", pa.int32(), "edits whose snippet is not in the draft", null=True),
+    column("not_applied", pa.int32(), "edits that were not applied, these included", null=True),
+    column("edits", pa.list_(PLACED), "in the editor's order; empty where distance is null"),
+    column("revised", pa.string(), "the draft with the edits applied", null=True),
+    column("reproduces", pa.string(), "whether that is the reference: exactly, words, no", null=True),
+    column("rouge1", pa.float64(), "F measure, 0 to 100", null=True),
+    column("rouge2", pa.float64(), "F measure, 0 to 100", null=True),
+    column("rougeL", pa.float64(), "F measure, 0 to 100", null=True),
+    column("bertscore", pa.float64(), "F1, 0 to 100", null=True),
+    column("bertscore_left_out", pa.string(), "why it was not computed", null=True),
+    column("gpt_score", pa.float64(), "0 to 100, by a model", null=True),
+    column("source_score", pa.float64(), "free: what the source's judge gave the draft", null=True),
+    column("experts_better", pa.int32(), "experts who called this draft the better one; null: no study", null=True),
+    column("experts", pa.int32(), "experts who compared it", null=True),
+    column("licence", pa.string(), "of the source, where known", null=True),
+    column("url", pa.string(), "permalink, or address of the set", null=True),
+    column("source_id", pa.string(), "id of the record it was made from"),
+    column("writer", pa.string(), "who wrote the draft, where no model of ours did", null=True),
+    column("reference_by", pa.string(), "who wrote the reference", null=True),
+    column("model", pa.string(), "that wrote the draft", null=True),
+    column("response", pa.string(), "key of that response", null=True),
+    column("editor", pa.string(), "model that listed the edits", null=True),
+    column("editor_response", pa.string(), "key of that response", null=True),
+    column("rater", pa.string(), "model of gpt_score", null=True),
+    column("split", pa.string(), "the task"),
+    key="draft_id",
+    cut="case_id",
+)
+
+PUBLISHED_EDITS = table(
+    "published_edits",
+    column("edit_id", pa.string(), "<draft_id>#<position>"),
+    column("draft_id", pa.string(), "of drafts"),
+    column("distance_id", pa.string(), "parent: distances.distance_id"),
+    column("case_id", pa.string(), "of the draft"),
+    column("task", pa.string(), "easy, hard, free or structure"),
+    column("system", pa.string(), "of the draft"),
+    column("position", pa.int32(), "in the editor's list, from 0"),
+    *PLACED,
+    column("editor", pa.string(), "model that listed the edits", null=True),
+    column("editor_response", pa.string(), "key of that response", null=True),
+    column("split", pa.string(), "the task"),
+    key="edit_id",
+    cut="case_id",
+)
+
+ORIGINS = table(
+    "origins",
+    column("origin_id", pa.string(), "hash of case_id and the record's id"),
+    column("case_id", pa.string(), "parent: cases.case_id"),
+    column("kind", pa.string(), "request, paragraph, cited (a paper that is cited) or structure"),
+    column("record_id", pa.string(), "id of the source's record"),
+    column("title", pa.string(), "of a paper", null=True),
+    column("authors", pa.list_(pa.string()), "of a paper, where its licence needs them named; else empty"),
+    column("url", pa.string(), "permalink, or address of the set", null=True),
+    column("revision", pa.string(), "commit of the set, where known", null=True),
+    column("licence", pa.string(), "where known", null=True),
+    column("retrieved_at", MOMENT, "when it was fetched, where known", null=True),
+    key="origin_id",
+    cut="case_id",
+)
