@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
+from flows.inputs import digests
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.rows import Source
-from longform.store import Digests, Store
+from longform.store import Store
 from longform.versions import Version
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.assemble import assemble_pairs
@@ -260,10 +261,6 @@ def takedowns(run: Build | Plan, dumps: list[Source]) -> list[str]:
 def sources(run: Build | Plan, config: AxiomsConfig) -> list[Source]:
     """The dumps, checked and identified by their content."""
     return open_dumps(config.dump, config.site, config.retrieved_at, digests(run))
-
-
-def digests(run: Build | Plan) -> Digests:
-    return Digests(run.store.home, remember=isinstance(run, Build))
 
 
 STAGES = {

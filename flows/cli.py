@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from flows import cli_exports, cli_models, cli_sheets, cli_sources, cli_takedowns, cli_versions
+from flows import cli_exports, cli_models, cli_revise, cli_sheets, cli_sources, cli_takedowns, cli_versions
 from flows.arguments import (
     ConfigFile,
     Dataset,
@@ -46,6 +46,7 @@ app.add_typer(cli_takedowns.app)
 app.add_typer(cli_sources.app)
 app.add_typer(cli_sheets.app)
 app.add_typer(cli_exports.app)
+app.add_typer(cli_revise.app)
 
 
 @app.command("config")

@@ -56,7 +56,9 @@ def list_prompts(
         (each["name"], ", ".join(each["inputs"]), each["reply"], " or ".join(each["forms"]), each["hash"][:12])
         for each in found
     ]
-    console().print(table(columns, rows))
+    listed = table(columns, rows)
+    listed.columns[0].no_wrap = listed.columns[-1].no_wrap = True
+    console().print(listed)
 
 
 @app.command()

@@ -1,8 +1,9 @@
-"""The command that writes annotation sheets of a version: files for people, or for an annotation tool."""
+"""The command that writes sheets of a version for experts to fill in: files for people, or for an annotation tool."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,56 +19,112 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence")
-FILE_ENDINGS = (".json", ".jsonl")
+FILE_ENDINGS = (".json", ".jsonl", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says: None or nothing where it does not."""
+
+    format: str
+    fields: list[str]
+    most: int | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The files, the main one first; how many of what, for programs; a sentence on it, and what to do then."""
+
+    files: dict[str, bytes]
+    counts: dict[str, int]
+    told: str
+    then: str
 
 
 @app.command("sheets")
 def write_sheets(
     address: Address,
     to: Annotated[
-        Path, typer.Option("--to", metavar="DIR|FILE", help="a folder; of jsonl and label-studio also a file")
+        Path, typer.Option("--to", metavar="DIR|FILE", help="a folder; of jsonl, csv and label-studio also a file")
     ],
-    format: Annotated[str, typer.Option("--format", metavar="F", help="jsonl, label-studio or argilla")] = "jsonl",
+    format: Annotated[
+        str, typer.Option("--format", metavar="F", help="jsonl; of expertqa also label-studio, argilla, else csv")
+    ] = "jsonl",
     fields: Annotated[
-        list[str] | None, typer.Option("--field", metavar="NAME", help="only questions of this field; may come again")
+        list[str] | None,
+        typer.Option("--field", metavar="NAME", help="expertqa: only questions of this field; may come again"),
     ] = None,
     most: Annotated[
         int | None,
-        typer.Option("--most", metavar="N", min=1, help="of each field at most N questions, drawn by --seed"),
+        typer.Option(
+            "--most",
+            metavar="N",
+            min=1,
+            help="at most N, drawn by --seed: questions of each field, or pairs of drafts (else 20)",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N")] = 0,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Write annotation sheets: one for each sampled answer, sorted by the expert who asked."""
+    """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two."""
+    store, version = version_at(address, home)
+    wanted = Wanted(format, fields or [], most, seed)
+    made = OF.get(version.dataset, _none)(store, version, wanted)
+    written = _write(made.files, to, format)
+    if as_json:
+        return print_json({**made.counts, "format": format, "written": [str(path) for path in written]})
+    print(made.told)
+    for path in written:
+        print(path)
+    print(made.then)
+
+
+def _none(store: Store, version: Version, wanted: Wanted) -> Made:
+    from longform.errors import UsageError
+
+    raise UsageError(
+        f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(OF)}."
+    )
+
+
+def _check_format(format: str, known: tuple[str, ...]) -> None:
+    from longform.errors import UsageError
+
+    if format not in known:
+        raise UsageError(f'There is no format "{format}" of sheets; there is {", ".join(known)}.')
+
+
+# ---------------------------------------------------------------- expertqa
+
+
+def _of_expertqa(store: Store, version: Version, wanted: Wanted) -> Made:
+    """One for each sampled answer, sorted by the expert who asked."""
     from longform.errors import UsageError
     from tasks.expertqa.sheet_files import FORMATS, sheet_files
     from tasks.expertqa.sheets import choose
 
-    if format not in FORMATS:
-        raise UsageError(f'There is no format "{format}" of sheets; there is {", ".join(FORMATS)}.')
-    store, version = version_at(address, home)
+    _check_format(wanted.format, FORMATS)
     every = list(sheets_of(store, version))
-    found = choose(every, fields or [], most, seed)
+    found = choose(every, wanted.fields, wanted.most, wanted.seed)
     if not found:
         there = ", ".join(sorted({one["field"] for one in every})) or "none was sampled"
         raise UsageError(
             f"{version.dataset} {version.name} has no answer to label of the fields given; it has {there}."
         )
-    written = _write(sheet_files(found, format), to, format)  # type: ignore[arg-type]
     claims = sum(len(one["claims"]) for one in found)
     experts = len({one["annotator_id"] for one in found} - {None})
-    if as_json:
-        said = {"sheets": len(found), "claims": claims, "experts": experts}
-        return print_json({**said, "format": format, "written": [str(path) for path in written]})
-    print(f"{len(found):,} answers with {claims:,} claims, by {experts:,} experts.")
-    for path in written:
-        print(path)
-    print("When they are filled in, name the files under `labels` in the configuration and build again.")
+    return Made(
+        sheet_files(found, wanted.format),  # type: ignore[arg-type]
+        {"sheets": len(found), "claims": claims, "experts": experts},
+        f"{len(found):,} answers with {claims:,} claims, by {experts:,} experts.",
+        "When they are filled in, name the files under `labels` in the configuration and build again.",
+    )
 
 
 def sheets_of(store: Store, version: Version) -> Iterator[Row]:
-    """The sheets of a version's sampled answers; UsageError for a dataset that has none."""
+    """The sheets of a version's sampled answers; UsageError for a version that has none."""
     from longform.errors import UsageError
     from tasks.expertqa.sheets import sheets
 
@@ -97,6 +154,51 @@ def _rows(store: Store, version: Version, stage: str, columns: list[str] | None 
     for part in artifact(store, version, stage).parts:
         for batch in read_batches(store.rows_path(part), 1_000, columns):
             yield from batch.to_pylist()
+
+
+# ---------------------------------------------------------------- revision-distance
+
+
+def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Made:
+    """One for each of at most so many cases that both systems wrote a draft for, by what was published."""
+    from longform.errors import UsageError
+    from tasks.revision_distance.sheets import FORMATS, MOST, SYSTEMS, sheet_file, sheets
+
+    _check_format(wanted.format, FORMATS)
+    if wanted.fields:
+        raise UsageError(f"Drafts of {version.dataset} have no fields: leave out --field {wanted.fields[0]}.")
+    found = sheets(_drafts(version), most=wanted.most or MOST, seed=wanted.seed)
+    if not found:
+        raise UsageError(
+            f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
+            "build with cases of related work."
+        )
+    return Made(
+        {f"sheets.{wanted.format}": sheet_file(found, wanted.format)},
+        {"sheets": len(found)},
+        f"{len(found):,} pairs of drafts, drawn and blinded with seed {wanted.seed}: give every expert a copy.",
+        "When they are filled in, name the files under `judgements` in the configuration and build again.",
+    )
+
+
+def _drafts(version: Version) -> Iterator[Row]:
+    from longform.rows import read_batches
+    from tasks.revision_distance.sheets import SHOWN
+
+    for config, paths in version.tables().items():
+        if version.key(config) == "draft_id":
+            for path in paths:
+                for batch in read_batches(path, 1_000, list(SHOWN)):
+                    yield from batch.to_pylist()
+
+
+OF: dict[str, Callable[[Store, Version, Wanted], Made]] = {
+    "expertqa": _of_expertqa,
+    "revision-distance": _of_revision_distance,
+}
+
+
+# ---------------------------------------------------------------- files
 
 
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:

@@ -18,6 +18,7 @@ from flows.console import Lines
 from flows.expertqa import ExpertqaConfig
 from flows.fetching import config_of
 from flows.reading import export, read
+from flows.revision_distance import RevisionDistanceConfig
 from flows.runner import PrefectRunner, prepare_server, task_runner
 from longform.settings import home as home_of
 from longform.store import Store
@@ -56,6 +57,22 @@ def expertqa(
     return run("expertqa", config, options)
 
 
+@flow(name="revision-distance", task_runner=task_runner())
+def revision_distance(
+    config: RevisionDistanceConfig = RevisionDistanceConfig(),  # noqa: B008 - Prefect shows it as the form's defaults
+    version: str | None = None,
+    home: str | None = None,
+    until: str | None = None,
+    force: str | None = None,
+    max_cost: float | None = None,
+    retry_errors: bool = False,
+) -> str | None:
+    """Rebuild the revision-distance dataset from WildChat, UltraFeedback and papers; returns the version's folder."""
+    folder = home_of(Path(home) if home else None)
+    options = Options(folder, version, until, force, max_cost, retry_errors)
+    return run("revision-distance", config, options)
+
+
 @flow(name="sources", task_runner=task_runner())
 def sources(
     source: str, paths: list[str], settings: list[str] | None = None, home: str | None = None, to: str | None = None
@@ -71,7 +88,7 @@ def sources(
     return {entry.stage: entry.artifact.rows for entry in entries}
 
 
-FLOWS: dict[str, Any] = {"axioms": axioms, "expertqa": expertqa}
+FLOWS: dict[str, Any] = {"axioms": axioms, "expertqa": expertqa, "revision-distance": revision_distance}
 PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 

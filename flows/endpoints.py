@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from longform.errors import EndpointError, UsageError
-from longform.llm.offline import MODEL as OFFLINE_MODEL
+from longform.llm.offline import ENDPOINT as OFFLINE
 from longform.llm.types import Capability, Endpoint, Price
 from longform.settings import api_key
 
@@ -90,7 +90,7 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
             price=Price(**config.price.model_dump()) if config.price else None,
         )
     if name == "offline":
-        return Endpoint(name="offline", model=OFFLINE_MODEL)
+        return OFFLINE
     names = ", ".join(["offline", *endpoints])
     raise UsageError(f'There is no endpoint "{name}"; there is {names}. Add [endpoints.{name}] to the configuration.')
 
@@ -171,4 +171,4 @@ def endpoints_used(config: Any) -> list[str]:
     models = [
         (own and own.model) or config.model for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
     ]
-    return list(dict.fromkeys([*models, config.embedding]))
+    return list(dict.fromkeys([*models, getattr(config, "embedding", None)]))

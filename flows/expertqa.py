@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -10,12 +10,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
+from flows.inputs import listed, opened
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.llm.types import Endpoint
-from longform.rows import Rows, Source
+from longform.rows import Rows
 from longform.settings import qafacteval_models
-from longform.store import Digests, Store
+from longform.store import Store
 from longform.versions import Version
 from longform.web import Manners
 from tasks.build import Build
@@ -412,21 +413,6 @@ def given(config: ExpertqaConfig, name: str) -> str | list[str]:
     if files is None:
         return str(SAMPLES / f"{OF_SAMPLES[name]}.jsonl") if config.questions == QUESTIONS else []
     return files
-
-
-def opened(run: Build | Plan, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:
-    """The files of a setting, identified by their content; none where it is an empty list."""
-    paths = listed(given)
-    return opening(paths, digest=digests(run)) if paths else []
-
-
-def listed(given: str | list[str]) -> list[Path]:
-    """An empty text names no file: as a path it would be the folder one is in."""
-    return [Path(path) for path in ([given] if isinstance(given, str) else given) if path]
-
-
-def digests(run: Build | Plan) -> Digests:
-    return Digests(run.store.home, remember=isinstance(run, Build))
 
 
 STAGES = {

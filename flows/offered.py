@@ -5,7 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-DATASETS = {"axioms": "flows.axioms", "expertqa": "flows.expertqa"}
+DATASETS = {
+    "axioms": "flows.axioms",
+    "expertqa": "flows.expertqa",
+    "revision-distance": "flows.revision_distance",
+}
 
 
 def module_of(dataset: str) -> ModuleType:

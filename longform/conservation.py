@@ -12,6 +12,8 @@ from longform.errors import ConservationError
 from longform.rows import Rows, read_parquet
 from longform.store import Part, Store
 
+NONE = "SELECT NULL::VARCHAR AS id LIMIT 0"
+
 
 def check_conservation(
     store: Store,
@@ -62,8 +64,8 @@ def _check(
     rejected = [str(store.rejected_path(part)) for part in made if part.rejected_sha256]
     parents = [_select(column, outputs) for column in columns if outputs]
     parents += [_rejected(rejected, others)] if rejected else []
-    inputs, allowed = (f"SELECT {key} AS id FROM {read_parquet(paths)}" for paths in (given, given + more))
-    known = " UNION ALL ".join(parents) or "SELECT NULL::VARCHAR AS id LIMIT 0"
+    inputs, allowed = (_select(key, paths) if paths else NONE for paths in (given, given + more))
+    known = " UNION ALL ".join(parents) or NONE
     _compare(stage, key, inputs, known, allowed, spill)
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from longform.arrays import text_array
 from longform.errors import SchemaError
 from longform.recipe import fingerprint
 from longform.rows import REJECTED, Rejected, Row
@@ -224,9 +225,8 @@ class PartWriter:
     def _write_rejected(self) -> None:
         if self.waiting:
             self.rejects = self.rejects or open_parquet(self.folder / "rejected.parquet", REJECTED)
-            names = REJECTED.names
-            rows = [{name: getattr(item, name) for name in names} for item in self.waiting]
-            self.rejects.write_table(pa.Table.from_pylist(rows, schema=REJECTED))
+            columns = [text_array([getattr(item, name) for item in self.waiting]) for name in REJECTED.names]
+            self.rejects.write_table(pa.Table.from_arrays(columns, schema=REJECTED))
         self.waiting = []
 
 

@@ -170,6 +170,8 @@ def _record_set(name: str, columns: pa.Schema, key: str, source: Node) -> Node:
 
 def _field(record_set: str, column: pa.Field, source: Node) -> Node:
     is_list = pa.types.is_list(column.type)
+    if is_list and pa.types.is_struct(column.type.value_type):
+        return _field_of_structs(record_set, column, source)
     return {
         "@type": "cr:Field",
         "@id": f"{record_set}/{column.name}",
@@ -178,6 +180,31 @@ def _field(record_set: str, column: pa.Field, source: Node) -> Node:
         "dataType": _data_type(column, column.type.value_type if is_list else column.type),
         **({"isArray": True, "arrayShape": "-1"} if is_list else {}),
         "source": {**source, "extract": {"column": column.name}},
+    }
+
+
+def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
+    """A list of structs: a field without a type of its own, and a sub-field for what each of them holds."""
+    name = f"{record_set}/{column.name}"
+    inner = [column.type.value_type.field(number) for number in range(column.type.value_type.num_fields)]
+    return {
+        "@type": "cr:Field",
+        "@id": name,
+        "name": column.name,
+        "description": doc_of(column),
+        "isArray": True,
+        "arrayShape": "-1",
+        "subField": [
+            {
+                **_field(name, one, source),
+                "source": {
+                    **source,
+                    "extract": {"column": column.name},
+                    "transform": {"jsonPath": f"$.{one.name}"},
+                },
+            }
+            for one in inner
+        ],
     }
 
 

@@ -141,8 +141,8 @@ def publish(
         )
     if not any(table.rows.count for table in published):
         raise NothingToPublish(
-            f"{about.dataset} has no row to publish: every one was left out or rejected. "
-            "`longform plan` names the stages; look at the settings and at the source."
+            f"{about.dataset} has no row to publish: every one was left out or rejected{_emptied(run)}. "
+            "Look at the settings and at the source."
         )
     name = version or free_name(run.store.home, about.dataset, datetime.now(UTC).date())
     place = run.store.home / "datasets" / about.dataset / name
@@ -159,6 +159,17 @@ def publish(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Published(Version(about.dataset, name, place, manifest), new=True)
+
+
+def _emptied(run: Build) -> str:
+    """The stages that left out all they had, and their commonest reasons."""
+    empty = [(entry.stage, entry.artifact.rejected()) for entry in run.done if not entry.artifact.rows]
+    said = [
+        f"{stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
+        for stage, reasons in empty
+        if reasons
+    ]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def check_takedowns(home: Path, dataset: str, folder: Path) -> None:

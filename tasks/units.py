@@ -20,6 +20,7 @@ from tasks.stage import Stage
 
 ROWS_PER_PART = 16_384
 CUT = re.compile(r"\d{1,2}-\d{5}")
+WHOLE_KEY = "all/0-00000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,7 @@ def units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[st
     parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
     for unit, own in _by_unit(first, work.shape).items():
         chosen = {name: _narrowed(rows, work.inputs[name], parts[name], unit) for name, rows in inputs.items()}
-        keys = _output_keys(unit, own) if work.shape is Group else [part.key for part in own]
-        yield unit or "all", keys, chosen
+        yield unit or "all", _keys_of(work, unit, own), chosen
 
 
 def _pieces(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
@@ -85,9 +85,27 @@ def _narrowed(rows: Rows, kind: type[Rows], parts: dict[str, list[Part]], unit: 
     return kind(rows.store, rows.schema, rows.stage, rows.fingerprint, parts.get(seen, []))
 
 
+def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
+    """The keys of the parts that a unit makes."""
+    if work.shape is Group:
+        return _output_keys(unit, parts)
+    return _whole_keys(parts) if work.shape is Whole else _keys(parts)
+
+
+def _keys(parts: list[Part]) -> list[str]:
+    return [part.key for part in parts]
+
+
+def _whole_keys(parts: list[Part]) -> list[str]:
+    """Keep the cut of the first input, where there is one: several parts of a source, or none, become one part."""
+    keys = _keys(parts)
+    kept = len(keys) == 1 or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys))
+    return keys if kept else [WHOLE_KEY]
+
+
 def _output_keys(group: str, parts: list[Part]) -> list[str]:
     """Keep the cut of the first input; where it is a source's, choose one by the number of rows."""
-    keys = [part.key for part in parts]
+    keys = _keys(parts)
     if all(CUT.fullmatch(key.split("/")[1]) for key in keys):
         return keys
     rows = sum(part.rows for part in parts)

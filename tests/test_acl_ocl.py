@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from longform.llm.models import Models
 from longform.store import Store
 from tasks.build import Build
 from tasks.sources.acl_ocl import acl_id_of, authors, is_acl_id, is_front_matter, licence_of, year_of
+from tasks.sources.doc2json import from_doc2json
 from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "acl_ocl"
@@ -189,3 +191,29 @@ def test_an_id_that_the_file_holds_elsewhere_is_the_file_s(run: Build, tmp_path:
     (papers,) = read(run, [tmp_path / "W16-1301.json"], Read())
     (row,) = papers
     assert (row["paper_id"], row["licence"]) == ("acl/W16-1301", "CC BY 4.0")
+
+
+def test_paragraphs_go_on_in_their_section_as_long_as_number_and_head_are_the_same():
+    said = [("Data", None), ("Data", None), ("Data", "1"), ("Data", "1"), ("Data", 1), ("Data", "2"), (["Data"], None)]
+    body = [{"text": "t", "section": section, "sec_num": number} for section, number in said]
+    row = from_doc2json({"pdf_parse": {"body_text": body}}, paper_id="acl/x")
+    heads = [(one["number"], one["head"]) for one in row["sections"]]
+    assert heads == [(None, "Data"), ("1", "Data"), ("2", "Data"), (None, "Data")]
+    assert [one["section"] for one in row["paragraphs"]] == [0, 0, 1, 1, 1, 2, 3]
+
+
+def test_a_head_that_nests_deep_is_no_head():
+    deep = orjson.loads(b"[" * 900 + b"]" * 900)
+    body = [{"text": "u", "section": deep}, {"text": "v", "section": deep}, {"text": "w"}]
+    row = from_doc2json({"pdf_parse": {"body_text": body}}, paper_id="acl/x")
+    assert [(one["number"], one["head"]) for one in row["sections"]] == [(None, None)]
+
+
+def test_citations_of_no_entry_are_counted():
+    spans = [{"start": n, "end": n + 1, "text": "abcd"[n], "ref_id": ref} for n, ref in enumerate(["b0", "b7", None])]
+    entry = {"title": "On  Tea", "authors": [], "year": "1999", "other_ids": {"DOI": ["10.1/A."]}}
+    parse = {"body_text": [{"text": "abcd", "cite_spans": spans}], "bib_entries": {"b0": entry}}
+    row = from_doc2json({"pdf_parse": parse}, paper_id="acl/x")
+    assert row["notes"] == ["citations of no entry"]
+    (found,) = row["bibliography"]
+    assert (found["title"], found["year"], found["doi"], found["raw"]) == ("On Tea", 1999, "10.1/a", None)

@@ -18,7 +18,7 @@ SMALL = {
     "search.py": ["--passages", "2000", "--queries", "50"],
     "sources.py": ["--megabytes", "0.3"],
 }
-SLOWER = {"acl_ocl": 0.06}  # its files are small and indented: docs/performance.md
+SLOWER = {"acl_ocl": 0.09}  # its files are small and indented: docs/performance.md
 SOURCES = {path.name for path in BENCHMARKS.glob("source_*.py")}
 PARTS = {"llm_server.py", "llm_others.py"} | SOURCES
 KEYS = {

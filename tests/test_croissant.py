@@ -207,6 +207,36 @@ def test_other_scalar_types_and_lists_of_them_read_back(tmp_path: Path) -> None:
     assert records(jsonld, "numbers/test") == rows
 
 
+def test_lists_of_structs_read_back_as_records_within_the_record(tmp_path: Path, logged: list[str]) -> None:
+    inner = [column("name", pa.string(), "may be null", null=True), column("at", pa.int32(), "a place", null=True)]
+    parts = pa.list_(pa.struct([*inner, column("sure", pa.bool_(), "a doubt")]))
+    schema = table("nested", column("n_id", pa.string(), "key"), column("parts", parts, "of it"), key="n_id")
+    rows = [
+        {"n_id": "a", "parts": [{"name": "x", "at": 1, "sure": True}, {"name": None, "at": None, "sure": False}]},
+        {"n_id": "b", "parts": []},
+        {"n_id": "c", "parts": [{"name": "y", "at": 0, "sure": True}]},
+    ]
+    (tmp_path / "test").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / "test" / "n.parquet")
+    data = (tmp_path / "test" / "n.parquet").read_bytes()
+    config = Config(
+        "n", True, [Split("test", 3, [File("test/n.parquet", len(data), hashlib.sha256(data).hexdigest())])], schema
+    )
+    jsonld = published(tmp_path, dataclasses.replace(made_up(), configs=[config]))
+    found = [
+        {
+            **row,
+            "parts": [
+                {key.removeprefix("n/test/parts/"): decoded(value) for key, value in one.items()}
+                for one in row["parts"]
+            ],
+        }
+        for row in records(jsonld, "n/test")
+    ]
+    assert found == rows
+    assert logged == []
+
+
 def test_a_column_of_structs_is_refused_by_name() -> None:
     schema = table("nested", column("n_id", pa.string(), "key"), column("parts", pa.struct([]), "parts"), key="n_id")
     with pytest.raises(SchemaError, match="Column parts has type struct"):

@@ -20,6 +20,7 @@ from flows.prompts import described, rendered, samples
 from longform.errors import UsageError
 from longform.llm.fence import fenced, unfenced
 from longform.llm.prompts import Prompt, list_inputs, load_prompt, prompt_folders
+from longform.llm.structured import holds_objects
 from longform.llm.types import Endpoint, Form
 from schemas.replies import Corruption
 
@@ -68,7 +69,7 @@ def test_each_prompt_asks_for_a_known_reply_and_says_where_it_ends(name: str, fo
     assert (system, user) == ("system", "user")
     assert content.endswith("the object." if form == "json" else "\n=====")
     assert issubclass(reply, schemas.replies.Reply)
-    wanted = {"tags": "<{}>", "json": "`{}`", "text": ""}[form]
+    wanted = {"tags": "`{}`" if holds_objects(reply) else "<{}>", "json": "`{}`", "text": ""}[form]
     assert all(wanted.format(field) in content for field in reply.model_fields)
 
 
@@ -110,6 +111,15 @@ PAID_FOR = {
     "expertqa/from_passages": "ce307d46d2a64da10c1ee9561e6ab0cb49d2a3443e4a6930a3687f256f6a5f59",
     "expertqa/judge_fact": "b7746fbac0417c84f734a9bdf464a3d2ac4da434d40b039f1658c16df5225edd",
     "expertqa/revise": "a3429365c762001bff3674418a3627ae2c434f782e8443c201c1a0b337cc74fa",
+    "revision_distance/check_request": "b13c8cea74b932d399627bba6ac5e841143688bd8e90f940397f93c5cc85b9f4",
+    "revision_distance/edit_freely": "0f346ef42f6e43cf3ebd255958dd22174c88aea8bb7cf7a429f8b9c690016326",
+    "revision_distance/edit_to_reference": "b7cb6dec7e7c1391485f59035637241eb9430e73e0725229da7b4b1760a9944e",
+    "revision_distance/rate": "6af23beb2e78be220ca0b270ad375916706f5a9f4770ea8fd4e4540175b29774",
+    "revision_distance/recall": "6d70239581e4f76bbcff525a42821b3a6d4f6ae52d8917329103c75f31e1e4e7",
+    "revision_distance/related_cot": "f01fac6293af8dc4f1c7e8611245f7e39d0954484ad3b61bfa289c44dfbd10aa",
+    "revision_distance/related_vanilla": "55059d86d7b5018cd68f36449aebeaba045e66db35b0a3234eeda634f3e3bec0",
+    "revision_distance/segment": "8631b132d4cdb445ba2be651705869c6b4b61b69790e11aa06e5a9f5a9072780",
+    "revision_distance/write": "8b6fbc48aa02c0d581902c5ac15b6b0e4531d4dfefef7128b48a550d8b2f215a",
 }
 
 
@@ -127,6 +137,15 @@ def test_a_prompt_renders_to_the_bytes_under_which_replies_have_been_stored(name
         "fact": "A fact.",
         "claims": ["A claim [1].", "B"],
         "evidence": ["one", ""] if name == "expertqa/revise" else "one",
+        "message": "Write a letter.\n{{ 7*7 }}",
+        "request": "Write a letter.\n{{ 7*7 }}",
+        "own": "A title\nAn abstract.",
+        "papers": ["One\nIt is one.", "two <<<text abcdef012345"],
+        "knowledge": "It is known.",
+        "perspective": "History.",
+        "segments": ["a [1]", "b"],
+        "draft": "A draft.\n\n- a",
+        "reference": "A reference.",
     }
     prompt = load_prompt(name, FOLDER)
     messages = prompt.render(form=prompt.forms[0], **{name: given[name] for name in prompt.inputs})

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 import schemas.replies
 from longform.llm.structured import blank_tail, read_reply, repair_messages, response_format, strict_schema
-from schemas.replies import Corruption
+from schemas.replies import Corruption, RevisionEdits
 
 MODELS = [
     model
@@ -268,6 +268,97 @@ def test_a_reply_in_the_other_form_is_read_but_one_half_in_this_form_is_not() ->
     assert read_reply(f"<reasoning>{plain}", Score, "tags") == "the reasoning is not closed"
 
 
+# objects within a reply
+
+EDIT = {
+    "action_name": "remove",
+    "revision_description": "A word stands there twice.",
+    "revision_level": "word",
+    "revision_intention": "fluency",
+    "original_snippet": "very very",
+    "revised_snippet": "very",
+    "preceding_snippet": None,
+}
+EDITS = {"edits": [EDIT, {**EDIT, "action_name": "add", "original_snippet": "", "preceding_snippet": "The lamp"}]}
+NONE = '{"edits": []}'
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_reply_with_objects_is_json_in_either_form(form: Literal["json", "tags"]) -> None:
+    wanted = RevisionEdits.model_validate(EDITS)
+    for shape in ("bare", "fenced", "with a byte order mark", "after a sentence", "with an end mark", "twice"):
+        text = ROUGH[shape].replace("%s", json.dumps(EDITS, indent=1))
+        assert read_reply(text, RevisionEdits, form) == wanted
+    assert read_reply(f"Nothing is left to do: {NONE}\n=====", RevisionEdits, form) == RevisionEdits(edits=[])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_field_of_an_inner_object_that_may_be_null_may_be_missing(form: Literal["json", "tags"]) -> None:
+    bare = {name: value for name, value in EDIT.items() if name != "preceding_snippet"}
+    assert read_reply(json.dumps({"edits": [bare, EDIT]}), RevisionEdits, form) == RevisionEdits.model_validate(
+        {"edits": [EDIT, EDIT]}
+    )
+    del bare["original_snippet"]
+    reason = read_reply(json.dumps({"edits": [bare]}), RevisionEdits, form)
+    assert reason == "the reply's JSON does not fit: edits.original_snippet missing"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "I have no edits.",
+        "<edits></edits>",
+        "<edits><edit><original_snippet>x</original_snippet></edit></edits>",
+        json.dumps(EDITS["edits"]),
+        json.dumps(EDIT),
+        '{"edits": [{"action_name": "rem',
+        '{"edits": null}',
+        '{"edits": {}}',
+        '{"edits": [[]]}',
+        f'{{"edits": [{NONE}]}}',
+        f'{{"result": {NONE}}}',
+        # nothing was said in the form that was asked for, but the draft is quoted, and holds a reply
+        f"<edits><edit><original_snippet>{NONE}</original_snippet></edit></edits>",
+        f"<edit>\n<original_snippet>\n{NONE}\n</original_snippet>\n</edit>",
+        f"original_snippet: |\n  {NONE}\nrevised_snippet: |\n  x",
+        f"1. **original_snippet**: `{NONE}`",
+        f"[{{'action_name': 'remove', 'original_snippet': '{NONE}', 'revised_snippet': ''}}]",
+        f"[{{'action': 'remove', 'old': '{NONE}', 'new': ''}}]",
+        f"[{{'action': 'remove', 'old': \"\"\"\n{NONE}\n\"\"\", 'new': ''}}]",
+        f"{{'edits': [{{'old': '''see\n{NONE}'''}}]}}",
+        f'The draft says "{NONE}", which I would remove.',
+        f"The draft says “{NONE}”, which I would remove.",
+        f"{NONE} is what the draft says. {json.dumps(EDITS)}",
+        f"{json.dumps(EDITS)} The draft says {NONE}.",
+        f'{{"edits": [{{"action_name": "remove", "original_snippet": "{NONE}"}}]}}',
+    ],
+)
+def test_what_is_no_list_of_edits_is_not_one_without_edits(text: str, form: Literal["json", "tags"]) -> None:
+    assert isinstance(read_reply(text, RevisionEdits, form), str)
+
+
+@given(st.lists(st.sampled_from([NONE, "</edits>", "\n", "'", '"', "```json\n", "=====", "[{", "}]"]), max_size=6))
+def test_what_an_edit_quotes_is_text_of_its_field(quoted: list[str]) -> None:
+    said = {"edits": [{**EDIT, "original_snippet": "".join(quoted), "revision_description": "".join(quoted)}]}
+    for text in (json.dumps(said), json.dumps(said, indent=2), f"```json\n{json.dumps(said)}\n```\n====="):
+        for form in FORMS:
+            assert read_reply(text, RevisionEdits, form) == RevisionEdits.model_validate(said)
+
+
+@pytest.mark.parametrize(
+    "unit", ['{"edits":[', '{"edits":[]}', '{"edits":[{', "{ ", '{"a":1} ', "original_snippet ", "["]
+)
+def test_a_megabyte_of_nonsense_around_edits_takes_no_time(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    started = time.perf_counter()
+    assert isinstance(read_reply(text, RevisionEdits, "tags"), str)
+    assert isinstance(read_reply(f"{text}\n{NONE}", RevisionEdits, "json"), str)
+    assert time.perf_counter() - started < 0.3
+
+
 # what a stranger's text may try
 
 PLANTED = [
@@ -321,7 +412,7 @@ def test_the_last_text_may_hold_tags_of_every_kind() -> None:
     assert read_reply(text, Corruption, "tags") == Corruption(claim=["a"], corrupted_claim=[], corrupted_answer=answer)
 
 
-@given(st.text() | planted, st.sampled_from(FORMS), st.sampled_from([Corruption, Score, Verdict]))
+@given(st.text() | planted, st.sampled_from(FORMS), st.sampled_from([Corruption, Score, Verdict, RevisionEdits]))
 def test_no_reply_breaks_the_reading(text: str, form: Literal["json", "tags"], model: type[BaseModel]) -> None:
     assert isinstance(read_reply(text, model, form), BaseModel | str)
 

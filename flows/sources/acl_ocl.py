@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
-from longform.rows import Rows
-from longform.store import Digests
+from longform.rows import Rows, Source
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
@@ -56,25 +56,35 @@ class Read(BaseModel):
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
     """The metadata of tables (.parquet), and the papers of files (.json, also in a .zip or .tar) and folders."""
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
-    tables = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
-    tables = [file for file in tables if file.suffix == ".parquet"]
+    tables, texts = opened(run, paths, config)
+    return [*([metadata(run, tables)] if tables else []), *([papers(run, texts)] if texts else [])]
+
+
+def opened(run: Build | Plan, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:
+    """The tables of publications, and the bundles of papers; UsageError where neither is there."""
+    files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
+    files = [file for file in files if file.suffix == ".parquet"]
     texts = open_bundles(
         paths,
         group=GROUP,
         endings=ENDINGS,
-        digest=digest,
+        digest=digests(run),
         mean=FILES_A_BUNDLE,
         facts=(("fetched", config.retrieved_at),),
     )
-    if not (tables or texts):
+    if not (files or texts):
         raise UsageError("No .parquet and no .json file was named: give the table of publications, or folders of JSON.")
-    found: list[Rows] = []
-    if tables:
-        sources = open_files(
-            tables, group=GROUP, endings=(".parquet",), digest=digest, retrieved_at=config.retrieved_at
-        )
-        found.append(admit(run, admit_metadata, read_acl_metadata(run, sources), [GROUP]))
-    if texts:
-        found.append(admit(run, admit_papers, read_acl_papers(run, texts), [GROUP]))
-    return found
+    if not files:
+        return [], texts
+    tables = open_files(
+        files, group=GROUP, endings=(".parquet",), digest=digests(run), retrieved_at=config.retrieved_at
+    )
+    return tables, texts
+
+
+def metadata(run: Build | Plan, tables: list[Source]) -> Rows:
+    return admit(run, admit_metadata, read_acl_metadata(run, tables), [GROUP])
+
+
+def papers(run: Build | Plan, texts: list[Source]) -> Rows:
+    return admit(run, admit_papers, read_acl_papers(run, texts), [GROUP])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from longform.store import Digests
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_commits
@@ -52,7 +52,7 @@ def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
         paths,
         group=GROUP,
         endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
-        digest=Digests(run.store.home, remember=isinstance(run, Build)),
+        digest=digests(run),
         retrieved_at=config.retrieved_at,
     )
     return [admit(run, admit_commits, read_commits(run, sources), [GROUP])]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from longform.store import Digests
 from schemas.openreview import DECISIONS
 from tasks.build import Build
 from tasks.plan import Plan
@@ -73,7 +73,7 @@ class Read(BaseModel):
 
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    digest = digests(run)
     sources = open_files(
         paths, group=GROUP, endings=(".jsonl", ".jsonl.gz"), digest=digest, retrieved_at=config.retrieved_at
     )

@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.rows import Rows, Source
 from longform.settings import grobid_url
-from longform.store import Digests
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources import grobid as server
@@ -80,7 +80,7 @@ def _opened(run: Build | Plan, paths: list[Path], config: Read, endings: tuple[s
         paths,
         group=tei.GROUP,
         endings=endings,
-        digest=Digests(run.store.home, remember=isinstance(run, Build)),
+        digest=digests(run),
         mean=mean,
         facts=(("licence", config.licence),),
     )

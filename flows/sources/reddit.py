@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.pseudonyms import Pseudonyms
 from longform.rows import Rows
 from longform.settings import reddit_client
-from longform.store import Digests
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_items
@@ -106,7 +106,7 @@ class Read(BaseModel):
 
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    digest = digests(run)
     dumps = open_dumps(paths, digest, config.retrieved_at)
     home = run.store.home
     items = read_items(run, dumps, subreddits=_subreddits(config), authors=Pseudonyms(home))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.http import Http, Progress
-from longform.rows import Rows
+from longform.rows import Rows, Source
 from longform.settings import s2_api_key
-from longform.store import Digests
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources import s2_api
@@ -58,12 +58,16 @@ class Read(BaseModel):
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
     """Papers, their paragraphs, and what these cite; metadata and citations, where files of them are given."""
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
-    files = open_release(paths, digest=digest, retrieved_at=config.retrieved_at)
-    metadata = admit(run, admit_metadata, merge_metadata(run, read_s2_metadata(run, files["metadata"])), [GROUP])
-    records = read_s2orc(run, files["papers"])
-    papers = admit(run, admit_papers, newest_papers(run, records, records, metadata), [GROUP])
+    files = open_release(paths, digest=digests(run), retrieved_at=config.retrieved_at)
+    papers, metadata = papers_and_metadata(run, files["papers"], files["metadata"])
     paragraphs = split_paragraphs(run, papers)
     cited = resolve_citations(run, paragraphs, papers, metadata)
     citations = read_citations(run, files["citations"])
     return [papers, paragraphs, cited, metadata, citations]
+
+
+def papers_and_metadata(run: Build | Plan, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:
+    """The newest record of each paper, with what its metadata knows better."""
+    merged = admit(run, admit_metadata, merge_metadata(run, read_s2_metadata(run, metadata)), [GROUP])
+    records = read_s2orc(run, papers)
+    return admit(run, admit_papers, newest_papers(run, records, records, merged), [GROUP]), merged

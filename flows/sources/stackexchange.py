@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import HttpError, SourceError, UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from longform.store import Digests
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_posts
@@ -125,7 +125,7 @@ class Read(BaseModel):
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
     """Posts of dumps (a .7z, a Posts.xml, or a folder of them), and their threads: a question with its answers."""
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    digest = digests(run)
     dumps = [str(dump) for path in paths for dump in dumps_of(path)]
     opened = open_dumps(dumps, config.site, config.retrieved_at, digest)
     posts = admit(run, admit_posts, read_posts(run, opened), {dump.group for dump in opened})

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
-from longform.rows import Rows
-from longform.store import Digests
+from longform.rows import Rows, Source
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources import ultrafeedback
@@ -57,13 +57,20 @@ class Read(BaseModel):
 
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    return [completions(run, opened(run, paths, config))]
+
+
+def opened(run: Build | Plan, paths: list[Path], config: Read) -> list[Source]:
+    """The files, each with the commit it is of."""
     files = open_files(
         paths,
         group=ultrafeedback.GROUP,
         endings=ultrafeedback.ENDINGS,
-        digest=digest,
+        digest=digests(run),
         retrieved_at=config.retrieved_at,
     )
-    instructions = ultrafeedback.read_instructions(run, pinned(files, repository=None, revision=config.revision))
-    return [admit(run, admit_completions, instructions, [ultrafeedback.GROUP])]
+    return pinned(files, repository=None, revision=config.revision)
+
+
+def completions(run: Build | Plan, files: list[Source]) -> Rows:
+    return admit(run, admit_completions, ultrafeedback.read_instructions(run, files), [ultrafeedback.GROUP])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from longform.store import Digests
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources import webgpt
@@ -47,7 +47,7 @@ class Read(BaseModel):
 
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    digest = digests(run)
     files = open_files(
         paths, group=webgpt.GROUP, endings=webgpt.ENDINGS, digest=digest, retrieved_at=config.retrieved_at
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.inputs import digests
 from flows.sources import Terms
 from longform.errors import UsageError
 from longform.http import Http, Progress
-from longform.rows import Rows
-from longform.store import Digests
+from longform.rows import Rows, Source
 from tasks.build import Build
 from tasks.plan import Plan
 from tasks.sources import wildchat
@@ -55,16 +55,23 @@ class Read(BaseModel):
 
 
 def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = Digests(run.store.home, remember=isinstance(run, Build))
+    return [conversations(run, opened(run, paths, config), toxic=config.toxic)]
+
+
+def opened(run: Build | Plan, paths: list[Path], config: Read) -> list[Source]:
+    """The files, each with the commit it is of."""
     files = open_files(
         paths,
         group=wildchat.GROUP,
         endings=wildchat.ENDINGS,
-        digest=digest,
+        digest=digests(run),
         retrieved_at=config.retrieved_at,
         piece_bytes=wildchat.PIECE_BYTES,
     )
-    known = pinned(files, repository=None, revision=config.revision)
-    logged = wildchat.list_conversations(run, known)
-    conversations = wildchat.read_conversations(run, known, logged, toxic=config.toxic)
-    return [admit(run, admit_conversations, conversations, [wildchat.GROUP])]
+    return pinned(files, repository=None, revision=config.revision)
+
+
+def conversations(run: Build | Plan, files: list[Source], *, toxic: bool) -> Rows:
+    logged = wildchat.list_conversations(run, files)
+    read = wildchat.read_conversations(run, files, logged, toxic=toxic)
+    return admit(run, admit_conversations, read, [wildchat.GROUP])

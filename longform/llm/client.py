@@ -242,7 +242,8 @@ class Client:
 
     def _offline(self, request: Request, sample: int) -> Answer | Failure:
         key = key_of(self.endpoint.name, CHAT, canonical(body_of(self.endpoint, request, sample)), sample=sample)
-        text, finish, input_tokens, output_tokens = offline.respond(request, sample)
+        effort = str(dict(self.endpoint.parameters).get("effort", ""))
+        text, finish, input_tokens, output_tokens = offline.respond(request, sample, effort)
         if finish == "length":
             return _too_long(key, text, request.max_tokens, sample)
         told = Completion(finish, offline.MODEL, None, (input_tokens, 0, output_tokens), 0, text, "", None)
@@ -474,7 +475,11 @@ class _Vectors:
 
 
 def _form(request: Request) -> Literal["json", "tags"]:
-    return "json" if request.form == "json" else "tags"
+    if request.form == "json" or request.reply is None:
+        return "json" if request.form == "json" else "tags"
+    from longform.llm.structured import holds_objects
+
+    return "json" if holds_objects(request.reply) else "tags"
 
 
 def _one(body: bytes) -> Replies | None:

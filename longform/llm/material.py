@@ -22,10 +22,10 @@ COMMON = frozenset(_COMMON_WORDS.split())
 
 
 class Material:
-    """The fenced texts of a user message."""
+    """The fenced texts of a user message. `effort` "low" is a weaker writer: rules that write drafts go by it."""
 
-    def __init__(self, task: str, message: str) -> None:
-        self.task = task
+    def __init__(self, task: str, message: str, effort: str = "") -> None:
+        self.task, self.effort = task, effort
         self.texts = unfenced(message)
 
     def one(self, label: str) -> str:

@@ -4,7 +4,11 @@ It reads the rendered messages and nothing else, as a model behind an API does, 
 end mark included. What it writes is honest about itself: it quotes, hedges, merges or falsifies by rule, and knows
 nothing. Its choices are drawn from the sha256 of the user message.
 
-Of a long text it reads the first 20,000 characters. A reply that would not fit into `max_tokens` is cut off there.
+With the parameter effort = "low" of its endpoint it writes plainer drafts that leave more out, so that a weak and a
+strong writer can be compared without a model; other rules do not know it.
+
+Of a long text it reads the first 20,000 characters, as an editor all of it. A reply that would not fit into
+`max_tokens` is cut off there.
 """
 
 from __future__ import annotations
@@ -16,21 +20,23 @@ from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from longform.errors import UsageError
-from longform.llm import offline_expertqa
+from longform.llm import offline_expertqa, offline_revision
 from longform.llm.falsify import falsify
 from longform.llm.fence import unfenced
 from longform.llm.material import COMMON, READ_CHARACTERS, Material, fit_to_quote
 from longform.llm.prose import balanced, blocks, sentences, sentences_of, shared_words, words
-from longform.llm.types import Request
+from longform.llm.types import Endpoint, Request
 
 MODEL = "offline-rules-1"
+ENDPOINT = Endpoint(name="offline", model=MODEL)
 CHARACTERS_PER_TOKEN = 4
 END_MARK = "====="
 QUOTED_SENTENCES = 5
 NEAR_REPEAT = 0.6
 COMPARED_PARTS = 200
 
-_NUMBERED = re.compile(r"(Passage|Claim|Evidence) .*")
+_NUMBERED = re.compile(r"(Passage|Claim|Evidence|Cited paper|Segment) .*")
+_MAY_BE_NONE = ("Passage", "Cited paper")
 
 _FRAMES = (
     "The passages say this on the question:",
@@ -56,7 +62,7 @@ _ENDINGS = (
 )
 
 
-def respond(request: Request, sample: int = 0) -> tuple[str, str, int, int]:
+def respond(request: Request, sample: int = 0, effort: str = "") -> tuple[str, str, int, int]:
     """(text, finish, input tokens, output tokens): finish is stop, or length where the reply was cut off.
 
     Another `sample` draws anew; a rule that draws nothing says the same again.
@@ -69,7 +75,7 @@ def respond(request: Request, sample: int = 0) -> tuple[str, str, int, int]:
     drawn_from = f"{message}\n{sample}" if sample else message
     dice = hashlib.sha256(drawn_from.encode("utf-8", "surrogatepass")).digest()
     room = request.max_tokens * CHARACTERS_PER_TOKEN
-    text = f"{RULES[request.task](Material(request.task, message), dice, room)}\n{END_MARK}"
+    text = f"{RULES[request.task](Material(request.task, message, effort), dice, room)}\n{END_MARK}"
     read = sum(len(content) for _, content in request.messages)
     finish = "length" if len(text) > room else "stop"
     return text[:room], finish, tokens(read), tokens(min(len(text), room))
@@ -79,7 +85,7 @@ def task_of(messages: Iterable[tuple[str, str]]) -> str | None:
     """The task whose texts the last user message holds, by their labels; None where no rule reads them."""
     message = next((content for role, content in reversed([*messages]) if role == "user"), "")
     labels = {_NUMBERED.sub(r"\1", label) for label, _ in unfenced(message)}
-    for seen in (labels, labels | {"Passage"}):
+    for seen in (labels, *(labels | {name} for name in _MAY_BE_NONE)):
         for task, reads in READS.items():
             if reads == seen:
                 return task
@@ -225,6 +231,7 @@ RULES: dict[str, Callable[[Material, bytes, int], str]] = {
     "axioms/corrupt": _corrupt,
     "axioms/combine": _combine,
     **offline_expertqa.RULES,
+    **offline_revision.RULES,
 }
 READS: dict[str, set[str]] = {
     "axioms/open_book": {"Question", "Passage"},
@@ -232,4 +239,6 @@ READS: dict[str, set[str]] = {
     "axioms/corrupt": {"Question", "Passage", "Answer"},
     "axioms/combine": {"Question", "First answer", "Second answer"},
     **offline_expertqa.READS,
+    **offline_revision.READS,
 }
+OBJECTS = frozenset(offline_revision.OBJECTS)

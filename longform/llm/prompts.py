@@ -11,7 +11,9 @@
     {{ question | fenced }}
 
 A prompt for a structured reply ends with two more parts, `# as tags` and `# as json`: how the user message closes
-where the reply is asked for in that form.
+where the reply is asked for in that form. A reply that holds objects, such as a list of edits, is one JSON object in
+both: `# as json` closes for servers that hold a model to the schema, `# as tags` for those that do not, so it names all
+fields and asks for nothing but the object.
 
 Parts are Jinja templates, rendered in a sandbox, strictly: a missing or an extra input is an error.
 Text from sources enters only as a value, never as a template, and only through the filter `fenced`.

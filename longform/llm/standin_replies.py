@@ -45,7 +45,10 @@ _FILL = ("grey", "seven", "harbour", "paper", "slow", "river", "window", "early"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A checked request for a completion. `schema` is what its JSON must be; None: plain text."""
+    """A checked request for a completion. `schema` is what its JSON must be; None: plain text.
+
+    `effort` is the offline model's parameter of that name.
+    """
 
     model: str
     messages: Messages
@@ -54,6 +57,7 @@ class Question:
     schema: dict[str, Any] | None
     alternatives: int | None
     digest: bytes
+    effort: str = ""
 
     @property
     def prompt_tokens(self) -> int:
@@ -90,6 +94,7 @@ def read_question(body: Any, digest: bytes) -> Question:
         schema=_schema(body.get("response_format")),
         alternatives=_alternatives(body),
         digest=digest,
+        effort=str(body.get("effort", "")),
     )
 
 
@@ -200,7 +205,7 @@ def _text(question: Question, sample: int) -> tuple[str, str]:
     if question.schema is not None:
         text = _as_json(question, question.schema, known, sample)
     elif known is not None:
-        text, finish, _, _ = offline.respond(Request(known[1], known[0], question.limit), sample)
+        text, finish, _, _ = offline.respond(Request(known[1], known[0], question.limit), sample, question.effort)
         return text, finish
     else:
         dice = hashlib.sha256(question.digest + bytes([sample])).digest()
@@ -221,11 +226,17 @@ def _known(messages: Messages) -> tuple[str, Messages] | None:
 def _as_json(question: Question, schema: dict[str, Any], known: tuple[str, Messages] | None, sample: int) -> str:
     found = None
     if known is not None:
-        text, _, _, _ = offline.respond(Request(known[1], known[0], UNCUT), sample)
-        found = _from_tags(text, schema)
+        text, _, _, _ = offline.respond(Request(known[1], known[0], UNCUT), sample, question.effort)
+        found = _from_json(text, schema) if known[0] in offline.OBJECTS else _from_tags(text, schema)
     if found is None:
         found = _made_up(schema, random.Random(question.digest + bytes([sample])))
     return json.dumps(found, ensure_ascii=False)
+
+
+def _from_json(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The object of a reply that is one already; None where its fields are others."""
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
+    return found if found.keys() == schema.get("properties", {}).keys() else None
 
 
 def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -237,10 +248,10 @@ def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
             items = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
             found[name] = [item.strip() for item in items if item.strip()]
         elif match := re.search(rf"<{tag}>(.*)</{tag}>", text, re.DOTALL):
-            found[name] = match[1].strip()
+            found[name] = int(match[1]) if field.get("type") == "integer" else match[1].strip()
         else:
             return None
-    return found if any(found.values()) else None
+    return found if any(value not in ("", []) for value in found.values()) else None
 
 
 def _made_up(schema: dict[str, Any], dice: random.Random) -> Any:

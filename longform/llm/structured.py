@@ -9,6 +9,12 @@
 Either is read into a model of schemas.replies, or into the reason why it cannot be: a short phrase that holds nothing
 of the reply, so that rows can be counted by it. What a reply quotes is never taken for the reply: where two readings
 differ there is none.
+
+A model whose fields hold objects, such as a list of edits, is JSON in either form, because tags have no place for it:
+
+    {"edits": [{"action_name": "remove", "original_snippet": "very very", "revised_snippet": "very", ...}]}
+
+With tags, where no server checks the schema, the prompt asks for that object in words.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ Messages = tuple[tuple[str, str], ...]
 NO_JSON = "no JSON object in the reply"
 BROKEN_JSON = "the JSON in the reply is broken"
 SEVERAL = "more than one answer in the reply"
+QUOTED = "the JSON in the reply stands within something else"
 
 OBJECTS_READ = 20
 REPEATED_CHARACTERS = 8_000
@@ -37,6 +44,7 @@ TAIL_CHARACTERS = 200
 TAIL_BLANK = 0.9
 
 _OBJECT = re.compile(r'\{\s*+"(?:[^"\\]++|\\.)*+"\s*+:', re.DOTALL)
+_OPENS_QUOTATION = tuple("\"'`“”„‘’‚«‹<>\\")
 _BLANK_ESCAPE = re.compile(r"\\[nrt]")
 _KEPT = ("description", "type", "enum")
 _SCALARS = ("string", "integer", "number", "boolean", "null")
@@ -113,7 +121,13 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     Tags are read in any case and with `_`, `-`, a space or nothing between words. A reply that shows nothing of the
     form that was asked for is read in the other one. Types are checked strictly, but a number or truth value may be
     written as a string ("4"), and a whole number with a point (4.0).
+
+    A model that holds objects is read as JSON in either form, and only where the object stands by itself: not behind a
+    quotation mark or an open bracket, and with no field of its inner objects named outside of it. A field of an inner
+    object that may be null may be missing.
     """
+    if holds_objects(model):
+        return _read_json(text, model)
     if form == "json":
         read = _read_json(text, model)
         other = _read_tags(text, model) if read == NO_JSON else read
@@ -123,9 +137,15 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     return read if isinstance(other, str) else other
 
 
+class _Found(NamedTuple):
+    value: BaseModel
+    start: int
+    end: int
+
+
 def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
     """The first thing that looks like an object must be one: inside a broken one everything may be a quotation."""
-    found: list[BaseModel] = []
+    found: list[_Found] = []
     reason, at = NO_JSON, 0
     for _ in range(OBJECTS_READ):
         begin = _OBJECT.search(text, at)
@@ -137,16 +157,38 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
             return BROKEN_JSON
         read = _fitted(value, model, "the reply's JSON does not fit")
         if not isinstance(read, str):
-            found.append(read)
+            found.append(_Found(read, begin.start(), at))
         elif value.keys() & model.model_fields.keys():
             return read
         elif reason == NO_JSON:
             reason = read
     else:
         return SEVERAL
-    if any(other != found[0] for other in found[1:]):
+    if any(other.value != found[0].value for other in found[1:]):
         return SEVERAL
-    return found[0] if found else reason
+    if found and holds_objects(model) and _quoted(text, found, model):
+        return QUOTED
+    return found[0].value if found else reason
+
+
+def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
+    """Whether an object may be part of something else: of tags, of a list in another notation, of a quoted draft."""
+    ends = [0, *(each.end for each in found)]
+    outside = [text[end : each.start] for end, each in zip(ends, found, strict=False)]
+    named = _inner_names(model)
+    return any(
+        before.rstrip().removesuffix("```").endswith(_OPENS_QUOTATION)
+        or before.count("{") + before.count("[") > before.count("}") + before.count("]")
+        for before in outside
+    ) or any(named.search(part) for part in (*outside, text[ends[-1] :]))
+
+
+@cache
+def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
+    """Names of the fields of inner objects, and tags of the model's own."""
+    inner = sorted({name for each in _objects(model) for name in each.model_fields})
+    own = "|".join(model.model_fields)
+    return re.compile(rf"\b(?:{'|'.join(inner)})\b|<\s{{0,3}}/?\s{{0,3}}(?:{own})\s{{0,3}}>", re.IGNORECASE)
 
 
 @cache
@@ -166,7 +208,7 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
             return model.model_validate_json(_document(data), strict=True)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
-            if not _loosened(data, problems):
+            if not (_completed(data, problems, model) | _loosened(data, problems)):
                 break
         except (ValueError, RecursionError):
             return BROKEN_JSON
@@ -181,6 +223,31 @@ def _document(data: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         return document.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return document
+
+
+def _completed(data: Any, problems: list[Any], model: type[BaseModel]) -> bool:
+    """Whether a missing field of an inner object was put in as null, where it may be that."""
+    changed = False
+    for problem in problems:
+        *path, last = problem["loc"] or ("",)
+        if problem["type"] != "missing" or not path or last not in _nullable(model):
+            continue
+        holder = data
+        try:
+            for step in path:
+                holder = holder[step]
+        except (KeyError, IndexError, TypeError):
+            continue
+        if isinstance(holder, dict) and last not in holder:
+            holder[last], changed = None, True
+    return changed
+
+
+@cache
+def _nullable(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(
+        name for inner in _objects(model) for name, field in inner.model_fields.items() if _kind(field.annotation)[1]
+    )
 
 
 def _loosened(data: Any, problems: list[Any]) -> bool:
@@ -227,6 +294,30 @@ def _reason(problem: Any, misfit: str) -> str:
         return f"{misfit}: {name} missing"
     fixed = "not allowed" if kind in ("value_error", "assertion_error") else problem["msg"].partition(" after ")[0]
     return f"{misfit}: {name}: {fixed[0].lower()}{fixed[1:]}"
+
+
+# objects in a reply
+
+
+def holds_objects(model: type[BaseModel]) -> bool:
+    """Whether its fields hold objects of their own: then it is asked for as JSON in either form."""
+    return bool(_objects(model))
+
+
+@cache
+def _objects(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+    """The models of the objects that its fields hold, at any depth, each once."""
+    found: list[type[BaseModel]] = []
+    waiting: list[Any] = [field.annotation for field in model.model_fields.values()]
+    while waiting:
+        annotation = waiting.pop(0)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            if annotation not in found:
+                found.append(annotation)
+                waiting += [field.annotation for field in annotation.model_fields.values()]
+        else:
+            waiting += get_args(annotation)
+    return tuple(found)
 
 
 # tags
@@ -347,7 +438,10 @@ def _words(name: str) -> str:
 
 
 def repair_messages(messages: Messages, said: str, reason: str, form: Form) -> Messages:
-    """The conversation with the reply that could not be read (its beginning) and a request for one that can."""
+    """The conversation with the reply that could not be read (its beginning) and a request for one that can.
+
+    `form` is how it was asked for: `json` also for a model that holds objects.
+    """
     shown = said if len(said) <= REPEATED_CHARACTERS else f"{said[:REPEATED_CHARACTERS]}\n[...]"
     wanted = {
         "json": "with nothing but one JSON object that has exactly the fields asked for",

@@ -15,11 +15,9 @@ come in several spellings; nobody's name is in there. One asker may ask the same
 
 from __future__ import annotations
 
-import csv
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +27,15 @@ from longform.rows import Source
 from schemas.expertqa import QUESTIONS
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
 from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
+from tasks.sources.csv_cells import csv_rows, raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
 from tasks.stage import Piece, Rejected, Row, Rows, Run, stage
 
 GROUP = "expertqa"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
-RAW_CHARS = 2_000
 LONGEST = {"question": 20_000, "annotator_id": 500, "field": 500, "specific_field": 2_000, "question_types": 5_000}
 HEADERS = {**{name: name for name in LONGEST}, "question_type": "question_types", "types": "question_types"}
-RECORD_CHARS = 256 << 10
 MOST_BROKEN = 1_000
 
 Record = dict[str, Any]
@@ -190,21 +187,12 @@ def defect(position: int, reason: str, raw: str | bytes, detail: str | None = No
     return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
 
 
-def raw_text(raw: str | bytes) -> str:
-    """The beginning of a record that is left out, as UTF-8 holds it."""
-    text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
-    return text.decode("utf-8", "replace")[:RAW_CHARS]
-
-
 def csv_records(lines: Iterable[bytes]) -> Iterator[Record | Rejected]:
     """The records of a CSV file by its headers, which stand in any order; SourceError where none is `question`.
 
     Separated by commas, semicolons or tabs, as its first line shows. Columns of other names are left out.
     """
-    texts = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
-    first = next(texts, "")
-    separator = max(",;\t", key=first.count)
-    rows = _csv_rows(chain([first], texts), separator)
+    rows = csv_rows(lines, "A CSV file of questions", MOST_BROKEN)
     headers = next(rows, Rejected("", "defect", ""))
     if isinstance(headers, Rejected) or "question" not in (columns := _columns(headers)):
         raise SourceError('A CSV file of questions has no column "question" in its first line: name its columns there.')
@@ -228,41 +216,3 @@ def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> R
         detail = f"{len(cells)} cells, the first line has {len(columns)}"
         return defect(position, "another number of cells than the first line", "\t".join(cells), detail)
     return {name: cell for name, cell in zip(columns, cells, strict=True) if name and cell.strip()}
-
-
-def _csv_rows(lines: Iterator[str], separator: str) -> Iterator[list[str] | Rejected]:
-    """The cells of each record. What cannot be read costs one line: reading goes on with the next.
-
-    SourceError after MOST_BROKEN such lines: the file is something else.
-    """
-    waiting: deque[str] = deque()
-    for _ in range(MOST_BROKEN):
-        consumed: list[str] = []
-        reader = csv.reader(_bounded(_first(waiting, lines), consumed), strict=True, delimiter=separator)
-        try:
-            for row in reader:
-                consumed.clear()
-                if row:
-                    yield row
-            return
-        except csv.Error as error:
-            waiting.extendleft(reversed(consumed[1:]))
-            yield defect(0, "ill-formed CSV", consumed[0], str(error))
-    raise SourceError(f"A CSV file of questions has more than {MOST_BROKEN:,} lines that are no CSV: give it as JSONL.")
-
-
-def _first(waiting: deque[str], lines: Iterator[str]) -> Iterator[str]:
-    while waiting:
-        yield waiting.popleft()
-    yield from lines
-
-
-def _bounded(lines: Iterator[str], consumed: list[str]) -> Iterator[str]:
-    """The lines, those of the record at hand noted; csv.Error where it has more than RECORD_CHARS."""
-    held = 0
-    for line in lines:
-        held = (held if consumed else 0) + len(line)
-        consumed.append(line)
-        if held > RECORD_CHARS:
-            raise csv.Error("a record that does not end, as after a quote that is not closed")
-        yield line

@@ -1,0 +1,15 @@
+"""Revision Distance: how many edits a reader would still make to a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["distance"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "distance":
+        from tasks.revision_distance.measure import distance
+
+        return distance
+    raise AttributeError(f"module tasks.revision_distance has no attribute {name}")

@@ -1,37 +1,18 @@
-"""Rows as record batches; texts as arrays without the import of pandas, which `pa.array` costs every process."""
+"""Rows as record batches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+
+from longform.arrays import bitmap, text_array
+
+__all__ = ["batch_of", "bitmap", "text_array"]
 
 
 def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Rows, whose values stand in the order of the schema's columns, as a batch."""
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
-
-
-def text_array(values: Sequence[str | None]) -> pa.Array:
-    """A string array, of less than 2 GB. UnicodeEncodeError where a text holds a lone surrogate."""
-    valid = None
-    if None in values:
-        valid = bitmap(values)
-        values = [value or "" for value in values]
-    texts: Sequence[Any] = values
-    if not all(map(str.isascii, texts)):
-        texts = [text.encode() for text in texts]
-    content = b"".join(texts) if texts and isinstance(texts[0], bytes) else "".join(texts).encode()
-    if len(content) >= 2**31:
-        raise OverflowError("a batch of 2 GB and more: make it smaller")
-    offsets = np.zeros(len(texts) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=offsets[1:])
-    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(content), valid)
-
-
-def bitmap(values: Sequence[Any]) -> pa.Buffer:
-    """Arrow's validity bitmap: which of the values are not None."""
-    return pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))

@@ -156,7 +156,7 @@ class _Assembly:
         self.notes: Counter[str] = Counter()
         self.cited: list[str | None] = []
         self.last: tuple[str | None, str | None] | None = None
-        self.said = ""  # what the last paragraph said of its section
+        self.said: tuple[Any, Any] | None = None  # section and number, as the last paragraph has them
 
     def add(self, paragraph: Any) -> None:
         text = paragraph.get("text") if isinstance(paragraph, dict) else None
@@ -165,10 +165,11 @@ class _Assembly:
             return
         if not text.strip():
             return
-        said = repr((paragraph.get("section"), paragraph.get("sec_num")))
-        if said != self.said:
+        section, number = paragraph.get("section"), paragraph.get("sec_num")
+        plain = type(section) is str and (number is None or type(number) is str)
+        if not plain or (section, number) != self.said:
             self._section(*_section_of(paragraph))
-            self.said = said
+            self.said = section, number
         start = self._part(text)
         spans = cite_spans(text, paragraph.get("cite_spans"), self.notes)
         citations = [{"start": start + a, "end": start + b, "ref_id": ref_id} for a, b, ref_id in spans]
@@ -216,13 +217,14 @@ def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, in
 
     One whose own text stands at offsets of UTF-16 units or bytes is converted; others are dropped and noted.
     """
-    found = []
+    found: list[tuple[int, int, str | None]] = []
     for span in listed(spans):
         placed = _placed(text, span, notes) if isinstance(span, dict) else None
         if placed is None:
             notes["citation spans dropped"] += 1
             continue
-        found.append((*placed, string(span.get("ref_id"))))
+        start, end = placed
+        found.append((start, end, string(span.get("ref_id"))))
     return sorted(found, key=_PLACE) if len(found) > 1 else found
 
 
@@ -265,7 +267,7 @@ def _entry(ref_id: str, said: Mapping[str, Any], link: str | None) -> Row:
 
 
 def _other_doi(other: Any) -> Any:
-    if not other:
+    if not isinstance(other, dict) or not other:
         return None
-    doi = next((value for name, value in reversed(mapping(other).items()) if str(name).lower() == "doi"), None)
+    doi = {str(name).lower(): value for name, value in other.items()}.get("doi")
     return doi[0] if isinstance(doi, list) and doi else doi

@@ -142,6 +142,9 @@ def string(value: Any) -> str | None:
 
 
 def words(text: str) -> str:
+    """The text with single blanks, and none at its ends."""
+    if text.isprintable() and "  " not in text:  # no white space but single blanks
+        return text.strip(" ")
     return " ".join(text.split())
 
 

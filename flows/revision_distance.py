@@ -1,0 +1,408 @@
+"""The revision-distance dataset: drafts, the edits that a reader would still make, their count (Revision Distance)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from flows.endpoints import OURS, EndpointConfig, StageConfig, check_endpoints, check_stages, model_of
+from flows.inputs import digests, listed, opened
+from flows.prompts import PROMPTS
+from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
+from longform.errors import UsageError
+from longform.llm.prompts import load_prompt, prompt_folders
+from longform.llm.types import Endpoint
+from longform.rows import Rows
+from longform.store import Store
+from longform.versions import Version
+from schemas.replies import INTENTIONS
+from tasks.build import Build
+from tasks.card import Paper, Wording
+from tasks.plan import Plan
+from tasks.publish import About, Published, Table, publish
+from tasks.revision_distance.checks import check_requests
+from tasks.revision_distance.distances import WEIGHTS, place_edits
+from tasks.revision_distance.drafting import (
+    PERSPECTIVES,
+    collect_drafts,
+    recall_knowledge,
+    take_given,
+    write_cot,
+    write_segments,
+    write_strong,
+    write_vanilla,
+    write_weak,
+)
+from tasks.revision_distance.draws import draw_candidates, take_cases
+from tasks.revision_distance.editing import propose_edits
+from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
+from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
+from tasks.revision_distance.rating import rate_drafts
+from tasks.revision_distance.related import find_cited, related_paragraphs
+from tasks.revision_distance.report import figures, tables
+from tasks.revision_distance.scores import check_bertscore, score_drafts
+from tasks.revision_distance.selection import select_conversations, select_preferences
+from tasks.revision_distance.structure import open_pairs, read_structure
+from tasks.revision_distance.takedown import responses_of as responses_of
+from tasks.revision_distance.trace import trace_row
+from tasks.sources.acl_ocl import read_acl_metadata, read_acl_papers
+from tasks.sources.admission import admit_completions, admit_conversations, admit_metadata, admit_papers
+from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
+from tasks.sources.s2_releases import newest_papers, open_release
+from tasks.sources.s2orc import read_s2orc
+from tasks.sources.ultrafeedback import read_instructions
+from tasks.sources.wildchat import list_conversations, read_conversations
+from tasks.text.scrub import REGIONS
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "data" / "samples" / "revision_distance"
+PROMPT_NAMES = (
+    "check_request",
+    "write",
+    "related_vanilla",
+    "recall",
+    "segment",
+    "related_cot",
+    "edit_to_reference",
+    "edit_freely",
+    "rate",
+)
+LOW_EFFORT = (("effort", "low"),)
+
+ABOUT = About(
+    dataset="revision-distance",
+    title="Drafts and the edits that a reader would still make",
+    summary=(
+        "Drafts of e-mails, letters, articles and related-work paragraphs by a weaker and a stronger writer, with "
+        "the list of edits that a reader would still make to each: towards a reference text, or towards the text "
+        "the reader has in mind. Their number is the revision distance: the lower, the better. Beside it stand "
+        "ROUGE, other baselines, and which of two texts was preferred."
+    ),
+    paper=Paper(
+        title=(
+            "From Model-centered to Human-Centered: Revision Distance as a Metric for Text Evaluation in "
+            "LLMs-based Applications"
+        ),
+        citation=(
+            "Yongqiang Ma, Lizhi Qing, Jiawei Liu, Yangyang Kang, Yue Zhang, Wei Lu, Xiaozhong Liu, Qikai Cheng. "
+            "From Model-centered to Human-Centered: Revision Distance as a Metric for Text Evaluation in LLMs-based "
+            "Applications. 2024. arXiv:2404.07108."
+        ),
+    ),
+    wording=Wording(
+        licences="Each row names the licence of the record it was made from, where that is known.",
+        credit=(
+            "Whoever passes on rows, or texts made from them, must name their sources: `attribution.parquet` lists "
+            "the record of every case and every cited paper, with address, licence and, where that asks for them, "
+            "authors."
+        ),
+        changes="Mail addresses, phone numbers and handles in the texts of cases are replaced by marks.",
+        traced="the source's record, the draft and its model, the edits and their placement, what experts said",
+    ),
+    to_set="wildchat, ultrafeedback, papers and model",
+)
+
+
+class RevisionDistanceConfig(BaseModel):
+    """Settings of the revision-distance dataset."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    MODEL_STAGES: ClassVar = (
+        "check_requests",
+        "write_weak",
+        "write_strong",
+        "write_vanilla",
+        "recall_knowledge",
+        "write_segments",
+        "write_cot",
+        "propose_edits",
+        "rate_drafts",
+    )
+
+    wildchat: str | list[str] = Field(
+        str(SAMPLES / "wildchat.jsonl"), description="WildChat's files, for the easy task; [] leaves it out"
+    )
+    ultrafeedback: str | list[str] = Field(
+        str(SAMPLES / "ultrafeedback.jsonl"), description="UltraFeedback's files, for the task without references"
+    )
+    papers: str | list[str] = Field(
+        str(SAMPLES / "acl_ocl"), description="papers, for the hard task: folders or files of `papers_source`"
+    )
+    papers_source: Literal["acl_ocl", "s2orc"] = Field("acl_ocl", description="what `papers` are")
+    structure: str | list[str] = Field(
+        str(SAMPLES / "structure.jsonl"), description="pairs of texts that differ in order only (table 5): .jsonl"
+    )
+    retrieved_at: str | None = Field(None, description="when the files were fetched, where no fetch noted it")
+    toxic: bool = Field(False, description="keep conversations that were flagged as toxic")
+    kinds: list[Literal["email", "letter", "article"]] = Field(
+        ["email", "letter", "article"], min_length=1, description="kinds of writing of the easy task"
+    )
+    languages: list[str] = Field(["English"], min_length=1, description="of conversations, as WildChat names them")
+    easy: int | None = Field(147, ge=0, description="cases of the easy task; unset (--set easy=none): all there are")
+    hard: int | None = Field(90, ge=0, description="likewise of the hard task")
+    free: int | None = Field(41, ge=0, description="likewise without references")
+    limit: int | None = Field(None, ge=1, description="at most this many cases of each task: a pilot")
+    least_words: int = Field(50, ge=1, description="shorter references are left out")
+    most_words: int = Field(2_000, ge=1, description="longer references are left out")
+    least_cited: int = Field(2, ge=1, description="cited papers with abstracts that a related-work paragraph needs")
+    check: bool = Field(True, description="let the model check that a request asks for a piece of writing")
+    spare: float = Field(1.5, ge=1, le=10, description="requests checked for each case that is wanted")
+    model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
+    mode: Literal["online", "batch"] = Field(
+        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
+    )
+    easy_parameters: dict[str, Any] = Field(
+        {"temperature": 0.9, "top_p": 0.95, "seed": 41, "stop": ["</s>"]},
+        description="of the writers of the easy task, where an endpoint does not say otherwise (table 4)",
+    )
+    hard_parameters: dict[str, Any] = Field(
+        {"temperature": 1.0}, description="of the writers of related work (appendix C)"
+    )
+    prompts: str | None = Field(
+        None, description="folder whose files take the place of those in prompts/, e.g. its revision_distance/rate.md"
+    )
+    seed: int = Field(0, description="of every draw: cases, rejected texts, sides of sheets")
+    weights: dict[str, float] = Field(
+        dict(WEIGHTS), description="of edits by intention, for the weighted distance; the paper counts each as 1"
+    )
+    gpt_score: bool = Field(True, description="let the model rate drafts from 0 to 100 beside their references")
+    bertscore: str | None = Field(
+        None, description="model of BERTScore, e.g. roberta-large; needs the package bert_score"
+    )
+    judgements: str | list[str] = Field([], description="filled-in sheets of the expert study: .jsonl or .csv")
+    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
+    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
+        {}, description="models behind OpenAI-compatible APIs, one table each"
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def weights_are_of_intentions(cls, value: dict[str, float]) -> dict[str, float]:
+        for name, weight in value.items():
+            if name not in INTENTIONS:
+                raise ValueError(f"there is no intention {name}; there is {', '.join(INTENTIONS)}")
+            if not 0 <= weight <= 1_000:
+                raise ValueError(f"the weight of {name} is {weight}: give a number from 0 to 1000")
+        return {**WEIGHTS, **value}
+
+    @field_validator("easy_parameters", "hard_parameters")
+    @classmethod
+    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in value:
+            if name in OURS:
+                raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
+        return value
+
+    @model_validator(mode="after")
+    def lengths_are_a_range(self) -> Self:
+        if self.least_words > self.most_words:
+            raise ValueError("least_words is more than most_words, so that no text fits")
+        return self
+
+    @model_validator(mode="after")
+    def stages_ask_models(self) -> Self:
+        check_stages(self)
+        return self
+
+
+def rebuild(run: Build | Plan, config: RevisionDistanceConfig, version: str | None = None) -> Published | None:
+    """The method, stage by stage. Called with a plan it only says what would run."""
+    model, prompt, numbers = writers(config), prompts(config), wanted(config)
+    lengths = {"least_words": config.least_words, "most_words": config.most_words}
+    check_bertscore(config.bertscore)
+
+    conversations, completions = conversations_of(run, config), completions_of(run, config)
+    papers, metadata = papers_of(run, config)
+    easy = select_conversations(
+        run, conversations, kinds=config.kinds, languages=config.languages, regions=list(REGIONS), **lengths
+    )
+    free = select_preferences(run, completions, seed=config.seed, regions=list(REGIONS), **lengths)
+    related = related_paragraphs(run, papers)
+    hard = find_cited(run, related, papers, metadata, least_cited=config.least_cited, **lengths)
+    structure = read_structure(run, opened(run, open_pairs, config.structure))
+
+    candidates = draw_candidates(run, easy, free, hard, numbers=numbers, spare=spare(config), seed=config.seed)
+    checked = check_requests(
+        run,
+        candidates,
+        model=model["check_requests"] if config.check else None,
+        prompt=prompt["check_request"] if config.check else None,
+    )
+    cases = take_cases(run, candidates, checked, structure, numbers=numbers, seed=config.seed)
+
+    weak = write_weak(run, cases, model=model["write_weak"], prompt=prompt["write"])
+    strong = write_strong(run, cases, model=model["write_strong"], prompt=prompt["write"])
+    vanilla = write_vanilla(run, cases, model=model["write_vanilla"], prompt=prompt["related_vanilla"])
+    knowledge = recall_knowledge(run, cases, model=model["recall_knowledge"], prompt=prompt["recall"])
+    segments = write_segments(
+        run,
+        cases,
+        knowledge,
+        model=model["write_segments"],
+        prompt=prompt["segment"],
+        perspectives=list(PERSPECTIVES),
+    )
+    cot = write_cot(run, cases, knowledge, segments, model=model["write_cot"], prompt=prompt["related_cot"])
+    given = take_given(run, cases)
+    drafts = collect_drafts(run, cases, weak, strong, vanilla, cot, given)
+
+    edits = propose_edits(
+        run,
+        drafts,
+        cases,
+        model=model["propose_edits"],
+        to_reference=prompt["edit_to_reference"],
+        freely=prompt["edit_freely"],
+    )
+    distances = place_edits(run, edits, drafts, cases, weights=config.weights)
+    scores = score_drafts(run, drafts, cases, bertscore=config.bertscore)
+    ratings = rate_drafts(
+        run,
+        drafts,
+        cases,
+        model=model["rate_drafts"] if config.gpt_score else None,
+        prompt=prompt["rate"] if config.gpt_score else None,
+    )
+    filled_in = read_judgements(run, opened(run, open_judgements, config.judgements), drafts)
+    judgements = collect_judgements(run, filled_in)
+
+    published = publish_drafts(run, drafts, cases, distances, edits, scores, ratings, judgements)
+    single = publish_edits(run, distances, edits)
+    sources = name_sources(run, cases, papers, metadata)
+    return publish(
+        run,
+        ABOUT,
+        [Table("drafts", published), Table("edits", single)],
+        sources,
+        version=version,
+        tables=lambda: tables(cases, candidates, checked, published, judgements),
+        figures=lambda: figures(published),
+    )
+
+
+def about(config: RevisionDistanceConfig) -> About:
+    return ABOUT
+
+
+def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+    """A published row and what it was made from."""
+    return trace_row(store, version, row_id)
+
+
+def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
+    folders = prompt_folders(config.prompts, PROMPTS)
+    return {name: load_prompt(f"revision_distance/{name}", *folders) for name in PROMPT_NAMES}
+
+
+def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
+    """How many cases of each task; None: all there are."""
+    asked = {"easy": config.easy, "hard": config.hard, "free": config.free}
+    return {task: _least(number, config.limit) for task, number in asked.items()}
+
+
+def _least(*numbers: int | None) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def spare(config: RevisionDistanceConfig) -> float:
+    """Nothing to spare where nothing is declined."""
+    return config.spare if config.check else 1.0
+
+
+def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
+    """stage -> the endpoint it asks, with the paper's sampling where it writes drafts.
+
+    Offline, the weaker writer is the same rules with less effort; else UsageError where the two are one model.
+    """
+    found = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    for stage in ("write_weak", "write_strong"):
+        found[stage] = sampling(found[stage], config.easy_parameters)
+    for stage in ("write_vanilla", "recall_knowledge", "write_segments", "write_cot"):
+        found[stage] = sampling(found[stage], config.hard_parameters)
+    weak, strong = found["write_weak"], found["write_strong"]
+    if weak.offline:
+        found["write_weak"] = replace(weak, parameters=LOW_EFFORT)
+    elif weak.identity() == strong.identity() and config.easy != 0:
+        raise UsageError(
+            f'write_weak and write_strong both ask the model {weak.model} of endpoint "{weak.name}": '
+            'name another endpoint in [stages.write_weak] model = "...", or set easy = 0.'
+        )
+    return found
+
+
+def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
+    """What the endpoint's own parameters say goes first; the offline model draws nothing."""
+    if endpoint.offline:
+        return endpoint
+    return replace(endpoint, parameters=tuple(sorted({**parameters, **dict(endpoint.parameters)}.items())))
+
+
+def conversations_of(run: Build | Plan, config: RevisionDistanceConfig) -> Rows:
+    paths = listed(config.wildchat)
+    reading = wildchat.Read(toxic=config.toxic, retrieved_at=config.retrieved_at)
+    return wildchat.conversations(run, wildchat.opened(run, paths, reading) if paths else [], toxic=config.toxic)
+
+
+def completions_of(run: Build | Plan, config: RevisionDistanceConfig) -> Rows:
+    paths = listed(config.ultrafeedback)
+    reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)
+    return ultrafeedback.completions(run, ultrafeedback.opened(run, paths, reading) if paths else [])
+
+
+def papers_of(run: Build | Plan, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
+    """Papers with their texts, and what is known of these and others."""
+    paths = listed(config.papers)
+    if config.papers_source == "s2orc":
+        files = open_release(paths, digest=digests(run), retrieved_at=config.retrieved_at) if paths else {}
+        return s2orc.papers_and_metadata(run, files.get("papers", []), files.get("metadata", []))
+    reading = acl_ocl.Read(retrieved_at=config.retrieved_at)
+    tables, texts = acl_ocl.opened(run, paths, reading) if paths else ([], [])
+    return acl_ocl.papers(run, texts), acl_ocl.metadata(run, tables)
+
+
+STAGES = {
+    work.name: work
+    for work in (
+        list_conversations,
+        read_conversations,
+        admit_conversations,
+        read_instructions,
+        admit_completions,
+        read_acl_papers,
+        read_acl_metadata,
+        read_s2_metadata,
+        merge_metadata,
+        read_s2orc,
+        newest_papers,
+        admit_papers,
+        admit_metadata,
+        select_conversations,
+        select_preferences,
+        related_paragraphs,
+        find_cited,
+        read_structure,
+        draw_candidates,
+        check_requests,
+        take_cases,
+        write_weak,
+        write_strong,
+        write_vanilla,
+        recall_knowledge,
+        write_segments,
+        write_cot,
+        take_given,
+        collect_drafts,
+        propose_edits,
+        place_edits,
+        score_drafts,
+        rate_drafts,
+        read_judgements,
+        collect_judgements,
+        publish_drafts,
+        publish_edits,
+        name_sources,
+    )
+}

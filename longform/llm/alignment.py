@@ -1,0 +1,287 @@
+"""Which sentence of a draft becomes which of its reference, with the fewest edits.
+
+An edit moves, changes, removes or adds one sentence: the edit distance over sentences, with moves. Equal sentences
+are matched first, then those that are clearly the same in other words. Which of these stay where they are, and which
+move, is chosen so that the edits are fewest; then, so that the least text moves.
+"""
+
+import math
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+Pairs = list[tuple[int, int]]
+
+SAME_WORDS = 0.6
+_EXACT_CELLS = 200_000_000
+_LOOK_BACK = 250
+_COMPARED = 10_000
+_CHARACTER = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_CHARACTER}]|[^\W{_CHARACTER}]+")
+_MARKER = re.compile(
+    r"(?:(?:and|but|then|also|next|later|finally|lastly|last|first(?:ly)?|second(?:ly)?|third(?:ly)?|fourth(?:ly)?|"
+    r"fifth(?:ly)?|however|moreover|furthermore|in addition|additionally|similarly|meanwhile|therefore|thus|hence|"
+    r"besides|subsequently|more recently|recently|in contrast|by contrast|on the other hand|for example),?\s+){1,2}",
+    re.IGNORECASE,
+)
+
+
+class Alignment(NamedTuple):
+    """`becomes[i]`: position in the reference of what sentence i of the draft becomes; None: it is removed.
+
+    `stays[i]`: whether it does so in its place. Those that stay are in the reference in the same order.
+    """
+
+    becomes: list[int | None]
+    stays: list[bool]
+
+
+class _Block(NamedTuple):
+    """Matched sentences that are neighbours in both texts, in the same order."""
+
+    start: int
+    reference_start: int
+    length: int
+
+
+def words_of(sentence: str) -> list[str]:
+    """In small letters; of Chinese, Japanese and Korean each character. A leading "First," or "However," is left out."""
+    return _WORD.findall(_MARKER.sub("", sentence, count=1).lower() if _MARKER.match(sentence) else sentence.lower())
+
+
+def align(draft: Sequence[str], reference: Sequence[str]) -> Alignment:
+    """Of the sentences of both texts, with white space folded."""
+    pairs = equal_pairs(draft, reference)
+    weights = _Weights(draft, reference)
+    pairs = sorted(pairs + _similar_pairs(draft, reference, pairs, weights))
+    becomes: list[int | None] = [None] * len(draft)
+    stays = [False] * len(draft)
+    for mine, theirs in pairs:
+        becomes[mine] = theirs
+    kept = _least_edits(draft, reference, pairs)
+    for mine, theirs in kept + _rewritten(draft, reference, pairs, kept, weights):
+        becomes[mine], stays[mine] = theirs, True
+    return Alignment(becomes, stays)
+
+
+def equal_pairs(draft: Sequence[str], reference: Sequence[str]) -> Pairs:
+    """One partner for each sentence that both texts have: a longest common subsequence first, then any other copy."""
+    tail = _common(draft[::-1], reference[::-1])
+    n, m = len(draft) - tail, len(reference) - tail
+    head = _common(draft[:n], reference[:m])
+    pairs = [(i, i) for i in range(head)] + [(n + i, m + i) for i in range(tail)]
+    places: dict[str, list[int]] = defaultdict(list)
+    for place in range(head, m):
+        places[reference[place]].append(place)
+    mine = [i for i in range(head, n) if draft[i] in places]
+    if any(len(places[key]) > 1 for key in {draft[i] for i in mine}) or len({draft[i] for i in mine}) < len(mine):
+        shared = {draft[i] for i in mine}
+        theirs = [j for j in range(head, m) if reference[j] in shared]
+        if len(mine) * len(theirs) <= _EXACT_CELLS:
+            common = _common_subsequence([draft[i] for i in mine], [reference[j] for j in theirs])
+            pairs += [(mine[i], theirs[j]) for i, j in common]
+    return pairs + _other_copies(draft, reference, pairs)
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many equal sentences both begin with."""
+    number = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        number += 1
+    return number
+
+
+def _other_copies(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -> Pairs:
+    taken, given = {i for i, _ in pairs}, {j for _, j in pairs}
+    free: dict[str, list[int]] = defaultdict(list)
+    for j in range(len(reference) - 1, -1, -1):
+        if j not in given:
+            free[reference[j]].append(j)
+    return [(i, free[draft[i]].pop()) for i in range(len(draft)) if i not in taken and free.get(draft[i])]
+
+
+def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
+    """Longest common subsequence; a row of its table is one number with a bit a column (Hyyrö, 2004)."""
+    masks: dict[str, int] = defaultdict(int)
+    for j, key in enumerate(second):
+        masks[key] |= 1 << j
+    ones = row = (1 << len(second)) - 1
+    rows = [row]
+    for key in first:
+        taken = row & masks[key]
+        row = ((row + taken) | (row - taken)) & ones
+        rows.append(row)
+    found: Pairs = []
+    i, j = len(first), len(second)
+    while i and j:
+        if rows[i] >> (j - 1) & 1:
+            j -= 1
+            continue
+        i -= 1
+        if rows[i] >> (j - 1) & 1:
+            j -= 1
+            found.append((i, j))
+    return found[::-1]
+
+
+class _Weights:
+    """How much a shared word says: little if most sentences of both texts have it."""
+
+    def __init__(self, draft: Sequence[str], reference: Sequence[str]) -> None:
+        self._words: dict[str, list[str]] = {}
+        self._copies = Counter([*draft, *reference])
+        self._number = len(draft) + len(reference)
+        self._seen: Counter[str] = Counter()
+
+    def words(self, sentence: str) -> list[str]:
+        if sentence not in self._words:
+            self._words[sentence] = words_of(sentence)
+        return self._words[sentence]
+
+    def features(self, sentence: str) -> set[str]:
+        """Its words, and its pairs of words."""
+        words = self.words(sentence)
+        return {*words, *map(" ".join, pairwise(words))}
+
+    def seen(self) -> Counter[str]:
+        """In how many sentences of both texts each feature is."""
+        if not self._seen:
+            for sentence, copies in self._copies.items():
+                for feature in self.features(sentence):
+                    self._seen[feature] += copies
+        return self._seen
+
+    def likeness(self, one: str, other: str) -> float:
+        """0 to 1: twice the weight of their common words over that of all their words."""
+        first, second = set(self.words(one)), set(self.words(other))
+        both = self._weight(first) + self._weight(second)
+        return 2 * self._weight(first & second) / both if both else float(first == second)
+
+    def _weight(self, words: set[str]) -> float:
+        seen, number = self.seen(), self._number + 1
+        return sum(math.log(number / seen[word]) for word in words)
+
+
+def _similar_pairs(draft: Sequence[str], reference: Sequence[str], equal: Pairs, weights: _Weights) -> Pairs:
+    """Of sentences without an equal: those that share what no third one has, and most of their weight."""
+    taken, given = {i for i, _ in equal}, {j for _, j in equal}
+    mine = [i for i in range(len(draft)) if i not in taken]
+    theirs = [j for j in range(len(reference)) if j not in given]
+    if not mine or not theirs:
+        return []
+    seen = weights.seen()
+    owner = {f: j for j in theirs for f in weights.features(reference[j]) if seen[f] == 2}
+    likely = {(i, owner[f]) for i in mine for f in weights.features(draft[i]) if f in owner}
+    scored = ((weights.likeness(draft[i], reference[j]), i, j) for i, j in likely)
+    found: Pairs = []
+    for _, i, j in sorted((row for row in scored if row[0] >= SAME_WORDS), key=lambda row: (-row[0], row[1], row[2])):
+        if i not in taken and j not in given:
+            found.append((i, j))
+            taken.add(i)
+            given.add(j)
+    return found
+
+
+def _least_edits(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -> Pairs:
+    """The pairs that stay in place, so that moved, changed, rewritten, removed and added sentences are fewest together.
+
+    Between two blocks that stay, every matched sentence on either side is half a move, and the others are as many
+    edits as the longer side has. Exact for up to some hundred blocks; beyond, a block looks back at the nearest ones
+    and at the one before it in a longest chain.
+    """
+    blocks = _blocks(pairs)
+    mine, theirs = _counts(len(draft), {i for i, _ in pairs}), _counts(len(reference), {j for _, j in pairs})
+    changed = _counts(len(draft), {i for i, j in pairs if draft[i] != reference[j]})
+    size = list(accumulate((len(key) + 1 for key in draft), initial=0))
+    longest = _longest_chain(blocks)
+    best: list[tuple[float, int]] = []
+    for at, (start, reference_start, length) in enumerate([*blocks, _Block(len(draft), len(reference), 0)]):
+        others, halves = start - mine[start], mine[start] + theirs[reference_start]
+        reference_others = reference_start - theirs[reference_start]
+        cost, choice = float(halves + 2 * max(others, reference_others)), -1
+        nearest = range(max(0, at - _LOOK_BACK) if at < len(blocks) else 0, at)
+        for earlier in (*nearest, *longest[at : at + 1]):
+            if earlier < 0 or (e := blocks[earlier]).reference_start + e.length > reference_start:
+                continue
+            i, j = e.start + e.length, e.reference_start + e.length
+            gap = halves - mine[i] - theirs[j] + 2 * max(others - i + mine[i], reference_others - j + theirs[j])
+            if best[earlier][0] + gap < cost:
+                cost, choice = best[earlier][0] + gap, earlier
+        end = start + length
+        best.append((cost + 2 * (changed[end] - changed[start]) - (size[end] - size[start]) / (size[-1] + 1), choice))
+    chosen: Pairs = []
+    at = best[-1][1]
+    while at >= 0:
+        chosen += [(blocks[at].start + k, blocks[at].reference_start + k) for k in range(blocks[at].length)]
+        at = best[at][1]
+    return sorted(chosen)
+
+
+def _blocks(pairs: Pairs) -> list[_Block]:
+    found: list[_Block] = []
+    for i, j in pairs:
+        if found and (found[-1].start + found[-1].length, found[-1].reference_start + found[-1].length) == (i, j):
+            found[-1] = found[-1]._replace(length=found[-1].length + 1)
+        else:
+            found.append(_Block(i, j, 1))
+    return found
+
+
+def _counts(number: int, members: set[int]) -> list[int]:
+    """How many of them are before each place."""
+    return list(accumulate((place in members for place in range(number)), initial=0))
+
+
+def _longest_chain(blocks: list[_Block]) -> list[int]:
+    """For each block the one before it in a longest chain that is in order in both texts; -1: none."""
+    ends: list[int] = []
+    last: list[int] = []
+    found = []
+    for at, block in enumerate(blocks):
+        place = bisect_left(ends, block.reference_start)
+        found.append(last[place - 1] if place else -1)
+        ends[place : place + 1], last[place : place + 1] = [block.reference_start], [at]
+    return found
+
+
+def _rewritten(draft: Sequence[str], reference: Sequence[str], pairs: Pairs, kept: Pairs, weights: _Weights) -> Pairs:
+    """Sentences without a partner that share a gap, in order: as many as its shorter side has."""
+    taken, given = {i for i, _ in pairs}, {j for _, j in pairs}
+    found: Pairs = []
+    for (a, b), (c, d) in pairwise([(-1, -1), *kept, (len(draft), len(reference))]):
+        mine = [i for i in range(a + 1, c) if i not in taken]
+        theirs = [j for j in range(b + 1, d) if j not in given]
+        if len(mine) <= len(theirs):
+            found += _in_order(mine, theirs, lambda i, j: weights.likeness(draft[i], reference[j]))
+        else:
+            turned = _in_order(theirs, mine, lambda j, i: weights.likeness(draft[i], reference[j]))
+            found += [(i, j) for j, i in turned]
+    return found
+
+
+def _in_order(few: list[int], many: list[int], likeness: Callable[[int, int], float]) -> Pairs:
+    """Each of the few with one of the many, in order, so that they are most alike together."""
+    spare = len(many) - len(few)
+    if not spare or not few or len(few) * (spare + 1) > _COMPARED:
+        return list(zip(few, many, strict=False))
+    best = [0.0] * (spare + 1)
+    choices = []
+    for at, one in enumerate(few):
+        choice, reach = [], -1
+        for skipped in range(spare + 1):
+            if reach < 0 or best[skipped] > best[reach]:
+                reach = skipped
+            choice.append(reach)
+        best = [best[choice[skip]] + likeness(one, many[at + skip]) for skip in range(spare + 1)]
+        choices.append(choice)
+    skip = max(range(spare + 1), key=lambda skipped: (best[skipped], -skipped))
+    found = []
+    for at in range(len(few) - 1, -1, -1):
+        found.append((few[at], many[at + skip]))
+        skip = choices[at][skip]
+    return found[::-1]

@@ -1,0 +1,305 @@
+"""The offline model as an editor who has no reference: what rules can see that a reader would still change.
+
+It finds what an assistant says about itself, placeholders, doubled words, stock phrases, sentences over 45 words,
+repeated sentences, a missing greeting or closing, a text that breaks off, and words of the request that the text never
+takes up. What it adds says no more than that something is to be said.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right, insort
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from longform.llm.offline_revision import asks_for, telling
+from longform.llm.prose import sentences
+
+LONG_SENTENCE_WORDS = 45
+REPEAT, REPEAT_WORDS, COMPARED_SENTENCES = 0.8, 5, 200
+BROKEN_OFF_WORDS = 6
+MOST_MISSING = 3
+MOST_EDITS = 1_000
+PRECEDING_CHARACTERS = 2_000
+FIRST_PRECEDING = 12
+TAIL_CHARACTERS, HEAD_CHARACTERS = 400, 400
+
+Edit = dict[str, str | None]
+
+_AS_ASSISTANT = re.compile(
+    r"(?:\bAs an AI\b[^.!?\n]{0,300}[.!?]?"
+    r"|\A\s{0,9}(?:Sure|Certainly|Of course|Absolutely|Great)[,!.][^\n:.!?]{0,200}[:.!]?"
+    r"|\A\s{0,9}Here(?:'s|’s| is| are) (?:a|an|the|your|my|some)\b[^\n:.!?]{0,200}[:.!]"
+    r"|\bI hope (?:this|that) (?:helps|is what you)[^.!?\n]{0,100}[.!?]?"
+    r"|\b(?:Please )?(?:let me know|feel free)\b[^.!?\n]{0,80}"
+    r"\b(?:changes|adjust\w{0,5}|modif\w{0,9}|customi[sz]e|revisions?|further assistance)\b[^.!?\n]{0,100}[.!?]?)"
+    r"\s{0,9}",
+    re.IGNORECASE,
+)
+_MARKS = r"(?!(?:mail|phone|handle|fence removed)\])"  # put there by us
+_PLACEHOLDER = re.compile(rf"\[{_MARKS}(?=[^\W\d_])([^\[\]\n]{{2,60}})\](?![(\[:])")
+_PLACEHOLDER_LINE = re.compile(
+    rf"(?m)^[ \t]{{0,9}}(?:\[{_MARKS}[^\W\d_][^\[\]\n]{{1,60}}\][ \t,]{{0,3}}){{1,4}}(?:\n|\Z)"
+)
+_NOT_ITS_WORDS = re.compile(r"\b(?:your|insert|enter|full|name|here|e\.g\.?)\b|['’]s\b", re.IGNORECASE)
+_DETERMINER = re.compile(r"\b(?:dear|hello|hi|the|a|an|my|our|your|their|this)\s\Z", re.IGNORECASE)
+_DOUBLED = re.compile(r"\b([^\W\d_]{1,40})((?:[ \t]{1,3}|[ \t]{0,3}\n[ \t]{0,3})\1\b)", re.IGNORECASE)
+_MAY_DOUBLE = frozenset({"had", "that", "ha", "bye", "blah"})
+_STOCK = {
+    "in order to": "to",
+    "due to the fact that": "because",
+    "at this point in time": "now",
+    "in the event that": "if",
+    "a large number of": "many",
+    "a wide range of": "many",
+    "with regards to": "about",
+    "with regard to": "about",
+    "for the purpose of": "for",
+    "in spite of the fact that": "although",
+    "has the ability to": "can",
+    "please do not hesitate to": "please",
+    "please don't hesitate to": "please",
+    "i just wanted to": "I want to",
+    "delve into": "look into",
+    "it is important to note that": "",
+    "it's important to note that": "",
+    "it is worth noting that": "",
+    "it should be noted that": "",
+    "needless to say,": "",
+    "as a matter of fact,": "",
+    "in today's fast-paced world,": "",
+    "in today's world,": "",
+    "last but not least,": "",
+}
+_STOCK_PHRASE = re.compile(
+    rf"(?<!\w)({'|'.join(re.escape(phrase) for phrase in _STOCK)})(?!\w)([ \t]{{0,3}}\w?)", re.IGNORECASE
+)
+_WORD = re.compile(r"\w+")
+_BREAK = re.compile(
+    r"(?:,\s{1,3}(?:and|but|so|while|whereas)\s{1,3}|;\s{1,3}"
+    r"|,?\s{1,3}(?:and|but)\s{1,3}(?=(?:i|you|he|she|it|we|they|the|this|that|there)\b))([^\W\d_])",
+    re.IGNORECASE,
+)
+_GREETING = re.compile(
+    r"(?m)^\W{0,9}(?:dear|hello|hi|hey|greetings|good (?:morning|afternoon|evening|day)|to whom)\b", re.IGNORECASE
+)
+_SUBJECT_LINE = re.compile(r"\A\s{0,9}\W{0,4}subject\b[^\n]{0,400}\n{1,3}", re.IGNORECASE)
+_CLOSING = re.compile(
+    r"(?m)^\W{0,9}(?:(?:with |kind |best |warm |many )?(?:regards|wishes|thanks)|best"
+    r"|(?:yours )?(?:sincerely|faithfully|truly)|yours|respectfully|cordially|cheers|thank you|love)\b",
+    re.IGNORECASE,
+)
+
+
+class _Proposal(NamedTuple):
+    """Draft[start:end] becomes `revised`; added where start is end."""
+
+    start: int
+    end: int
+    revised: str
+    action: str
+    why: str
+    level: str
+    intention: str
+
+
+def edit(draft: str, request: str) -> list[Edit]:
+    """The seven fields of each edit, in the order of the draft; none overlaps with another. At most 1,000."""
+    found = sorted(_apart(draft, _proposals(draft, request)), key=lambda proposal: (proposal.start, proposal.end))
+    placed = (_placed(draft, proposal) for proposal in found[:MOST_EDITS])
+    return [each for each in placed if each is not None]
+
+
+def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
+    """The more important first: of two that overlap the first is kept."""
+    rules = (_assistant, _placeholders, _repeats, _doubled, _stock, _long)
+    for rule in rules:
+        yield from islice(rule(draft), MOST_EDITS)
+    closing = _closing_at(draft)
+    end = len(draft[:closing].rstrip())
+    yield from _broken_off(draft, end)
+    yield from _missing(draft, request, end)
+    if asks_for(request)[1] in ("email", "letter"):
+        yield from _greeting(draft)
+        yield from _closing(draft, closing)
+
+
+def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
+    """Those that overlap with none before them, but for blanks; what is only added lies inside of none."""
+    taken: list[tuple[int, int]] = []
+    added: list[_Proposal] = []
+    for each in proposals:
+        if each.start == each.end:
+            added.append(each)
+            continue
+        place = bisect_right(taken, (each.start, each.end))
+        before = taken[place - 1][1] if place else 0
+        after = taken[place][0] if place < len(taken) else each.end
+        start = before if before > each.start and draft[each.start : before].isspace() else each.start
+        if before <= start < each.end <= after:
+            insort(taken, (start, each.end))
+            yield each._replace(start=start)
+    for each in added:
+        place = bisect_right(taken, (each.start, 0)) - 1
+        inside = place >= 0 and taken[place][0] < each.start < taken[place][1]
+        yield each._replace(start=taken[place][1], end=taken[place][1]) if inside else each
+
+
+def _placed(draft: str, proposal: _Proposal) -> Edit | None:
+    """None where no short preceding snippet tells the place from others."""
+    original = draft[proposal.start : proposal.end]
+    preceding = None
+    if not original or draft.find(original) != proposal.start:
+        preceding = _preceding(draft, proposal.start)
+        if preceding is None:
+            return None
+    return {
+        "action_name": proposal.action,
+        "revision_description": proposal.why,
+        "revision_level": proposal.level,
+        "revision_intention": proposal.intention,
+        "original_snippet": original,
+        "revised_snippet": proposal.revised,
+        "preceding_snippet": preceding,
+    }
+
+
+def _preceding(draft: str, at: int) -> str | None:
+    """What stands right before, so far back that it stands nowhere earlier."""
+    size = FIRST_PRECEDING
+    while size <= PRECEDING_CHARACTERS:
+        begin = max(0, at - size)
+        if draft.find(draft[begin:at]) == begin:
+            return draft[begin:at]
+        size *= 2
+    return None
+
+
+# what is removed or put in other words
+
+
+def _assistant(draft: str) -> Iterator[_Proposal]:
+    why = "The writer speaks as an assistant, which is no part of the text."
+    for found in _AS_ASSISTANT.finditer(draft):
+        yield _Proposal(found.start(), found.end(), "", "remove", why, "sentence", "style")
+
+
+def _placeholders(draft: str) -> Iterator[_Proposal]:
+    """A line of nothing else goes; in a line, it is put into words."""
+    why = "A placeholder is left in the text."
+    for found in _PLACEHOLDER_LINE.finditer(draft):
+        yield _Proposal(found.start(), found.end(), "", "remove", why, "phrase", "meaning")
+    for found in _PLACEHOLDER.finditer(draft):
+        words = " ".join(_NOT_ITS_WORDS.sub(" ", found[1]).split()).lower() or "reader"
+        bare = _DETERMINER.search(draft, max(0, found.start() - 9), found.start()) is not None
+        revised = words if bare else f"the {words}"
+        yield _Proposal(found.start(), found.end(), revised, "replace", why, "phrase", "meaning")
+
+
+def _repeats(draft: str) -> Iterator[_Proposal]:
+    why = "The sentence says again what a sentence before it says."
+    said: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
+    seen: set[frozenset[str]] = set()
+    for start, end in sentences(draft):
+        words = frozenset(_WORD.findall(draft[start:end].lower()))
+        if len(words) < REPEAT_WORDS:
+            continue
+        if words in seen or any(_alike(words, other) for other in said):
+            begin = start - 1 if start and draft[start - 1] == " " else start
+            yield _Proposal(begin, end, "", "remove", why, "sentence", "coherence")
+            continue
+        seen.add(words)
+        said.append(words)
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether they share nearly all words, and all numbers."""
+    least, most = sorted((len(one), len(other)))
+    if least < REPEAT * most:
+        return False
+    shared = len(one & other)
+    return shared >= REPEAT * (least + most - shared) and not any(word.isdecimal() for word in one ^ other)
+
+
+def _doubled(draft: str) -> Iterator[_Proposal]:
+    for found in _DOUBLED.finditer(draft):
+        if found[1].lower() not in _MAY_DOUBLE:
+            yield _Proposal(*found.span(2), "", "remove", "A word stands there twice.", "word", "fluency")
+
+
+def _stock(draft: str) -> Iterator[_Proposal]:
+    """A capital is kept: where nothing stays of the phrase, the next word takes it."""
+    why = "A stock phrase can be said in fewer words, or not at all."
+    for found in _STOCK_PHRASE.finditer(draft):
+        plain, after = _STOCK[found[1].lower()], found[2]
+        if not plain:
+            after = after.lstrip()
+        revised = f"{plain}{after}"
+        if found[1][0].isupper() and revised:
+            revised = revised[0].upper() + revised[1:]
+        yield _Proposal(*found.span(), revised, "simplify", why, "phrase", "clarity")
+
+
+def _long(draft: str) -> Iterator[_Proposal]:
+    """The sentence is cut at the comma or conjunction that is nearest to its middle."""
+    why = f"The sentence has more than {LONG_SENTENCE_WORDS} words: two are easier to read."
+    for start, end in sentences(draft):
+        if sum(1 for _ in islice(_WORD.finditer(draft, start, end), LONG_SENTENCE_WORDS + 1)) <= LONG_SENTENCE_WORDS:
+            continue
+        middle = (start + end) / 2
+        places = _BREAK.finditer(draft, start + (end - start) // 5, end - (end - start) // 5)
+        if place := min(places, key=lambda found: abs(found.start() - middle), default=None):
+            yield _Proposal(*place.span(), f". {place[1].upper()}", "split", why, "sentence", "clarity")
+
+
+def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
+    """Of its body, which ends here."""
+    line = draft[:end].rpartition("\n")[2][-TAIL_CHARACTERS:]
+    if len(_WORD.findall(line)) < BROKEN_OFF_WORDS or not (line[-1].isalnum() or line[-1] in ",;-–"):
+        return
+    begin = end if line[-1].isalnum() else end - 1
+    why = "The text breaks off without an end of its last sentence."
+    yield _Proposal(begin, end, ".", "complete", why, "sentence", "fluency")
+
+
+# what is added
+
+
+def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
+    """A sentence for each of the first words of the request that the draft never takes up."""
+    said = {word[:size] for word in set(_WORD.findall(draft.lower())) for size in range(4, min(len(word), 30) + 1)}
+    absent = [word for word in telling(request) if word.lower()[: max(4, len(word) - 3)] not in said]
+    for word in absent[:MOST_MISSING]:
+        text = f"More is to be said here on {word}."
+        why = "A word of the request is never taken up in the text."
+        yield _Proposal(at, at, f" {text}" if at else f"{text} ", "add", why, "sentence", "meaning")
+
+
+def _greeting(draft: str) -> Iterator[_Proposal]:
+    if _GREETING.search(draft[:HEAD_CHARACTERS]):
+        return
+    subject = _SUBJECT_LINE.match(draft)
+    at = subject.end() if subject else 0
+    yield _Proposal(at, at, "Hello,\n\n", "add", "The message has no greeting.", "text", "style")
+
+
+def _closing_at(draft: str) -> int | None:
+    """Where the closing begins, in the last lines."""
+    whole = len(draft.rstrip())
+    tail = draft[max(0, whole - TAIL_CHARACTERS) : whole]
+    lines = tail.split("\n")
+    begin = whole
+    for line in reversed(lines[1:] if len(lines) > 1 else []):
+        begin -= len(line)
+        if _CLOSING.match(line) and len(_WORD.findall(line)) < BROKEN_OFF_WORDS:
+            return begin
+        begin -= 1
+    return None
+
+
+def _closing(draft: str, closing: int | None) -> Iterator[_Proposal]:
+    if closing is None:
+        end = len(draft.rstrip())
+        yield _Proposal(end, end, "\n\nKind regards", "add", "The message has no closing.", "text", "style")

@@ -1,0 +1,538 @@
+"""Rules of the offline model for Revision Distance: what is asked for, drafts, edits as JSON, a rating.
+
+Its drafts are made of the request's own words or of sentences of the cited papers, in frames of ours: they state
+nothing that was not given. With low effort it leaves out about half. What it edits is in longform.llm.revising (to a
+reference) and longform.llm.offline_editor (without one); a rating compares words, never meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from longform.llm.material import COMMON, READ_CHARACTERS, Material
+from longform.llm.prose import balanced, sentences
+
+MOST_POINTS = 8
+POINT_CHARACTERS = 240
+SENTENCE_CHARACTERS = (30, 350)
+SHARED_IN_A_GROUP = 2
+MOST_COMPARED = 200
+NEAR_REPEAT = 0.8
+SEGMENT_SENTENCES = 3
+REFERENCE_WEIGHT = 0.7
+END_MARK_CHARACTERS = 6
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_TOKEN = re.compile(r"\w+")
+_BLANKS = re.compile(r"\s+")
+
+
+# what a message asks for
+
+_VERB = re.compile(
+    r"\b(?:(?P<plainly>write|draft|compose|create|generate|prepare|craft|produce|pen|come up with)"
+    r"|make|type|need|want|help (?:me|us) with)\b",
+    re.IGNORECASE,
+)
+_NO_TEXT = (
+    r"(?! (?:address(?:es)?|lists?|subject|titles?|headlines?|ideas?|topics?|outlines?|summar(?:y|ies)|clients?"
+    r"|servers?|of the alphabet|marketing|campaigns?)\b)"
+)
+_KINDS = {
+    "email": re.compile(rf"\b(?:e-?mails?|mails?)\b{_NO_TEXT}", re.IGNORECASE),
+    "letter": re.compile(rf"\b(?:letters?)\b{_NO_TEXT}", re.IGNORECASE),
+    "article": re.compile(
+        rf"\b(?:articles?|blog ?(?:posts?|entry)?|press releases?|columns?|essays?|op-ed|editorial"
+        rf"|news (?:stor(?:y|ies)|items?|reports?))\b{_NO_TEXT}",
+        re.IGNORECASE,
+    ),
+    "other": re.compile(
+        rf"\b(?:poems?|stor(?:y|ies)|tales?|songs?|lyrics|speech(?:es)?|toast|eulogy|reviews?|reports?|captions?|posts?"
+        rf"|descriptions?|bio|biograph(?:y|ies)|paragraphs?|tweets?|scenes?|dialogues?|statements?|announcements?"
+        rf"|invitations?|newsletters?|memos?|notices?|proposals?)\b{_NO_TEXT}",
+        re.IGNORECASE,
+    ),
+}
+_NO_PIECE = re.compile(
+    r"\b(?:translate|proof-?read|summari[sz]e|rewrite|rephrase|paraphrase|correct|shorten|explain"
+    r"|how (?:do|can|should|to)|what (?:is|are|does)|python|javascript|sql|regex|html|function|code|program"
+    r"|validat\w+|parse|capital letters?)\b",
+    re.IGNORECASE,
+)
+_ASKED_CHARACTERS = 2_000
+_APART, _NEAR = 80, 30
+
+
+def _check_request(material: Material, dice: bytes, room: int) -> str:
+    verdict, kind = asks_for(material.one("Message"))
+    return f"<verdict>{verdict}</verdict>\n<kind>{kind}</kind>"
+
+
+def asks_for(message: str) -> tuple[str, str]:
+    """(yes or no, kind) by the words of its beginning: a verb of writing with a kind of text not far behind it."""
+    asked = message[:_ASKED_CHARACTERS]
+    found = [
+        (noun.start() - verb.end(), noun.start(), kind, asked[verb.start() : noun.end()])
+        for verb in _VERB.finditer(asked)
+        for kind, names in _KINDS.items()
+        if (noun := names.search(asked, verb.end(), verb.end() + (_APART if verb["plainly"] else _NEAR)))
+    ]
+    if not found:
+        return "no", "other"
+    _, place, kind, between = min(found)
+    before = asked[:place][-2 * _APART :]
+    return ("no", "other") if _NO_PIECE.search(before) or re.search(r"[.!?]\s", between) else ("yes", kind)
+
+
+# a piece of writing from a request's own words
+
+_LEAD = re.compile(
+    r"\A\W{0,10}"
+    r"(?:(?:please|can you|could you|i (?:need|want|would like)(?: you)?(?: to)?|help me(?: to)?)\W{1,3}){0,3}"
+    r"(?:write|draft|compose|create|generate|prepare|craft|produce|pen|make|type)?\W{0,3}"
+    r"(?:(?:me|us|for me)\W{1,3})?(?:(?:an?|the|my|some)\W{1,3})?"
+    r"(?:[\w-]{1,20}\W{1,3}){0,4}?"
+    r"(?:e-?mails?|mails?|letters?|articles?|blog ?posts?|essays?|press releases?|columns?|text|reply)\b",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"\b(?:e-?mails?|mails?|letters?)\b[^.!?\n]{0,30}?\bto (?:my|our|the|a|an) ([a-z]{3,20})\b")
+_ABOUT = re.compile(r"\b(?:about|regarding|concerning|on the (?:subject|topic) of|titled|called)\b[\s:]{1,3}", re.I)
+_CUT = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?:and|but|then)\s+")
+_SUBJECT_END = re.compile(r"\s+(?:and|asking|that|who|which|so|where|because|to)\s|[,;:(]")
+_JOINED = re.compile(r"\A[\s,;:(]*(?:and|but|then)?\s*", re.IGNORECASE)
+_ASK = re.compile(
+    r"\A(?:please )?ask(?:ing)? (?:him|her|them|you|for them|the \w+|my \w+)(?: please)? to ", re.IGNORECASE
+)
+_SAY = re.compile(
+    r"\A(?:please )?(?:also )?(?:mention|say|explain|tell \w+|note|state|add|include|talk|speak|write)?(?:ing)?\s?"
+    r"(?:that|about|of|on)?\s",
+    re.IGNORECASE,
+)
+_MANNER = re.compile(
+    r"\b(?:tone|polite\w{0,2}|formal|informal|friendly|professional|words?|paragraphs?|sentences|concise|keep it"
+    r"|make it|short|style)\b",
+    re.IGNORECASE,
+)
+_LIST_MARK = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_OF_REQUESTS = """
+write draft compose create generate prepare craft produce make type please help email emails mail letter letters
+article articles blog post essay text words word want needs need would like tone formal informal professional
+short long polite friendly paragraph paragraphs number main could mention include ask explain say tell make sure
+titled talk keep last next
+"""
+_NO_SUBJECT = frozenset(_OF_REQUESTS.split())
+
+
+class Frames(NamedTuple):
+    """What stands around the points of a text, by its kind: each point goes into one of `points`."""
+
+    greeting: str
+    opening: tuple[str, ...]
+    points: tuple[str, ...]
+    details: tuple[str, ...]
+    closing: tuple[str, ...]
+    end: str
+
+
+_TO_SOMEBODY = Frames(
+    greeting="Dear {reader},",
+    opening=(
+        "I am writing to you about {subject}.",
+        "I would like to turn to you about {subject}.",
+        "This message is about {subject}.",
+    ),
+    points=(
+        "What I have to say is this: {point}.",
+        "In my own words: {point}.",
+        "The matter stands as follows: {point}.",
+        "To this I would like to add: {point}.",
+        "One more point belongs here: {point}.",
+    ),
+    details=(
+        "I would be glad to talk about {a}, and about what it means for {b}.",
+        "For me {a} comes first here, and {b} after it.",
+        "Please tell me if anything about {a} or {b} is not clear.",
+    ),
+    closing=(
+        "Thank you for taking the time to read this.",
+        "I look forward to hearing from you.",
+        "Thank you for your help, and please write back when it suits you.",
+    ),
+    end="Kind regards",
+)
+_FOR_READERS = Frames(
+    greeting="",
+    opening=(
+        "This article is about {subject}.",
+        "The subject of the following lines is {subject}.",
+        "What is there to say about {subject}? A few points may serve as a beginning.",
+    ),
+    points=(
+        "A first thing to look at is this: {point}.",
+        "It also belongs to the subject: {point}.",
+        "Readers may ask for more than that: {point}.",
+        "Another side of it is the following: {point}.",
+        "Last, this should not be left out: {point}.",
+    ),
+    details=(
+        "Whoever thinks about {a} will soon come to {b}.",
+        "How {a} and {b} belong together depends on the case.",
+        "It is worth asking what {a} has to do with {b}.",
+    ),
+    closing=(
+        "All this shows at least where to begin with {subject}.",
+        "Much remains to be said about {subject}, but this is its outline.",
+        "How one sees {subject} is in the end for the reader to decide.",
+    ),
+    end="",
+)
+
+
+def _write(material: Material, dice: bytes, room: int) -> str:
+    """An e-mail, a letter or an article that says back what it was asked to say: no facts of its own."""
+    request = material.one("Writing task")[:READ_CHARACTERS]
+    kind = asks_for(request)[1]
+    low = material.effort == "low"
+    frames = _TO_SOMEBODY if kind in ("email", "letter") else _FOR_READERS
+    subject, points, words = _subject(request), _points(request), telling(request)
+    a, b = (words * 2)[:2] if words else ("this", "the rest")
+    said = points[: (len(points) + 1) // 2] if low else points
+    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(said)]
+    opening = _turn(frames.opening, 0 if low else dice[0]).format(subject=subject)
+    if low:
+        parts = [frames.greeting and "Hello,", " ".join([opening, *body]), frames.end]
+        return "\n\n".join(filter(None, parts))
+    parts = [
+        *_head(kind, subject),
+        frames.greeting.format(reader=_reader(request)),
+        opening,
+        *(" ".join(body[at : at + 2]) for at in range(0, len(body), 2)),
+        _turn(frames.details, dice[2]).format(a=a, b=b),
+        _turn(frames.closing, dice[3]).format(subject=subject),
+        f"{frames.end}," if frames.end else "",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _head(kind: str, subject: str) -> list[str]:
+    if kind == "email":
+        return [f"Subject: {subject[:1].upper()}{subject[1:]}"]
+    return [] if kind == "letter" else [f"# {subject[:1].upper()}{subject[1:]}"]
+
+
+def _reader(request: str) -> str:
+    found = _TO.search(request[:_ASKED_CHARACTERS])
+    return found[1] if found and found[1] not in _NO_SUBJECT and found[1] not in COMMON else "reader"
+
+
+def _subject(request: str) -> str:
+    """What stands behind `about`, at most ten words, else the first telling words."""
+    found = _ABOUT.search(request[:_ASKED_CHARACTERS])
+    rest = _CUT.split(request[found.end() : found.end() + 2 * POINT_CHARACTERS], maxsplit=1)[0] if found else ""
+    words = _SUBJECT_END.split(rest, maxsplit=1)[0].strip(" \"'.,;:!?").split()[:10]
+    return _plain(" ".join(words)) or " and ".join(telling(request)[:2]) or "what was asked"
+
+
+def _points(request: str) -> list[str]:
+    """What the request says besides its subject and how to write; its telling words where nothing is left."""
+    found = []
+    for piece in _CUT.split(request)[: 4 * MOST_POINTS]:
+        bare = _SAY.sub("", _ASK.sub("please ", _beyond_subject(_LIST_MARK.sub("", piece))))
+        point = _plain(" ".join(bare.split())[:POINT_CHARACTERS]).strip(" \"'.,;:!?-")
+        if len(_WORD.findall(point)) >= 2 and not _MANNER.search(point):
+            found.append(point[:1].lower() + point[1:] if point[1:2].islower() else point)
+    return list(dict.fromkeys(found))[:MOST_POINTS] or [" and ".join(telling(request)[:3]) or "this is all for now"]
+
+
+def _beyond_subject(piece: str) -> str:
+    """What a sentence that asks for the text says behind its subject; any other sentence whole."""
+    if not (lead := _LEAD.match(piece)):
+        return piece.strip()
+    rest = piece[lead.end() :]
+    if about := _ABOUT.search(rest):
+        end = _SUBJECT_END.search(rest, about.end())
+        rest = rest[end.start() :] if end else ""
+    return _JOINED.sub("", rest)
+
+
+def _plain(text: str) -> str:
+    """Without what would be markup, a placeholder or a frame's own field in a text of ours."""
+    return re.sub(r"[\[\]{}<>*`#|\\]", "", text).strip()
+
+
+def telling(request: str) -> list[str]:
+    """Its words that are neither common nor about writing, each once, in order; small where a sentence begins."""
+    found: dict[str, str] = {}
+    for word in _WORD.finditer(request):
+        plain = word[0].lower()
+        if 4 <= len(plain) <= 30 and plain not in COMMON and plain not in _NO_SUBJECT:
+            before = request[max(0, word.start() - 3) : word.start()].rstrip(" \"'(*-")
+            first = not before or before[-1] in ".!?:\n"
+            found.setdefault(plain, plain if first and not word[0].isupper() else word[0])
+    return [*found.values()]
+
+
+def _turn(frames: Sequence[str], draw: int) -> str:
+    return frames[draw % len(frames)]
+
+
+# related work
+
+
+class Paper(NamedTuple):
+    title: str
+    sentences: list[str]
+    words: frozenset[str]
+
+
+_TOLD = (
+    'Of "{title}" it is said: {sentence}',
+    'In "{title}" one reads: {sentence}',
+    '"{title}" puts it this way: {sentence}',
+)
+_UNTOLD = 'Of "{title}" only the title is known here.'
+_NAMED = '"{title}" belongs here, too.'
+_OWN = 'The present paper, "{title}", is set beside these works here.'
+_NO_PAPERS = "No cited paper was given, so there is nothing to relate."
+
+
+def paper(text: str) -> Paper:
+    """Of `title`, a line break, and the abstract, which may be missing."""
+    title, _, abstract = text[:READ_CHARACTERS].strip().partition("\n")
+    return Paper(" ".join(title.split())[:300].replace('"', "'"), _quotable(abstract), _words(text[:READ_CHARACTERS]))
+
+
+def _quotable(text: str) -> list[str]:
+    """Its sentences that can stand alone, each on one line and once."""
+    least, most = SENTENCE_CHARACTERS
+    found = [" ".join(text[start:end].split()) for start, end in sentences(text)]
+    fit = [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
+    return list(dict.fromkeys(fit))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for word in map(str.lower, _WORD.findall(text)) if len(word) > 3 and word not in COMMON)
+
+
+def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
+    """Most shared words first; of equals the first."""
+    return sorted(among, key=lambda sentence: -len(wanted & _words(sentence)))
+
+
+def _related_vanilla(material: Material, dice: bytes, room: int) -> str:
+    """A sentence of each abstract, in the order given; with low effort every other paper by its title alone."""
+    own = paper(material.one("Own paper"))
+    papers = [paper(text) for _, text in material.numbered("Cited paper")]
+    told = [_told(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
+    if material.effort == "low":
+        told = [text if at % 2 == 0 else _NAMED.format(title=papers[at].title) for at, text in enumerate(told)]
+    return _fitting(told, room) or _NO_PAPERS
+
+
+def _told(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
+    among = _nearest(cited.sentences, wanted)
+    if not among:
+        return _UNTOLD.format(title=cited.title)
+    return _turn(_TOLD, draw).format(title=cited.title, sentence=among[min(rank, len(among) - 1)])
+
+
+_GENERAL = (
+    "Work on {a} is often told apart by how it treats {b}.",
+    "The terms {a} and {b} are not used in the same way everywhere.",
+    "One may ask of each approach to {b} what it takes for granted about {c}.",
+    "Approaches to {a} can be ordered by time, by method, or by the problem that they set out from.",
+    "Results on {c} are hard to compare where data and measures differ.",
+    "None of this was looked up: it is what can be said of {a} in general.",
+)
+
+
+def _recall(material: Material, dice: bytes, room: int) -> str:
+    """General sentences around words of the subject: no facts."""
+    subject = paper(material.one("Subject"))
+    near = _shared_by_most([subject.words, *(paper(text).words for _, text in material.numbered("Cited paper"))])
+    own = [word for word in telling(subject.title) if word.lower() in subject.words]
+    a, b, c = ([*dict.fromkeys([*own, *near]), "this subject", "its methods", "its data"])[:3]
+    first = dice[0] % 2
+    return " ".join(frame.format(a=a, b=b, c=c) for frame in _GENERAL[first:])
+
+
+def _shared_by_most(said: list[frozenset[str]]) -> list[str]:
+    """Words by the number of texts that have them, at least two; of equals by the alphabet."""
+    counts: dict[str, int] = {}
+    for words in said:
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+    return sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
+
+
+def _segment(material: Material, dice: bytes, room: int) -> str:
+    """A few sentences: what of the papers, and then of the knowledge, is nearest to the perspective."""
+    own, perspective = paper(material.one("Own paper")), material.one("Perspective")[:READ_CHARACTERS]
+    papers = [paper(text) for _, text in material.numbered("Cited paper")]
+    wanted = _words(perspective) or own.words
+    ranked = sorted(enumerate(papers), key=lambda each: (_score(each[1], wanted, own.words), each[0]))
+    most = 2 if material.effort == "low" else SEGMENT_SENTENCES
+    chosen = sorted(at for at, _ in ranked[:most])
+    told = [_told(papers[at], wanted | own.words, at + dice[0]) for at in chosen]
+    known = _nearest(_quotable(material.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
+    named = " ".join(perspective.partition(":")[0].split())[:80].rstrip(".").lower() or "the whole"
+    return " ".join([f"Seen from the side of {named}, this can be said.", *told, *known])
+
+
+def _score(cited: Paper, wanted: frozenset[str], own: frozenset[str]) -> tuple[int, int]:
+    """Lower is nearer."""
+    return -len(wanted & cited.words), -len(own & cited.words)
+
+
+_GROUP = (
+    "Several of these works have to do with {words}.",
+    "Another group of works shares the words {words}.",
+    "Close to each other are also the works on {words}.",
+)
+_ALONE = ("Apart from these stands another work.", "On its own stands one more work.")
+_TURNS = ("", "Likewise, ", "Next to it, ", "In the same line, ")
+
+
+def _related_cot(material: Material, dice: bytes, room: int) -> str:
+    """Papers that share words together, each group with a sentence that says so, then what segments add to it.
+
+    With low effort only the first paper of a group is quoted, and segments are not read.
+    """
+    own = paper(material.one("Own paper"))
+    papers = [paper(text) for _, text in material.numbered("Cited paper")]
+    low = material.effort == "low"
+    if not papers:
+        return _NO_PAPERS
+    said: list[str] = []
+    for at, group in enumerate(_groups(papers)):
+        said.append(_group_sentence(group, papers, at))
+        told = [_told(papers[each], own.words, dice[1] + place, 1) for place, each in enumerate(group)]
+        if low:
+            told[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
+        said += [_turned(sentence, place) for place, sentence in enumerate(told)]
+    if not low:
+        said += _added(said, _merged(material))
+    ending = _OWN.format(title=own.title)
+    return f"{_fitting(said, room - len(ending) - 1)} {ending}"
+
+
+def _groups(papers: list[Paper]) -> list[list[int]]:
+    """Each paper to the first group whose first paper it shares enough of its title's words or its words with."""
+    groups: list[list[int]] = []
+    for at, each in enumerate(papers):
+        near = next((group for group in groups[:MOST_COMPARED] if _near(papers[group[0]], each)), None)
+        if near is None:
+            groups.append([at])
+        else:
+            near.append(at)
+    return sorted(groups, key=lambda group: (-len(group), group[0]))
+
+
+def _near(one: Paper, other: Paper) -> bool:
+    least = max(SHARED_IN_A_GROUP, min(len(one.words), len(other.words)) // 8)
+    return len(one.words & other.words) >= least
+
+
+def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
+    if len(group) == 1:
+        return _turn(_ALONE, at)
+    shared = _shared_by_most([papers[each].words for each in group])[:2]
+    return _GROUP[min(at, len(_GROUP) - 1)].format(words=" and ".join(shared))
+
+
+def _turned(sentence: str, place: int) -> str:
+    turn = _turn(_TURNS, place) if place else ""
+    return f"{turn}{sentence[0].lower()}{sentence[1:]}" if turn else sentence
+
+
+def _merged(material: Material) -> Iterable[str]:
+    for _, text in material.numbered("Segment"):
+        yield from _quotable(text[:READ_CHARACTERS])
+
+
+def _added(said: list[str], others: Iterable[str]) -> list[str]:
+    """At most four sentences of others that are no near-repeats of what is said."""
+    words = [_words(sentence) for sentence in said][-MOST_COMPARED:]
+    added: list[str] = []
+    for sentence in others:
+        own = _words(sentence)
+        if len(added) < 4 and own and all(len(own & other) < NEAR_REPEAT * len(own) for other in words):
+            words.append(own)
+            added.append(sentence)
+    return added
+
+
+def _fitting(said: list[str], room: int) -> str:
+    """Its sentences up to the first that would not fit, end mark included."""
+    left, kept = room - END_MARK_CHARACTERS, 0
+    for sentence in said:
+        left -= len(sentence) + 1
+        kept += left >= 0
+    return " ".join(said[:kept])
+
+
+# edits
+
+
+def _edit_to_reference(material: Material, dice: bytes, room: int) -> str:
+    from longform.llm.revising import revise
+
+    return edits_as_json(revise(material.one("Draft"), material.one("Reference")))
+
+
+def _edit_freely(material: Material, dice: bytes, room: int) -> str:
+    from longform.llm.offline_editor import edit
+
+    return edits_as_json(edit(material.one("Draft"), material.one("Request")))
+
+
+def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
+    """One object on one line; `<` is escaped, so that nothing in it can be taken for a tag."""
+    return json.dumps({"edits": edits}, ensure_ascii=False).replace("<", "\\u003c")
+
+
+# a rating
+
+
+def _rate(material: Material, dice: bytes, room: int) -> str:
+    texts = (material.one(label)[:READ_CHARACTERS] for label in ("Draft", "Reference", "Request"))
+    return f"<score>{rating(*texts)}</score>"
+
+
+def rating(draft: str, reference: str, request: str) -> int:
+    """0 to 100: mostly the shared words of draft and reference (Dice), and the share of the request's telling words."""
+    if _BLANKS.sub(" ", draft).strip() == _BLANKS.sub(" ", reference).strip():
+        return 100
+    said, wanted = ({*_TOKEN.findall(text.lower())} for text in (draft, reference))
+    near = 2 * len(said & wanted) / (len(said) + len(wanted)) if said or wanted else 0.0
+    asked = {word.lower() for word in telling(request)}
+    taken = len(asked.intersection([*said, *_WORD.findall(draft.lower())])) / len(asked) if asked else near
+    return min(99, round(100 * (REFERENCE_WEIGHT * near + (1 - REFERENCE_WEIGHT) * taken)))
+
+
+RULES: dict[str, Callable[[Material, bytes, int], str]] = {
+    "revision_distance/check_request": _check_request,
+    "revision_distance/write": _write,
+    "revision_distance/related_vanilla": _related_vanilla,
+    "revision_distance/recall": _recall,
+    "revision_distance/segment": _segment,
+    "revision_distance/related_cot": _related_cot,
+    "revision_distance/edit_to_reference": _edit_to_reference,
+    "revision_distance/edit_freely": _edit_freely,
+    "revision_distance/rate": _rate,
+}
+READS: dict[str, set[str]] = {
+    "revision_distance/check_request": {"Message"},
+    "revision_distance/write": {"Writing task"},
+    "revision_distance/related_vanilla": {"Own paper", "Cited paper"},
+    "revision_distance/recall": {"Subject", "Cited paper"},
+    "revision_distance/segment": {"Own paper", "Cited paper", "Knowledge", "Perspective"},
+    "revision_distance/related_cot": {"Own paper", "Cited paper", "Knowledge", "Segment"},
+    "revision_distance/edit_to_reference": {"Draft", "Reference"},
+    "revision_distance/edit_freely": {"Request", "Draft"},
+    "revision_distance/rate": {"Request", "Reference", "Draft"},
+}
+OBJECTS = ("revision_distance/edit_to_reference", "revision_distance/edit_freely")

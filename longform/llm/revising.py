@@ -1,0 +1,401 @@
+"""Revision Distance without a model: the edits that make a draft its reference, sentence by sentence.
+
+`revise(draft, reference)` is a classical edit distance over sentences, with moves: a sentence that is moved, removed,
+added, or changed (or rewritten altogether) is one edit; white space alone is none. Applied to the draft, the edits
+give the words of the reference, always. Snippets carry the white space and list marks around their sentences, so that
+the white space, too, is the reference's wherever it is the same around the sentences that stay.
+"""
+
+import re
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from longform.llm.alignment import Alignment, align, words_of
+from longform.llm.splitting import Sentence, folded, sentences, split_alike
+
+Edit = dict[str, str | None]
+
+_CHANGED = 0.45
+_QUOTED = 60
+_CONTEXT = 24
+_SPARE_CONTEXT = 2_000_000
+_COMPARED_WORDS = 400
+_SPELLING = 0.7
+
+_SAYS = {
+    "move": ("coherence", "The sentence {quote} stands at another place in the reference."),
+    "remove": ("meaning", "The reference does not have the sentence {quote}."),
+    "add": ("meaning", "The draft lacks the sentence {quote} of the reference."),
+    "change": ("", "The reference words the sentence {quote} otherwise."),
+    "rewrite": ("meaning", "Where the draft says {quote}, the reference says something else."),
+    "move and change": ("coherence", "The sentence {quote} stands elsewhere in the reference, in other words."),
+}
+
+
+class _Piece(NamedTuple):
+    """What an edit does: cuts draft[start:end] out, and puts `text` in at `at`."""
+
+    action: str
+    start: int
+    end: int
+    at: int
+    text: str
+    old: str
+    new: str
+
+
+class _Seam(NamedTuple):
+    start: int
+    end: int
+
+
+@dataclass
+class _Gap:
+    """What is between two sentences that stay: `mine` go from it, `theirs` come into it.
+
+    `seams` are the white space and list marks before, between and after `mine` in the draft, `wanted` those of the
+    reference around `theirs`. `whole`: all the text of the gap in the reference is put in, none of its own seams stays.
+    """
+
+    mine: list[int]
+    theirs: list[int]
+    seams: list[_Seam]
+    wanted: list[str]
+    cuts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    chunks: dict[int, str] = field(default_factory=dict)
+    at: int = 0
+    instead: str = ""
+
+
+def revise(draft: str, reference: str) -> list[Edit]:
+    """The edits in the order of the reference, each with the seven fields of an edit; none where the words are the same.
+
+    All refer to the draft as it is. `preceding_snippet` is null where original_snippet stands first in the draft where
+    it is meant; otherwise it is the text right before the place, as much as is needed to find it.
+    """
+    if folded(draft) == folded(reference):
+        return []
+    mine, theirs = sentences(draft), sentences(reference)
+    mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
+    alignment = align([sentence.key for sentence in mine], [sentence.key for sentence in theirs])
+    pieces = list(_pieces(draft, reference, mine, theirs, alignment))
+    edits = _Describer(draft).edits(pieces)
+    if edits is None or folded(_applied(draft, pieces)) != folded(reference):
+        return [_edit("rewrite", draft.strip(), reference.strip(), None, draft, reference)]
+    return edits
+
+
+def _pieces(
+    draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
+) -> Iterator[_Piece]:
+    """Gap by gap: what is removed, what comes in, and the sentence that stays behind it, if it is changed."""
+    gaps, anchors = _gaps(draft, reference, mine, theirs, alignment)
+    source = {j: i for i, j in enumerate(alignment.becomes) if j is not None}
+    cuts = {i: span for gap in gaps for i, span in gap.cuts.items()}
+    for gap, anchor in zip(gaps, [*anchors, None], strict=True):
+        instead = gap.instead
+        for i in gap.mine:
+            if alignment.becomes[i] is None:
+                start, end = gap.cuts[i]
+                yield _Piece("remove", start, end, start, instead, mine[i].key, "")
+                instead = ""
+        for j in gap.theirs:
+            new = theirs[j].key
+            if j in source:
+                start, end = cuts[source[j]]
+                old = mine[source[j]].key
+                yield _Piece("move" if old == new else "move and change", start, end, gap.at, gap.chunks[j], old, new)
+            else:
+                yield _Piece("add", gap.at, gap.at, gap.at, gap.chunks[j], "", new)
+        if anchor:
+            yield anchor
+
+
+def _gaps(
+    draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
+) -> tuple[list[_Gap], list[_Piece | None]]:
+    """The gaps before, between and after the sentences that stay, and for each of these its change, if there is one."""
+    gaps: list[_Gap] = []
+    anchors: list[_Piece | None] = []
+    last, reference_last = -1, -1
+    staying = [(i, j) for i, j in enumerate(alignment.becomes) if alignment.stays[i] and j is not None]
+    for i, j in [*staying, (len(mine), len(theirs))]:
+        gap = _Gap(
+            list(range(last + 1, i)),
+            list(range(reference_last + 1, j)),
+            _seams(draft, mine, last, i),
+            [reference[start:end] for start, end in _seams(reference, theirs, reference_last, j)],
+        )
+        lead = mark = 0
+        if not _fill(gap, draft, reference, mine, theirs, alignment):
+            lead, mark = _give_mark(gap, draft)
+            _fill(gap, draft, reference, mine, theirs, alignment)
+        gaps.append(gap)
+        if i < len(mine):
+            start, end = mine[i].start - lead, mine[i].end
+            text = reference[theirs[j].start - mark : theirs[j].end]
+            changed = lead or mark or mine[i].key != theirs[j].key
+            old, new = folded(draft[start:end]), folded(text)
+            anchors.append(_Piece(_renamed(old, new), start, end, start, text, old, new) if changed else None)
+        last, reference_last = i, j
+    return gaps, anchors
+
+
+def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]:
+    """What stands between the sentences `first` to `last`; -1 is the beginning of the text, len(own) its end."""
+    start = own[first].end if first >= 0 else len(text) - len(text.lstrip())
+    seams = []
+    for sentence in own[first + 1 : last + 1]:
+        seams.append(_Seam(start, sentence.start))
+        start = sentence.end
+    return seams if last < len(own) else [*seams, _Seam(start, start)]
+
+
+def _fill(
+    gap: _Gap, draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
+) -> bool:
+    """Decides which seam of the draft stays, what is cut around it, and what is put in; False: no seam will do."""
+    wanted = gap.wanted
+    stays = _staying(gap, draft)
+    ends = _ends_that_stay(gap, draft) if stays is None else None
+    if ends:
+        _cut(gap, mine, None)
+        first, last = gap.mine[0], gap.mine[-1]
+        gap.cuts[first] = (gap.cuts[first][0] + ends[0], gap.cuts[first][1])
+        gap.cuts[last] = (gap.cuts[last][0], gap.cuts[last][1] - ends[1])
+        return True
+    if stays is None and gap.mine and (gap.theirs or any(alignment.becomes[i] is None for i in gap.mine)):
+        _cut(gap, mine, None)
+        gap.at = gap.seams[0].start
+    elif stays is None:
+        stays = _staying_in_words(gap, draft)
+        if stays is None:
+            return False
+        _cut(gap, mine, stays[0])
+        seam = gap.seams[stays[0]]
+        gap.at = seam.start + stays[1]
+        wanted = [*wanted]
+        wanted[0 if stays[1] else -1] = ""
+    else:
+        _cut(gap, mine, stays[0])
+        seam, split = gap.seams[stays[0]], stays[1]
+        gap.at = seam.start + split
+        rest = seam.end - seam.start - split
+        wanted = [wanted[0][split:], *wanted[1:]]
+        wanted[-1] = wanted[-1][: len(wanted[-1]) - rest]
+    if gap.theirs:
+        bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
+        gap.chunks = dict(zip(gap.theirs, _chunks(bodies, wanted), strict=True))
+    else:
+        gap.instead = wanted[0] if stays is None else ""
+    return True
+
+
+def _staying(gap: _Gap, draft: str) -> tuple[int, int] | None:
+    """The seam that is left of the draft, and where the new text divides it, so that all seams are the reference's."""
+    first, last = gap.wanted[0], gap.wanted[-1]
+    for place, (start, end) in enumerate(gap.seams):
+        seam = draft[start:end]
+        if not gap.theirs:
+            if seam == first:
+                return place, 0
+        elif last.endswith(seam):
+            return place, 0
+        elif first.startswith(seam):
+            return place, len(seam)
+        else:
+            split = next((k for k in range(len(seam)) if seam[k] != first[k : k + 1]), len(seam))
+            if last.endswith(seam[split:]):
+                return place, split
+    return None
+
+
+def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
+    """Where nothing comes in: how much of the first seam's beginning and of the last one's end make the wanted one."""
+    if gap.theirs or not gap.mine:
+        return None
+    wanted = gap.wanted[0]
+    first, last = (draft[start:end] for start, end in (gap.seams[0], gap.seams[-1]))
+    for split in range(len(wanted) + 1):
+        bare = wanted[:split][-1:].isspace() and wanted[split:][:1].isspace()
+        if not bare and first.startswith(wanted[:split]) and last.endswith(wanted[split:]):
+            return split, len(wanted) - split
+    return None
+
+
+def _staying_in_words(gap: _Gap, draft: str) -> tuple[int, int] | None:
+    """Likewise, with other white space."""
+    for place, (start, end) in enumerate(gap.seams):
+        seam = folded(f"x{draft[start:end]}x")
+        if seam == folded(f"x{gap.wanted[-1]}x"):
+            return place, 0
+        if gap.theirs and end > start and seam == folded(f"x{gap.wanted[0]}x"):
+            return place, end - start
+    return None
+
+
+def _cut(gap: _Gap, mine: list[Sentence], stays: int | None) -> None:
+    """Each sentence that goes takes the seam on its far side from the one that stays; without one, the first both."""
+    for place, i in enumerate(gap.mine):
+        before = stays is not None and place < stays
+        start = gap.seams[place].start if before or (stays is None and not place) else mine[i].start
+        gap.cuts[i] = (start, mine[i].end if before else gap.seams[place + 1].end)
+
+
+def _chunks(bodies: list[str], seams: list[str]) -> list[str]:
+    """Each sentence with the seam behind it, or, if there is one before the first, with that before it."""
+    if not seams[0]:
+        return [body + seam for body, seam in zip(bodies, seams[1:], strict=True)]
+    chunks = [seam + body for seam, body in zip(seams, bodies, strict=False)]
+    return [*chunks[:-1], chunks[-1] + seams[-1]]
+
+
+def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
+    """Leaves the last seams what is the same in both, e.g. a line break; the lengths that the next sentence takes."""
+    (start, end), wanted = gap.seams[-1], gap.wanted[-1]
+    same = 0
+    while start + same < end and same < len(wanted) and draft[start + same] == wanted[same] and wanted[same].isspace():
+        same += 1
+    gap.seams[-1], gap.wanted[-1] = _Seam(start, start + same), wanted[:same]
+    return end - start - same, len(wanted) - same
+
+
+def _renamed(old: str, new: str) -> str:
+    mine, theirs = Counter(words_of(old)), Counter(words_of(new))
+    shared = 2 * (mine & theirs).total()
+    return "change" if shared >= _CHANGED * (mine.total() + theirs.total()) else "rewrite"
+
+
+def _applied(draft: str, pieces: list[_Piece]) -> str:
+    """The draft with all of them applied."""
+    cuts = sorted((piece.start, piece.end) for piece in pieces if piece.end > piece.start)
+    parts, at = [], 0
+    steps = [(piece.at, 0, order, 0, piece.text) for order, piece in enumerate(pieces)]
+    steps += [(start, 1, 0, end, "") for start, end in cuts]
+    for place, cut, _, end, text in sorted(steps):
+        parts += [draft[at:place], text] if place > at else [text]
+        at = max(at, end if cut else place)
+    return "".join([*parts, draft[at:]])
+
+
+class _Describer:
+    """Names the place of each edit by words of the draft."""
+
+    def __init__(self, draft: str) -> None:
+        self._draft = draft
+        self._spare = _SPARE_CONTEXT + 4 * len(draft)
+        self._spans: list[tuple[int, int]] = []
+        self._next: dict[str, int] = {}
+
+    def edits(self, pieces: list[_Piece]) -> list[Edit] | None:
+        """None: it would take too much text, or a place cannot be named."""
+        found = []
+        for piece in pieces:
+            original = self._draft[piece.start : piece.end]
+            steps = [piece]
+            if piece.action.startswith("move") and not self._movable(piece, original):
+                steps = [
+                    piece._replace(action="remove", at=piece.start, text="", new=""),
+                    piece._replace(action="add", start=piece.at, end=piece.at, old=""),
+                ]
+            for step in steps:
+                original = self._draft[step.start : step.end]
+                preceding = None if self._is_found(step, original) else self._before(step.at)
+                self._spare -= len(preceding or "")
+                if self._spare < 0:
+                    return None
+                if original:
+                    insort(self._spans, (step.start, step.end))
+                found.append(_edit(step.action, original, step.text, preceding, step.old, step.new))
+        return found
+
+    def _movable(self, piece: _Piece, original: str) -> bool:
+        """Whether the sentence is found where it is, and is not taken for a copy that stands where it goes."""
+        here = self._draft.startswith(original.strip(), self._after_blanks(piece.at))
+        return not here and self._first(original, piece.start)
+
+    def _after_blanks(self, at: int) -> int:
+        match = re.compile(r"\s*").match(self._draft, at)
+        return match.end() if match else at
+
+    def _is_found(self, step: _Piece, original: str) -> bool:
+        """Whether it needs no preceding words: it takes the place of the first text like it that is still free."""
+        if not original or step.action.startswith("move"):
+            return False
+        if self._draft.find(original) == step.start:
+            return True
+        return self._tail(step.at, 8 * _CONTEXT) is None and self._first(original, step.start)
+
+    def _first(self, original: str, start: int) -> bool:
+        """Whether every text like it before `start` is in the span of an edit before this one."""
+        at = self._draft.find(original, self._next.get(original, 0))
+        for _ in range(100):
+            if at >= start or at < 0:
+                return at == start
+            place = bisect_left(self._spans, (at + len(original), 0)) - 1
+            if place < 0 or self._spans[place][1] <= at:
+                return False
+            self._next[original] = at + 1
+            at = self._draft.find(original, at + 1)
+        return False
+
+    def _before(self, at: int) -> str:
+        tail = self._tail(at, at)
+        return self._draft[:at] if tail is None else tail
+
+    def _tail(self, at: int, limit: int) -> str | None:
+        """The words right before, as few as are found there first; None: none of up to `limit` characters are."""
+        length = _CONTEXT
+        while length < at and length <= limit:
+            start = at - length
+            while start and not self._draft[start - 1].isspace() and at - start < length + _CONTEXT:
+                start -= 1
+            tail = self._draft[start:at]
+            if not tail.isspace() and self._draft.find(tail) == start:
+                return tail
+            length *= 2
+        return None if length <= limit or at > limit else self._draft[:at]
+
+
+def _edit(action: str, original: str, revised: str, preceding: str | None, old: str, new: str) -> Edit:
+    intention, says = _SAYS[action]
+    quote = old or new
+    quote = "".join(sign if sign.isprintable() else " " for sign in folded(quote[: 2 * _QUOTED]))
+    quote = quote if len(quote) <= _QUOTED else quote[: _QUOTED - 1].rstrip() + "…"
+    return {
+        "action_name": action,
+        "revision_description": says.format(quote=f'"{quote}"'),
+        "revision_level": "sentence",
+        "revision_intention": intention or _intention(old, new),
+        "original_snippet": original,
+        "revised_snippet": revised,
+        "preceding_snippet": preceding,
+    }
+
+
+def _intention(old: str, new: str) -> str:
+    """Of a changed sentence: fluency if only case, punctuation or the spelling of one or two words differs; clarity if
+    up to three words are added or dropped, none of them a number or a name; else meaning."""
+    mine, theirs = re.findall(r"\w+", old), re.findall(r"\w+", new)
+    if len(mine) + len(theirs) > _COMPARED_WORDS:
+        return "meaning"
+    small, theirs_small = [word.lower() for word in mine], [word.lower() for word in theirs]
+    if small == theirs_small or (len(mine) == len(theirs) and _misspelt(small, theirs_small)):
+        return "fluency"
+    dropped, added = Counter(small) - Counter(theirs_small), Counter(theirs_small) - Counter(small)
+    named = {word.lower() for words in (mine, theirs) for word in words[1:] if word[0].isupper() or word[0].isdigit()}
+    if (not dropped or not added) and (dropped + added).total() <= 3 and not named & set(dropped + added):
+        return "clarity"
+    return "meaning"
+
+
+def _misspelt(mine: list[str], theirs: list[str]) -> bool:
+    others = [(one, other) for one, other in zip(mine, theirs, strict=True) if one != other]
+    return len(others) <= 2 and all(
+        one.isalpha() and other.isalpha() and SequenceMatcher(None, one, other, False).ratio() >= _SPELLING
+        for one, other in others
+    )

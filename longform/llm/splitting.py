@@ -1,0 +1,205 @@
+"""A text cut into the sentences that an edit of it moves, changes, adds or removes.
+
+A sentence ends at a stop before white space, at the end of a paragraph, a list item, a heading or a short line. What
+decides is what stands before the stop: so changing a sentence hardly moves the ends of its neighbours. Stops of
+"et al.", "e.g.", "Fig. 3", initials and list numbers end none. A list mark ("2. ", "- ", "## ") belongs to no sentence.
+Everything is linear in the text.
+"""
+
+import re
+from typing import NamedTuple
+
+_LINE = re.compile(r"[^\r\n]+")
+_MARK = re.compile(r"(?:(?:[-*+•‣▪◦–—]|\(?\d{1,3}[.)]|\(?[A-Za-z]\)|#{1,6}|>)[ \t]{1,8}){1,3}(?=\S)")
+_STOP = re.compile(
+    r"(?P<stop>[.!?…‽]+)[\"'”’»)\]}*_]*(?:[ \t]?\[\d{1,3}(?:[,;–-] ?\d{1,3}){0,20}\]){0,9}|[。！？।؟۔]+[」』”’)]*"
+)
+_ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
+_NAME = re.compile(r"\s+(?:[^\W\d_]\.[\s-]?){0,3}([^\W\d_][\w'’-]+)")
+_OPENING = "\"'“‘«([{*_"
+_WRAPPED = 45
+
+_NEVER = frozenset(
+    "mr mrs ms dr prof gen sen rep rev hon capt lt col sgt vs cf eg ie e.g i.e viz approx ca resp incl esp "
+    "dept st mt messrs mme".split()
+)
+_BEFORE_NUMBERS = frozenset(
+    "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c "
+    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+)
+_BEFORE_SMALL = frozenset("al etc inc ltd co corp jr sr eds ed est bros".split())
+_PARTICLES = frozenset("van von de der den del di da la le ten ter bin ibn".split())
+_INTRODUCING = frozenset("by and of from with to for in as after see or than via like while &".split())
+_STARTERS = frozenset(
+    "the a an this that these those it its he she they we i you in on at for from with by as to of and but or so "
+    "however moreover furthermore therefore thus finally then first second third next later also while although when "
+    "if because since after before during there here our their his her my your what why how who where which both each "
+    "some many most such other another one two unlike like recently note let all no not more yet still".split()
+)
+_GOES_ON = frozenset("the a an of by and in to for with that as on is are was were from at or than which".split())
+
+
+class Sentence(NamedTuple):
+    """`key`: its words with white space folded, by which it is compared. Before `start` may stand a list mark."""
+
+    start: int
+    end: int
+    key: str
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def sentences(text: str) -> list[Sentence]:
+    """All sentences in order: what is between them is white space and list marks."""
+    return [
+        Sentence(start, end, folded(text[start:end]))
+        for begin, stop in _runs(text)
+        for start, end in _sentences_of(text, begin, stop)
+    ]
+
+
+def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[Sentence]:
+    """`own`, the sentences of `text`, cut also where one begins or ends with a whole sentence that only `other` has.
+
+    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour.
+    """
+    known = {sentence.key for sentence in own}
+    wanted = {sentence.key for sentence in other if sentence.key not in known and len(sentence.key) >= _EDGE}
+    theirs = {sentence.key for sentence in other}
+    tails, heads = _lengths(wanted, slice(-_EDGE, None)), _lengths(wanted, slice(_EDGE))
+    found: list[Sentence] = []
+    for sentence in own:
+        cut = None if sentence.key in theirs else _edge(sentence.key, wanted, tails, heads)
+        found += [sentence] if cut is None else _cut(text, sentence, cut)
+    return found
+
+
+_EDGE = 16
+
+
+def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for key in keys:
+        found.setdefault(key[edge], set()).add(len(key))
+    return found
+
+
+def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[str, set[int]]) -> int | None:
+    """Where in `key` a blank stands before its last, or after its first, wanted sentence."""
+    for length in sorted(tails.get(key[-_EDGE:], ()), reverse=True):
+        if len(key) > length and key[-length - 1] == " " and key[-length:] in wanted:
+            return len(key) - length - 1
+    for length in sorted(heads.get(key[:_EDGE], ()), reverse=True):
+        if len(key) > length and key[length] == " " and key[:length] in wanted:
+            return length
+    return None
+
+
+def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
+    """The two parts of it around a blank of its key."""
+    before = sentence.key.count(" ", 0, blank) + 1
+    places = [match.span() for match in re.finditer(r"\S+", text[sentence.start : sentence.end])]
+    first, second = sentence.start + places[before - 1][1], sentence.start + places[before][0]
+    return [
+        Sentence(sentence.start, first, sentence.key[:blank]),
+        Sentence(second, sentence.end, sentence.key[blank + 1 :]),
+    ]
+
+
+def _runs(text: str) -> list[tuple[int, int]]:
+    """Lines without their marks, those joined that are one wrapped paragraph."""
+    found: list[tuple[int, int]] = []
+    line_end = -1
+    for match in _LINE.finditer(text):
+        line = match[0]
+        if line.isspace():
+            continue
+        start = match.start() + len(line) - len(line.lstrip())
+        end = match.start() + len(line.rstrip())
+        mark = _MARK.match(text, start, end)
+        if found and not mark and _adjacent(text, line_end, match.start()) and _wrapped(text, found[-1], start):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((mark.end() if mark else start, end))
+        line_end = match.end()
+    return found
+
+
+def _adjacent(text: str, end: int, start: int) -> bool:
+    return start - end == 1 or text[end:start] == "\r\n"
+
+
+def _wrapped(text: str, run: tuple[int, int], start: int) -> bool:
+    """Whether the line that begins at `start` goes on with the last line of the run."""
+    line = text[max(run[0], text.rfind("\n", run[0], run[1]) + 1) : run[1]].strip()
+    if len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
+        return False
+    last = line[line.rfind(" ") + 1 :].lower()
+    return not text[start].isupper() or line[-1] in ".!?…,;-" or last in _GOES_ON
+
+
+def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    found = []
+    at = start
+    for mark in _STOP.finditer(text, start, end):
+        stop = mark.end()
+        if stop < end and mark["stop"] and not (text[stop].isspace() and _ends(text, at, mark, end)):
+            continue
+        found.append((at, stop))
+        at = stop
+        while at < end and text[at].isspace():
+            at += 1
+    return found if at >= end else [*found, (at, end)]
+
+
+def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
+    """Whether a stop before white space ends the sentence that began at `start`."""
+    after = text[mark.end() : min(end, mark.end() + 80)]
+    following = after.lstrip()
+    small = following[:1].islower()
+    if mark["stop"] != ".":
+        return not (small and (mark["stop"][-1] in ".…" or mark.end() > mark.end("stop")))
+    if small and mark.end() > mark.end("stop"):
+        return False
+    before = text[max(start, mark.start() - 40) : mark.start()].split()
+    word = before[-1].lstrip(_OPENING) if before and not text[mark.start() - 1].isspace() else ""
+    return _word_ends(word, before[:-1], after, following)
+
+
+def _word_ends(word: str, before: list[str], after: str, following: str) -> bool:
+    low = word.lower()
+    if low in _NEVER:
+        return False
+    if low in _BEFORE_NUMBERS:
+        return not following.lstrip("(").lstrip("[")[:1].isdigit()
+    if low in _BEFORE_SMALL:
+        return following.lstrip(_OPENING)[:1].isupper() and following[:1] not in "(["
+    if _ACRONYM.search(word):
+        return _first_word(following) in _STARTERS
+    if len(word) == 1 and word.isalpha() and word.isupper():
+        return _letter_ends(word, before, after)
+    if word.isdigit() and len(word) <= 2:
+        return bool(before) and before[-1][-1] not in ":;.!?"
+    return True
+
+
+def _letter_ends(letter: str, before: list[str], after: str) -> bool:
+    """Whether a single capital is the end of a sentence ("Take vitamin C.") and no initial ("J. R. Vane")."""
+    name = _NAME.match(after)
+    if not name:
+        return True
+    if name[1][0].islower():
+        return name[1] not in _PARTICLES
+    if name[1].lower() in _STARTERS or (before and before[-1] == name[1]):
+        return True
+    if not before:
+        return False
+    last = before[-1].lstrip(_OPENING)
+    return not (last[:1].isupper() or last[-1:] in ",;.(" or last.lower() in _INTRODUCING)
+
+
+def _first_word(text: str) -> str:
+    match = re.match(r"\W*(\w+)", text)
+    return match[1].lower() if match else ""

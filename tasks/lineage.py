@@ -1,0 +1,101 @@
+"""What lies behind a published row: rows of the stages that made it, model calls, the stages back to the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from longform.llm.budget import NANO
+from longform.recipe import Recipe
+from longform.rows import read_parquet
+from longform.settings import responses
+from longform.store import Store
+from longform.versions import Version, artifact
+
+Line = tuple[str, str]
+Record = dict[str, Any]
+
+SHOWN = 160
+
+
+def rows_where(paths: Sequence[Path], condition: str, *values: str) -> list[Record]:
+    """The rows of these files; `condition` holds no value itself, but a `?` for each."""
+    if not paths:
+        return []
+    with duckdb.connect() as database:
+        cursor = database.execute(f"SELECT * FROM {read_parquet(paths)} WHERE {condition}", list(values))
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def stage_rows(store: Store, version: Version, stage: str, condition: str, *values: str) -> list[Record]:
+    """The rows of a stage of this version; none where it has no such stage."""
+    if stage not in version.stages:
+        return []
+    paths = [store.rows_path(part) for part in artifact(store, version, stage).parts if part.rows]
+    return rows_where(paths, condition, *values)
+
+
+def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
+    """response key -> what the call took, of those that are stored."""
+    from longform.llm.store import open_responses
+
+    if not keys:
+        return {}
+    stored = open_responses(responses(store.home), read_only=True)
+    try:
+        found = stored.get(list(keys))
+    finally:
+        stored.close()
+    names = ("input_tokens", "output_tokens", "cost_nano", "batch")
+    return {key: {name: getattr(record, name) for name in names} for key, record in found.items()}
+
+
+def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
+    """Model, prompt and response of a text, and what that took; nothing where no model of ours wrote it."""
+    if not made or not made["response"]:
+        return
+    prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
+    yield "", f"{made['model']} via {made['endpoint']} · {prompt} · response {made['response'][:16]}…"
+    if call := calls.get(made["response"]):
+        cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
+        tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
+        yield "", f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
+
+
+def built_by(store: Store, version: Version, stage: str) -> list[str]:
+    """The stages behind a table, from the last to the sources, each with its fingerprint; then the sources' files."""
+    recipes = {name: artifact(store, version, name).recipe for name in version.stages}
+    behind = _ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})
+    links = [f"{name} {mark[:8]}" for name, mark in reversed(version.stages.items()) if name in behind]
+    return [*links, *_sources([recipes[name] for name in version.stages if name in behind])]
+
+
+def _ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
+    """A stage and all it was made from."""
+    found, left = {stage}, [stage]
+    while left:
+        inputs = recipes[left.pop()].inputs.values()
+        new = {names[mark] for mark in inputs if isinstance(mark, str)} - found
+        found |= new
+        left += new
+    return found
+
+
+def _sources(recipes: Sequence[Recipe]) -> list[str]:
+    given = [one for recipe in recipes for mark in recipe.inputs.values() if not isinstance(mark, str) for one in mark]
+    named = dict.fromkeys(f"{one['group']} sha256 {one['sha256'][:12]}…" for one in given)
+    return [", ".join(named)] if named else []
+
+
+def short(text: str) -> str:
+    """The beginning of a text, on one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= SHOWN else f"{words[:SHOWN]}…"

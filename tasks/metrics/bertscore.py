@@ -1,0 +1,106 @@
+"""BERTScore (Zhang et al. 2020) by the package `bert_score`, where it is installed: F1 times 100, not rescaled.
+
+The package cuts what its tokenizer calls too long and says nothing of it. Here a text that the model cannot read whole
+is left out, and said to be.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from longform.errors import UsageError
+
+PACKAGE = "bert_score"
+MOST_TOKENS = 512
+LIFTED = 1_000_000  # tokens at which the package would cut: no text of so many is handed to it
+BATCH = 16
+DECIMALS = 4  # of a score: below it floating point differs from machine to machine
+
+Pair = tuple[str, str]  # text, reference
+
+
+@dataclass(frozen=True, slots=True)
+class Bert:
+    """A model of BERTScore: the tokens of a text as it reads them, how many it may have, the F1 of pairs that fit."""
+
+    model: str
+    most_tokens: int
+    count: Callable[[str], int]
+    f1: Callable[[list[Pair]], list[float]]
+
+
+def bertscore(bert: Bert, pairs: Sequence[Pair]) -> list[tuple[float | None, str | None]]:
+    """Of each text and its reference the F1, 0 to 100 and seldom below 0; else None, and why it is left out."""
+    counted = {text: bert.count(text) for pair in pairs for text in pair if text.strip()}
+    reasons = [_left_out(bert, *(counted.get(text, 0) for text in pair)) for pair in pairs]
+    fit = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
+    found = iter(bert.f1(fit) if fit else [])
+    return [(None, reason) if reason else _shown(next(found)) for reason in reasons]
+
+
+def _left_out(bert: Bert, text: int, reference: int) -> str | None:
+    sides = {"draft": text, "reference": reference}
+    for name, tokens in sides.items():
+        if not tokens:
+            return f"empty {name}"
+    long = [name for name, tokens in sides.items() if tokens > bert.most_tokens]
+    return f"{' and '.join(long)} over {bert.most_tokens} tokens" if long else None
+
+
+def _shown(f1: float) -> tuple[float | None, str | None]:
+    return (round(100 * f1, DECIMALS), None) if math.isfinite(f1) else (None, "the package gave no number")
+
+
+def check_bertscore(model: str | None, package: str = PACKAGE) -> None:
+    """Raise UsageError where a model is set and the package is missing; only its use shows whether it can be loaded."""
+    if model and package not in sys.modules and find_spec(package) is None:
+        raise UsageError(
+            f'BERTScore by the model "{model}" needs the package {package}: install it with `pip install bert-score`, '
+            "or leave bertscore unset, and the column is empty."
+        )
+
+
+@cache
+def load_bertscore(model: str, package: str = PACKAGE) -> Bert:
+    """A model that the package knows, by its name or in a folder of that name; on a graphics card if there is one.
+
+    Raises UsageError where the package is missing, has no layer for this model, or cannot load it.
+    """
+    check_bertscore(model, package)
+    utils = import_module(f"{package}.utils")
+    layers = utils.model2layers.get(model) or utils.model2layers.get(Path(model).name)
+    if layers is None:
+        raise UsageError(
+            f'The package {package} has no layer for the model "{model}": '
+            "set bertscore to a model that it knows, such as roberta-large, or to a folder of that name."
+        )
+    try:
+        scorer = import_module(package).BERTScorer(model_type=model, num_layers=layers, batch_size=BATCH)
+    except (OSError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise UsageError(
+            f'The model "{model}" of BERTScore cannot be loaded ({reason}): set bertscore to a folder that holds it, '
+            "or leave it unset."
+        ) from None
+    return _bert(model, scorer, utils.sent_encode)
+
+
+def _bert(model: str, scorer: Any, encode: Callable[[Any, str], Sequence[int]]) -> Bert:
+    """With its own tokenizer, whose limit is lifted once it is read: else it would cut what is to be counted."""
+    tokenizer = scorer._tokenizer
+    most = min(MOST_TOKENS, int(tokenizer.model_max_length))
+    tokenizer.model_max_length = LIFTED
+
+    def f1(pairs: list[Pair]) -> list[float]:
+        texts, references = (list(side) for side in zip(*pairs, strict=True))
+        return [float(score) for score in scorer.score(texts, references, batch_size=BATCH)[2]]
+
+    return Bert(model, most, lambda text: len(encode(tokenizer, text)), f1)

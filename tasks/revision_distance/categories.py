@@ -1,0 +1,91 @@
+"""Categories of the edits to a related-work paragraph, by the words of the editor (the paper's appendix and table 3).
+
+order        references put into another order: by time, by method, by problem
+comparison   references related to each other: what they share, where they differ
+description  what is said of one reference: more, less, otherwise
+other        what cites or describes no reference, e.g. grammar or a greeting
+
+What the editor calls an edit (`action_name`) decides; where that is a word such as `add` or `revise`, which says
+nothing of it, the description does; where that says nothing either, whether a reference is spoken of. The lexicon
+(categories.json) has words, and stems that end with `*`. `anywhere`: in either; the names of some methods that would
+look like such words are `ignored`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from schemas.replies import ProposedEdit
+
+Category = Literal["order", "comparison", "description", "other"]
+CATEGORIES: tuple[Category, ...] = ("order", "comparison", "description", "other")
+
+_OF_SEVERAL: tuple[Category, ...] = ("order", "comparison")
+_OF_ONE: tuple[Category, ...] = ("description", "other")
+_READ_CHARACTERS = 4_000
+_QUOTED = re.compile(r"“[^”]*+”|\"[^\"]*+\"|‘[^’]*+’|(?<!\w)'[^']*+'(?!\w)|`[^`]*+`|«[^»]*+»")
+_CITATION = re.compile(r"\bet al\b|\\cite|\[\d{1,3}[\],;–-]|\(\D{0,80}\b(?:19|20)\d\d[a-z]?\b|\b\w+ \((?:19|20)\d\d")
+
+
+def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
+    """Of an edit to a related-work paragraph."""
+    given = edit.model_dump() if isinstance(edit, ProposedEdit) else edit
+    description = unquoted(given["revision_description"][:_READ_CHARACTERS])
+    named = _said(given["action_name"][:_READ_CHARACTERS], "action_name")
+    said = named or _said(description, "anywhere")
+    if said:
+        return said
+    snippets = [(given[name] or "")[:_READ_CHARACTERS] for name in ("original_snippet", "revised_snippet")]
+    speaks = given["revision_level"].strip().casefold() == "reference" or any(
+        map(_speaks_of_a_reference, [description, *snippets])
+    )
+    return "description" if speaks else "other"
+
+
+def unquoted(text: str) -> str:
+    """Without what it quotes: the words of the draft are not the editor's."""
+    return _QUOTED.sub(" ", text)
+
+
+def _said(text: str, where: str) -> Category | None:
+    """The category that the words name: one of several references before one of a single one; then the first."""
+    folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
+    first = {name: match.start() for name in CATEGORIES if (match := _words(name, where).search(folded))}
+    for among in (_OF_SEVERAL, _OF_ONE):
+        if named := [name for name in among if name in first]:
+            return min(named, key=lambda name: first[name])
+    return None
+
+
+def _speaks_of_a_reference(text: str) -> bool:
+    return bool(_CITATION.search(text) or _phrases("cited").search(text.casefold()))
+
+
+@cache
+def _words(name: str, where: str) -> re.Pattern[str]:
+    lists = _lexicon()[name]
+    return _pattern([*lists["anywhere"], *(lists[where] if where != "anywhere" else [])])
+
+
+@cache
+def _phrases(name: str) -> re.Pattern[str]:
+    return _pattern(_lexicon()[name])
+
+
+def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
+    """Any of these as whole words, the longest first; `*` at the end: however the word ends."""
+    longest = sorted(phrases, key=len, reverse=True)
+    ends = [re.escape(each.removesuffix("*")) + (r"\w*" if each.endswith("*") else "") for each in longest]
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(ends)})(?!\w)")
+
+
+@cache
+def _lexicon() -> dict[str, Any]:
+    path = Path(__file__).with_name("categories.json")
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document

@@ -1,0 +1,99 @@
+"""The edits that a reader would still make to a draft (section 3), as a model lists them that plays this reader.
+
+With a reference: those that bring the draft to it. Without: those towards the text that the reader had in mind, which
+is never written down. What the edits do to the draft is worked out in placing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from longform.llm.prompts import Prompt
+from longform.llm.types import Answer, Endpoint, Failure, Request
+from longform.recipe import fingerprint
+from schemas.replies import ProposedEdit, RevisionEdits
+from schemas.revision_distance import EDITS
+from tasks.answers import made_by, refused
+from tasks.revision_distance.drafting import REQUEST_CHARACTERS, request_of
+from tasks.stage import Rejected, Row, Rows, Run, stage
+
+DRAFT_AND_REFERENCE_CHARACTERS = 120_000
+LEAST_TOKENS, MOST_TOKENS = 4_096, 16_384
+OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER = 8_192, 128
+
+
+@stage(EDITS, revision=1)
+def propose_edits(
+    run: Run, drafts: Rows, cases: Rows, *, model: Endpoint, to_reference: Prompt, freely: Prompt
+) -> Iterator[Row | Rejected]:
+    """The edits of each draft as the model lists them; a draft that would have to be cut is not asked about."""
+    of = {case["case_id"]: case for case in cases}
+    asked = []
+    for draft in drafts:
+        case = of[draft["case_id"]]
+        if too_long(draft["text"], case["reference"]):
+            yield long_draft(draft, case, "too long to revise")
+        else:
+            asked.append((draft, case))
+    requests = (
+        (
+            (draft, freely if case["reference"] is None else to_reference),
+            edit_request(draft["text"], case["reference"], request_of(case), model, to_reference, freely),
+        )
+        for draft, case in asked
+    )
+    for (draft, prompt), answer in run.ask(model, requests):
+        yield _listed(draft, answer, model, prompt)
+
+
+def _listed(draft: Row, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    if isinstance(answer, Failure):
+        return refused(draft["draft_id"], answer)
+    return {
+        "edits_id": f"e_{fingerprint(draft['draft_id'])}",
+        "draft_id": draft["draft_id"],
+        "case_id": draft["case_id"],
+        "edits": [edit.model_dump() for edit in edits_of(answer)],
+        **made_by(answer, model, prompt),
+    }
+
+
+def edit_request(
+    draft: str, reference: str | None, request: str, model: Endpoint, to_reference: Prompt, freely: Prompt
+) -> Request:
+    """What the model is asked: by `to_reference` where there is a reference, else by `freely`, with the request.
+
+    Draft and reference are never cut, whatever their length: see `too_long`.
+    """
+    tokens = edit_tokens(len(draft) + len(reference or ""), model)
+    if reference is None:
+        asked = request[:REQUEST_CHARACTERS]
+        return freely.request(model, max_tokens=tokens, reply=RevisionEdits, request=asked, draft=draft)
+    return to_reference.request(model, max_tokens=tokens, reply=RevisionEdits, draft=draft, reference=reference)
+
+
+def edits_of(answer: Answer) -> list[ProposedEdit]:
+    """In the editor's order; all of them, also those that change nothing or cannot be placed."""
+    return list(answer.value.edits)
+
+
+def edit_tokens(characters: int, model: Endpoint) -> int:
+    """The limit of a reply by the characters of draft and reference, all of which its edits may quote.
+
+    A model gets a token for two of them, within bounds (a reply that is cut off is asked for again with twice the
+    room); the offline model, whose tokens cost nothing, more than any list of edits needs.
+    """
+    if model.offline:
+        return max(OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER * characters)
+    return min(max(LEAST_TOKENS, characters // 2), MOST_TOKENS)
+
+
+def too_long(draft: str, reference: str | None) -> bool:
+    """Whether a model cannot be expected to compare them: a cut text would have another distance."""
+    return len(draft) + len(reference or "") > DRAFT_AND_REFERENCE_CHARACTERS
+
+
+def long_draft(draft: Row, case: Row, reason: str) -> Rejected:
+    length = len(draft["text"]) + len(case["reference"] or "")
+    told = f"{length:,} characters with its reference, at most {DRAFT_AND_REFERENCE_CHARACTERS:,}"
+    return Rejected(draft["draft_id"], "filtered", reason, detail=told)

@@ -1,0 +1,168 @@
+"""The published tables: a row a draft with all that is known of it, a row an edit; and what cases were made from.
+
+Drafts are joined with the rest by DuckDB, part by part, with 512 MB and a folder to spill to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longform.recipe import fingerprint
+from longform.rows import read_parquet
+from schemas.revision_distance import ORIGINS, PUBLISHED_DRAFTS, PUBLISHED_EDITS
+from tasks.stage import Rejected, Row, Rows, Run, Whole, stage
+
+BATCH_ROWS = 500
+PAPER = ("paper_id", "title", "authors", "licence", "url", "retrieved_at")
+KINDS = {"easy": "request", "free": "request", "hard": "paragraph", "structure": "structure"}
+_NAMES_AUTHORS = re.compile(r"\bcc[ _-]?by|creativecommons\.org/licenses/by\b", re.IGNORECASE)
+
+_DRAFTS = """
+    SELECT
+        d.draft_id, d.case_id, d.task, c.kind, d.system, c.request, c.title, c.abstract, c.cited,
+        d.text AS draft, c.reference,
+        x.distance, x.weighted, x.not_placed, x.not_applied, x.edits, x.revised, x.reproduces,
+        s.rouge1, s.rouge2, s."rougeL", s.bertscore, s.bertscore_left_out, r.gpt_score, g.score AS source_score,
+        j.experts_better, j.experts,
+        c.licence, c.url, c.source_id, d.writer, c.reference_by, d.model, d.response,
+        e.model AS editor, e.response AS editor_response,
+        CASE WHEN r.gpt_score IS NOT NULL THEN r.model END AS rater,
+        d.task AS split
+    FROM (SELECT *, row_number() OVER () AS place FROM drafts) AS d
+    JOIN cases AS c USING (case_id)
+    LEFT JOIN distances AS x USING (draft_id)
+    LEFT JOIN edits AS e USING (draft_id)
+    LEFT JOIN scores AS s USING (draft_id)
+    LEFT JOIN ratings AS r USING (draft_id)
+    LEFT JOIN (SELECT case_id, unnest(given, recursive := true) FROM cases) AS g
+        ON g.case_id = d.case_id AND g.system = d.system
+    LEFT JOIN (
+        SELECT draft_id, count_if(better = draft_id)::INTEGER AS experts_better, count(*)::INTEGER AS experts
+        FROM (SELECT better, unnest([first, second]) AS draft_id FROM judgements) GROUP BY draft_id
+    ) AS j USING (draft_id)
+    ORDER BY place
+"""
+_EDITS = """
+    SELECT x.*, e.model AS editor, e.response AS editor_response
+    FROM (SELECT *, row_number() OVER () AS place FROM distances) AS x JOIN edits AS e USING (edits_id)
+    ORDER BY place
+"""
+
+
+@stage(PUBLISHED_DRAFTS, revision=1, split_by="split")
+def publish_drafts(
+    run: Run, drafts: Rows, cases: Rows, distances: Rows, edits: Rows, scores: Rows, ratings: Rows, judgements: Whole
+) -> Iterator[Row]:
+    """Each draft with its case, edits, scores and judgements; what could not be had is null, the draft stays."""
+    tables = {"drafts": drafts, "cases": cases, "distances": distances, "edits": edits}
+    for row in _joined(run, _DRAFTS, {**tables, "scores": scores, "ratings": ratings, "judgements": judgements}):
+        yield {**row, "edits": row["edits"] or []}
+
+
+@stage(PUBLISHED_EDITS, revision=1, split_by="split")
+def publish_edits(run: Run, distances: Rows, edits: Rows) -> Iterator[Row | Rejected]:
+    """Each edit of each draft, in the editor's order."""
+    for found in _joined(run, _EDITS, {"distances": distances, "edits": edits}):
+        shared = {
+            name: found[name]
+            for name in ("draft_id", "distance_id", "case_id", "task", "system", "editor", "editor_response")
+        }
+        for position, edit in enumerate(found["edits"]):
+            key = f"{found['draft_id']}#{position}"
+            yield {"edit_id": key, **shared, "position": position, **edit, "split": found["task"]}
+        if not found["edits"]:
+            yield Rejected(found["distance_id"], "filtered", "no edit")
+
+
+def _joined(run: Run, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
+    """The rows of a query over these tables, those of the first in their order."""
+    config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(run.scratch())}
+    with duckdb.connect(config=config) as database:
+        for name, rows in tables.items():
+            if rows.paths:
+                database.execute(f"CREATE VIEW {name} AS SELECT * FROM {read_parquet(rows.paths)}")
+            else:
+                database.register(name, rows.schema.empty_table())
+        for batch in database.sql(query).to_arrow_reader(BATCH_ROWS):
+            yield from batch.to_pylist()
+
+
+# ---------------------------------------------------------------- sources
+
+
+@stage(ORIGINS, revision=1)
+def name_sources(run: Run, cases: Rows, papers: Whole, metadata: Whole) -> Iterator[Row]:
+    """The record of each case, and each cited paper that a model was shown something of."""
+    for batch in cases.batches(["case_id", "task", "cited", "source_id", *_ORIGIN]):
+        rows = batch.to_pylist()
+        known = _papers((papers, metadata), {name for row in rows for name in _named(row)})
+        for row in rows:
+            yield from origins(row, known)
+
+
+_ORIGIN = ("licence", "url", "revision", "retrieved_at")
+
+
+def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
+    """The rows of a case. `known`: paper_id -> what is known of the paper."""
+    own = known.get(paper_of(case["source_id"]), {}) if case["task"] == "hard" else {}
+    said = {name: case[name] if case[name] is not None else own.get(name) for name in _ORIGIN}
+    yield _origin(case["case_id"], KINDS[case["task"]], case["source_id"], own.get("title"), own, said)
+    for paper in _shown(case):
+        facts = known.get(paper["paper_id"], {})
+        said = {name: facts.get(name) for name in _ORIGIN}
+        yield _origin(case["case_id"], "cited", paper["paper_id"], paper["title"], facts, said)
+
+
+def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: Row, said: Row) -> Row:
+    return {
+        "origin_id": f"o_{fingerprint([case_id, kind, record_id])}",
+        "case_id": case_id,
+        "kind": kind,
+        "record_id": record_id,
+        "title": title,
+        "authors": (paper.get("authors") or []) if names_authors(said["licence"]) else [],
+        **said,
+    }
+
+
+def names_authors(licence: str | None) -> bool:
+    """Whether it asks that authors be named: Creative Commons' attribution, in all its forms."""
+    return bool(licence and _NAMES_AUTHORS.search(licence))
+
+
+def paper_of(related_id: str) -> str:
+    return related_id.split("#", 1)[0]
+
+
+def _shown(case: Row) -> list[Row]:
+    """The cited papers of which a model saw more than that they are cited, each once."""
+    found: dict[str, Row] = {}
+    for paper in case["cited"]:
+        if paper["title"] or paper["abstract"]:
+            found.setdefault(paper["paper_id"], paper)
+    return list(found.values())
+
+
+def _named(case: Row) -> Iterator[str]:
+    if case["task"] == "hard":
+        yield paper_of(case["source_id"])
+    yield from (paper["paper_id"] for paper in _shown(case))
+
+
+def _papers(tables: Iterable[Rows], ids: set[str]) -> dict[str, Row]:
+    """paper_id -> what the tables know of it; what the first does not say, the next may."""
+    found: dict[str, Row] = {}
+    wanted = pa.array(sorted(ids), pa.string())
+    for rows in tables:
+        for batch in rows.batches(list(PAPER), 20_000) if ids else ():
+            for row in batch.filter(pc.is_in(batch.column("paper_id"), wanted)).to_pylist():
+                before = found.get(row["paper_id"], {})
+                found[row["paper_id"]] = {name: before.get(name) or row[name] for name in PAPER}
+    return found

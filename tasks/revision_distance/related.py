@@ -1,0 +1,282 @@
+"""Paragraphs on related work, and the papers that they cite: the hard task (appendix A).
+
+A reference of a bibliography leads to a paper by its link, where the source has one, else by its title: case,
+punctuation and white space do not count, years may differ by one (a preprint), a year that is not known fits any. A
+title that several papers have, within these years, leads nowhere: records that share an Anthology or corpus id are one
+paper. Where the linked record has no abstract, the title may lead to one that has.
+
+Papers and metadata may hold millions of records: they are read once for each part of the paragraphs, by columns, and
+only records that something is looked up in are kept. Titles are joined by hash, after all years of a title have been
+counted: papers that all have one title cost no more than others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from longform.rows import Rejected, Row, Rows, Whole, read_parquet
+from schemas.revision_distance import HARD, RELATED
+from tasks.sources.papers import related_work
+from tasks.sources.s2_releases import database
+from tasks.stage import Run, stage
+from tasks.text.scrub import scrub
+
+if TYPE_CHECKING:
+    import duckdb
+
+PAPERS_AT_ONCE = 100
+PARAGRAPHS_AT_ONCE = 500
+TITLE_CHARACTERS = 1_000
+LEAST_OWN_TITLE = 3
+COLUMNS = (
+    "paper_id", "title", "abstract", "text", "sections", "paragraphs", "bibliography", "licence", "url", "retrieved_at",
+)  # fmt: skip
+
+NO_RELATED, NO_ABSTRACT = "no paragraph on related work", "no abstract of its own"
+FEW_CITED, SHORT, LONG = "too few cited papers with abstracts", "text too short", "text too long"
+NAMES_ITSELF = "names its own paper"
+
+
+# ---------------------------------------------------------------- paragraphs
+
+
+@stage(RELATED, revision=1, several=True)
+def related_paragraphs(run: Run, papers: Rows) -> Iterator[Row | Rejected]:
+    """The paragraphs on related work, those of sub-sections included, with what they cite; papers without, rejected."""
+    for batch in papers.batches(list(COLUMNS), size=PAPERS_AT_ONCE):
+        for paper in batch.to_pylist():
+            found = paragraphs_of(paper)
+            yield from found
+            if not found:
+                yield Rejected(paper["paper_id"], "filtered", NO_RELATED)
+
+
+def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
+    """The rows of RELATED of a row of PAPERS."""
+    places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
+    entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
+    return [
+        {
+            "related_id": f"{paper['paper_id']}#{places[id(paragraph)]}",
+            "head": _head(paper, paragraph),
+            "text": paper["text"][paragraph["start"] : paragraph["end"]],
+            "references": _references(paragraph, entries),
+            **{name: paper[name] for name in ("paper_id", "title", "abstract", "licence", "url", "retrieved_at")},
+        }
+        for paragraph in related_work(paper)
+    ]
+
+
+def _head(paper: Mapping[str, Any], paragraph: Row) -> str | None:
+    section = paragraph["section"]
+    head: str | None = paper["sections"][section]["head"] if section is not None else None
+    return head
+
+
+def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
+    """What a paragraph cites, each entry once, in the order of the citations; citations of no entry lead nowhere."""
+    cited = dict.fromkeys(citation["ref_id"] for citation in paragraph["citations"])
+    return [
+        {name: entries[ref_id][name] for name in ("ref_id", "paper_id", "title", "year")}
+        for ref_id in cited
+        if ref_id in entries
+    ]
+
+
+# ---------------------------------------------------------------- what they cite
+
+
+@stage(HARD, revision=1)
+def find_cited(
+    run: Run,
+    related: Rows,
+    papers: Whole,
+    metadata: Whole,
+    *,
+    least_cited: int,
+    least_words: int,
+    most_words: int,
+) -> Iterator[Row | Rejected]:
+    """Paragraphs with the papers they cite, as far as these are at hand; `least_cited` of them need an abstract."""
+    with database(run.scratch()) as connection:
+        found = Cited(connection, related, [papers, metadata])
+        for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
+            rows = batch.to_pylist()
+            cited, own = found.of(batch["related_id"]), found.own(batch["paper_id"])
+            for row in rows:
+                itself = own.get(row["paper_id"], {})
+                row = {**row, **{name: row[name] or itself.get(name) for name in ("title", "abstract")}}
+                case = hard_case(row, cited.get(row["related_id"], []), least_cited, least_words, most_words)
+                if isinstance(case, str):
+                    yield Rejected(row["related_id"], "filtered", case)
+                    continue
+                run.count("references", len(row["references"]))
+                run.count("references found", len(case["cited"]))
+                yield case
+
+
+def hard_case(
+    paragraph: Mapping[str, Any], cited: Sequence[Row], least_cited: int, least_words: int, most_words: int
+) -> Row | str:
+    """The row of HARD of a paragraph that cites these papers, or why it is none."""
+    if not (paragraph["abstract"] or "").strip():
+        return NO_ABSTRACT
+    length = len(paragraph["text"].split())
+    if length > most_words or length < least_words:
+        return LONG if length > most_words else SHORT
+    if names_itself(paragraph, cited):
+        return NAMES_ITSELF
+    if sum(one["abstract"] is not None for one in cited) < least_cited:
+        return FEW_CITED
+    text, title, abstract = (scrub((paragraph[name] or "").strip()) for name in ("text", "title", "abstract"))
+    scrubbed = [_scrubbed(one) for one in cited]
+    return {
+        "case_id": f"hard/{paragraph['related_id']}",
+        "task": "hard",
+        "kind": "related_work",
+        "rule": None,
+        "request": None,
+        "title": title.text or None,
+        "abstract": abstract.text,
+        "cited": [one for one, _ in scrubbed],
+        "reference": text.text,
+        "reference_by": "human",
+        "given": [],
+        "scrubbed": text.marks + title.marks + abstract.marks + sum(marks for _, marks in scrubbed),
+        **{name: paragraph[name] for name in ("related_id", "paper_id", "licence", "url", "retrieved_at")},
+        "revision": None,
+    }
+
+
+def _scrubbed(cited: Row) -> tuple[Row, int]:
+    title, abstract = scrub(cited["title"] or ""), scrub(cited["abstract"] or "")
+    texts = {"title": title.text, "abstract": abstract.text if cited["abstract"] is not None else None}
+    return {"paper_id": cited["paper_id"], **texts, "by": cited["by"]}, title.marks + abstract.marks
+
+
+def names_itself(paragraph: Mapping[str, Any], cited: Sequence[Row]) -> bool:
+    """Whether it cites its own paper, or names its whole title: a writer would have to know what is written there."""
+    if any(one["paper_id"] == paragraph["paper_id"] for one in cited):
+        return True
+    title = folded(paragraph["title"] or "")
+    return len(title.split()) >= LEAST_OWN_TITLE and f" {title} " in f" {folded(paragraph['text'])} "
+
+
+def folded(text: str) -> str:
+    """In lower case, each run of what is no letter and no digit as one blank."""
+    return " ".join(re.findall(r"[^\W_]+", text.casefold()))
+
+
+# ---------------------------------------------------------------- looking them up
+
+_FOLDED = (
+    f"""nullif(regexp_replace(lower(left(nfc_normalize(title), {TITLE_CHARACTERS})), '[^\\pL\\pN]+', '', 'g'), '')"""
+)
+_ROWS = """select paper_id, corpus_id, acl_id, year, nullif(trim(title), '') as title,
+    nullif(trim(abstract), '') as abstract from {files}"""
+_ASKED = f"""
+    create temp table asked as
+    select related_id, place, reference.paper_id as link, {_FOLDED} as folded, reference.year as year
+    from (select related_id, reference, reference.title as title, place from (
+        select related_id, unnest("references") as reference, generate_subscripts("references", 1) as place
+        from {{related}}))
+"""
+_KNOWN = f"""
+    create temp table known as
+    select *, coalesce('acl/' || acl_id, 's2/' || corpus_id, paper_id) as same
+    from (select *, {_FOLDED} as folded from ({{rows}}))
+    where folded in (select distinct folded from asked where folded is not null)
+        or paper_id in (select distinct link from asked where link is not null)
+        or 's2/' || corpus_id in (select distinct link from asked where link is not null)
+        or paper_id in (select distinct paper_id from {{related}})
+"""
+# one row a paper: of what its records say, what stands beside an abstract first
+_PAPERS = """
+    create temp table details as
+    select same, first(paper_id order by abstract is null, paper_id, title, abstract) as paper_id,
+        first(title order by title is null, abstract is null, paper_id, title) as title,
+        first(abstract order by abstract is null, paper_id, abstract) as abstract
+    from known group by same
+"""
+_LINKED = """
+    create temp table linked as
+    select link, min(same) as same from (
+        select paper_id as link, same from known union all select 's2/' || corpus_id, same from known
+    ) where link is not null group by link
+"""
+_TITLED = """
+    create temp table titled as
+    with years as (
+        select folded, year, min(same) as first, max(same) as last from known where folded is not null
+        group by folded, year
+    ), wanted as (select distinct folded, year from asked where folded is not null)
+    select wanted.folded, wanted.year, min(first) as same
+    from wanted join years on wanted.folded = years.folded
+        and (wanted.year is null or years.year is null or abs(wanted.year - years.year) <= 1)
+    group by wanted.folded, wanted.year having min(first) = max(last)
+"""
+_RESOLVED = """
+    create temp table resolved as
+    select related_id, place,
+        case when by_title then titled_same else linked_same end as same,
+        case when by_title then 'title' else 'link' end as how
+    from (
+        select related_id, place, linked.same as linked_same, titled.same as titled_same,
+            titled.same is not null
+            and (linked.same is null or (l.abstract is null and t.abstract is not null)) as by_title
+        from asked
+        left join linked on asked.link = linked.link
+        left join titled on asked.folded = titled.folded and asked.year is not distinct from titled.year
+        left join details l on l.same = linked.same
+        left join details t on t.same = titled.same
+    ) where linked_same is not null or titled_same is not null
+"""
+
+
+class Cited:
+    """What paragraphs cite, looked up in tables of papers; joined in DuckDB, which spills what does not fit."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows]) -> None:
+        self.connection = connection
+        files = [read_parquet(table.paths) for table in tables if table.paths]
+        self.empty = not files or not related.paths
+        if self.empty:
+            return
+        given = read_parquet(related.paths)
+        connection.execute(_ASKED.format(related=given))
+        rows = " union all ".join(_ROWS.format(files=one) for one in files)
+        connection.execute(_KNOWN.format(rows=rows, related=given))
+        for query in (_PAPERS, _LINKED, _TITLED, _RESOLVED):
+            connection.execute(query)
+
+    def of(self, related_ids: pa.Array) -> dict[str, list[Row]]:
+        """related_id -> the papers it cites, each once, in the order of the citations: CITED."""
+        found: dict[str, dict[str, Row]] = {}
+        query = """
+            select related_id, details.paper_id, title, abstract, how
+            from resolved semi join wanted using (related_id) join details using (same)
+            where title is not null order by related_id, place
+        """
+        for related_id, paper_id, title, abstract, how in self._asked(query, "related_id", related_ids):
+            row = {"paper_id": paper_id, "title": title, "abstract": abstract, "by": how}
+            found.setdefault(related_id, {}).setdefault(paper_id, row)
+        return {related_id: list(rows.values()) for related_id, rows in found.items()}
+
+    def own(self, paper_ids: pa.Array) -> dict[str, Row]:
+        """paper_id -> title and abstract, as far as they are known."""
+        query = """
+            select paper_id, first(title order by title), first(abstract order by abstract)
+            from known semi join wanted using (paper_id) group by paper_id
+        """
+        rows = self._asked(query, "paper_id", paper_ids)
+        return {paper_id: {"title": title, "abstract": abstract} for paper_id, title, abstract in rows}
+
+    def _asked(self, query: str, column: str, values: pa.Array) -> list[Any]:
+        if self.empty:
+            return []
+        self.connection.register("wanted", pa.table({column: values.unique()}))
+        return self.connection.execute(query).fetchall()

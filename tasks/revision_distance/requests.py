@@ -1,0 +1,359 @@
+"""Whether a message asks for a piece of writing, and of which kind, told by its words: no model, no grammar.
+
+    Could you write me a short, polite email to my landlord?      email    write … email
+    How do I write a cover letter?                                none: a question about one
+    Write a summary of the following article: …                   none: what is made is no article
+
+A request is a verb of writing that somebody is told to do, and what it makes: the first kind of writing that comes
+before a preposition, a clause or the end of the sentence. Told are: the beginning of a sentence, "can you …",
+"I want you to …", "I need to …". Weaker verbs (need, give) need "a" or a number after them. A message may also be the
+name of the piece alone ("Cover letter for a nurse"), or ask for a reply to an e-mail or a letter. None are: changes of
+a text that is given (translate, shorten, "this email"), programs, parts of a piece (its title, its outline), lists.
+
+Blog posts, press releases, op-eds and news are articles, cover letters letters; essays are a kind of their own. Poems,
+songs, scenes, tweets and captions are no kind: they are not prose that a reader revises sentence by sentence. The words
+are in selection.json, by language.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from longform.errors import UsageError
+
+WORDS = Path(__file__).with_name("selection.json")
+HEAD_CHARACTERS, TAIL_CHARACTERS = 1_500, 500
+MOST_TOKENS = 400
+LONGEST_GAP = 14
+LONGEST_QUOTE = 40
+NOT_IN_NAMES = (
+    "breakers",
+    "owners",
+    "given",
+    "questions",
+    "verbs",
+    "makes",
+    "gives",
+    "wants",
+    "negations",
+    "transforms",
+)
+
+_TOKENS = re.compile(r"\w+(?:['-]\w+)*|[^\w\s]")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|[\n\r]+")
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_QUOTED = re.compile(rf'"[^"]{{{LONGEST_QUOTE},}}"')
+_PLAIN = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014", "''\"\"----")
+_STARTS = frozenset(",:;.!?)]\"'*-•>")
+_ENDS = frozenset(":;.!?[<>=|")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A kind of writing, and the words by which it was found."""
+
+    kind: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a language: see selection.json."""
+
+    lists: dict[str, frozenset[str]]
+    kinds: dict[tuple[str, ...], str]
+    not_before: dict[str, frozenset[str]]
+    phrases: dict[str, tuple[str, ...]]
+    longest: int
+
+    def has(self, name: str, word: str) -> bool:
+        return word in self.lists[name]
+
+    def has_not(self, kind: str, word: str) -> bool:
+        """Whether this word, right before the name of a kind, says that it means another thing."""
+        return word in self.not_before.get(kind, ())
+
+
+def check_languages(languages: Sequence[str]) -> None:
+    """UsageError where one of them has no words."""
+    for name in languages:
+        words_of(name)
+
+
+@cache
+def words_of(language: str) -> Words:
+    """The words of a language, by its full name."""
+    known: dict[str, dict[str, Any]] = json.loads(WORDS.read_text(encoding="utf-8"))
+    if language not in known:
+        raise UsageError(
+            f'languages names "{language}", of which requests cannot be told: known are {", ".join(sorted(known))}.'
+        )
+    given = known[language]
+    kinds = {tuple(_tokens(phrase)): kind for kind, phrases in given["kinds"].items() for phrase in phrases}
+    return Words(
+        lists={name: frozenset(value) for name, value in given.items() if isinstance(value, list)},
+        kinds=kinds,
+        not_before={kind: frozenset(words) for kind, words in given["not_before"].items()},
+        phrases={
+            "refusals": (
+                *given["refusals"],
+                *(f"{no} {what}" for no in given["cannot"] for what in given["cannot_do"]),
+            ),
+            **{name: tuple(given[name]) for name in ("asks_back", "salutations")},
+        },
+        longest=max(map(len, kinds)),
+    )
+
+
+def all_kinds(language: str = "English") -> list[str]:
+    """The kinds of writing that are told apart, in their order."""
+    return list(dict.fromkeys(words_of(language).kinds.values()))
+
+
+def plain(text: str) -> str:
+    """In lower case, with plain quotes and dashes."""
+    return text.translate(_PLAIN).lower()
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKENS.findall(text)[:MOST_TOKENS]
+
+
+# ---------------------------------------------------------------- a message
+
+
+def asked(message: str, language: str = "English") -> Asked | None:
+    """What a message asks to be written; None where it asks for nothing of the kind. Looks at both of its ends."""
+    words = words_of(language)
+    first = True
+    for sentence in _sentences(message):
+        tokens = _tokens(sentence)
+        found = _of_sentence(tokens, words)
+        if found == GIVEN:
+            return None
+        if isinstance(found, Asked):
+            return found
+        if first and (named := _alone(tokens, words)):
+            return named
+        first = first and all(words.has("fillers", token) or token in _STARTS for token in tokens)
+    return None
+
+
+def _sentences(message: str) -> Iterator[str]:
+    """In lower case, without code and without longer quotations."""
+    for part in _ends(message):
+        text = _QUOTED.sub('""', _CODE.sub("\n", plain(part)))
+        yield from (sentence for sentence in _SENTENCES.split(text) if sentence and not sentence.isspace())
+
+
+def _ends(message: str) -> list[str]:
+    if len(message) <= HEAD_CHARACTERS + TAIL_CHARACTERS:
+        return [message]
+    return [message[:HEAD_CHARACTERS], message[-TAIL_CHARACTERS:]]
+
+
+# ---------------------------------------------------------------- a sentence
+
+GIVEN: Literal["given"] = "given"  # it is about a text that the message brings along
+Found = Asked | Literal["given", "other"] | None
+
+
+def _of_sentence(tokens: list[str], words: Words) -> Found:
+    for place, token in enumerate(tokens):
+        if words.has("transforms", token) and _told(tokens, place, words):
+            return GIVEN
+        found = _at(tokens, place, token, words)
+        if found is not None:
+            return found
+    return None
+
+
+def _at(tokens: list[str], place: int, token: str, words: Words) -> Found:
+    """What the verb at this place makes; None where there is none that is told to make a text."""
+    if words.has("wants", token):
+        return _made(tokens, place, words, least="number") if _wanted(tokens, place, words) else None
+    if words.has("gerunds", token):
+        helped = any(words.has("helps", one) for one in tokens[max(0, place - 5) : place])
+        return _made(tokens, place, words) if helped and not _is_question(tokens, words) else None
+    if not _told(tokens, place, words):
+        return None
+    if words.has("verbs", token):
+        return _made(tokens, place, words) or "other"
+    if words.has("makes", token):
+        return _made(tokens, place, words, least="new")
+    if words.has("gives", token):
+        return _made(tokens, place, words, least="number")
+    if words.has("helps", token):
+        return _helped(tokens, place, words)
+    if words.has("replies", token):
+        return _answered(tokens, place + 1, token, words)
+    return None
+
+
+def _is_question(tokens: list[str], words: Words) -> bool:
+    opening = [token for token in tokens[:6] if token not in _STARTS and not words.has("fillers", token)]
+    return bool(opening) and words.has("questions", opening[0])
+
+
+def _told(tokens: list[str], place: int, words: Words) -> bool:
+    """Whether somebody is told to do the verb at this place."""
+    if _is_question(tokens[: place + 1], words) or any(
+        words.has("negations", one) for one in tokens[max(0, place - 3) : place]
+    ):
+        return False
+    at = place - 1
+    while at >= 0 and (words.has("fillers", tokens[at]) or (tokens[at].endswith("ly") and len(tokens[at]) > 4)):
+        at -= 1
+    if at < 0 or tokens[at] in _STARTS or tokens[at].isdigit():
+        return True
+    before = tokens[at - 1] if at else ""
+    return _told_by(tokens[at], before, tokens[max(0, at - 4) : at], words)
+
+
+def _told_by(last: str, before: str, left: list[str], words: Words) -> bool:
+    """Whether a verb after `last`, and `before` it, is told; `left` are the words up to it."""
+    if last == "you":
+        return not words.has("before_you", before)
+    if last == "to":
+        return words.has("before_to", before) and not any(words.has("ways", one) for one in left)
+    if words.has("for_whom", last):
+        return words.has("helps", before)
+    if words.has("you_forms", last):
+        return words.has("persons", before)
+    return words.has("before_verb", last)
+
+
+def _wanted(tokens: list[str], place: int, words: Words) -> bool:
+    """Whether it is the writer of the message who needs or wants."""
+    if _is_question(tokens, words):
+        return False
+    left = [token for token in tokens[max(0, place - 3) : place] if not words.has("fillers", token)]
+    if left and left[-1] in ("would", "will"):
+        left = left[:-1]
+    return not left or left[-1] in ("i", "i'd", "we", "we'd") or left[-1] in _STARTS
+
+
+# ---------------------------------------------------------------- what the verb makes
+
+
+def _made(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
+    """The first kind of writing after the verb, `given` for a text at hand, `other` for another thing.
+
+    `least`: `number` where "a" or a number must come first, `new` where "my" and "the" may not; else None.
+    """
+    at = _after_persons(tokens, verb + 1, words)
+    if at >= len(tokens) or not _may_begin(tokens[at], words, least):
+        return None
+    stop = min(len(tokens), at + LONGEST_GAP)
+    while at < stop:
+        token = tokens[at]
+        if (kind := _kind_at(tokens, at, words)) and (found := _whole(tokens, verb, at, kind, words)):
+            return found
+        if words.has("given", token):
+            return GIVEN
+        if words.has("answers", token) and (found := _answered(tokens, at + 1, f"{tokens[verb]} … {token}", words)):
+            return found
+        if words.has("portions", token) and tokens[at + 1 : at + 2] == ["of"]:
+            at += 2
+        elif tokens[at + 1 : at + 3] in (["to", "read"], ["to", "understand"], ["to", "follow"]):
+            at += 3
+        elif token in _ENDS or words.has("breakers", token):
+            return "other"
+        else:
+            at += max(1, kind[1] if kind else 1)
+    return "other"
+
+
+def _after_persons(tokens: list[str], at: int, words: Words) -> int:
+    """Past whom it is for: "me", "for us"."""
+    while at < len(tokens):
+        if words.has("indirect", tokens[at]):
+            at += 1
+        elif tokens[at] in ("for", "to") and at + 1 < len(tokens) and words.has("for_whom", tokens[at + 1]):
+            at += 2
+        else:
+            break
+    return at
+
+
+def _may_begin(token: str, words: Words, least: str) -> bool:
+    if least == "number":
+        return words.has("numbers", token) or token[:1].isdigit()
+    return not (least == "new" and (words.has("owners", token) or words.has("given", token)))
+
+
+def _kind_at(tokens: list[str], at: int, words: Words) -> tuple[str, int] | None:
+    """The kind of writing that is named here, and in how many words; the longest name."""
+    for length in range(min(words.longest, len(tokens) - at), 0, -1):
+        if kind := words.kinds.get(tuple(tokens[at : at + length])):
+            return kind, length
+    return None
+
+
+def _whole(tokens: list[str], verb: int, at: int, kind: tuple[str, int], words: Words) -> Found:
+    """What is asked for, where the name stands for the piece itself; `other` where it is a program's, else None."""
+    name, length = kind
+    after = at + length
+    if at and words.has_not(name, tokens[at - 1]):
+        return None
+    if after < len(tokens) and (words.has("not_after", tokens[after]) or tokens[after].isdigit()):
+        return None
+    if _kind_at(tokens, after, words):  # an invitation email
+        return None
+    if tokens[after : after + 2] == ["of", "the"] and tokens[after + 2 : after + 3] == ["alphabet"]:
+        return None
+    near = tokens[after : after + 4]
+    for place, token in enumerate(near[:-1]):
+        if words.has("by_means", token) and words.has("code", near[place + 1]):
+            return "other"
+    said = " ".join(tokens[at:after])
+    return Asked(name, f"{tokens[verb]} … {said}")
+
+
+def _helped(tokens: list[str], place: int, words: Words) -> Found:
+    """Of "help me with a letter"."""
+    at = place + 1
+    while at < len(tokens) and words.has("for_whom", tokens[at]):
+        at += 1
+    if at < len(tokens) and tokens[at] in ("with", "on"):
+        found = _made(tokens, at, words, least="number")
+        return Asked(found.kind, f"{tokens[place]} {found.rule}") if isinstance(found, Asked) else None
+    return None
+
+
+def _answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked | None:
+    """Of a reply: the kind of what it answers, an e-mail or a letter."""
+    for place in range(at, min(at + 8, len(tokens))):
+        kind = _kind_at(tokens, place, words)
+        if kind and kind[0] in ("email", "letter"):
+            beyond = tokens[place + kind[1] : place + kind[1] + 1]
+            if not (beyond and words.has("not_after", beyond[0])):
+                return Asked(kind[0], f"{rule} … {tokens[place]}")
+        if tokens[place] in _ENDS:
+            break
+    return None
+
+
+def _alone(tokens: list[str], words: Words) -> Asked | None:
+    """Of a message that only names the piece: "Cover letter for a nurse"."""
+    at = 0
+    while at < len(tokens) and (words.has("fillers", tokens[at]) or tokens[at] in _STARTS):
+        at += 1
+    for place in range(at, min(at + 5, len(tokens))):
+        if kind := _kind_at(tokens, place, words):
+            after = place + kind[1]
+            follows = tokens[after : after + 1]
+            if not follows or not words.has("alone", follows[0]) or words.has_not(kind[0], tokens[place - 1]):
+                return None
+            if any(words.has("not_alone", token) for token in tokens[after : after + 5]) or tokens[-1] == "?":
+                return None
+            return Asked(kind[0], f"{' '.join(tokens[place:after])} {follows[0]}")
+        if any(words.has(name, tokens[place]) for name in NOT_IN_NAMES):
+            return None
+    return None

@@ -1,0 +1,68 @@
+"""What Revision Distance is compared with: ROUGE and BERTScore of each draft against its reference (table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from longform.recipe import fingerprint
+from longform.rows import Row
+from schemas.revision_distance import SCORES
+from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
+from tasks.metrics.rouge import KINDS, rouge
+from tasks.stage import Rows, Run, stage
+
+__all__ = ["check_bertscore", "score_drafts", "scores"]
+
+COLUMNS = ("draft_id", "case_id", "text")
+BATCH_ROWS = 64
+NO_REFERENCE, NO_MODEL = "no reference", "no model"
+
+
+@stage(SCORES, revision=1)
+def score_drafts(run: Run, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
+    """ROUGE and, by the model `bertscore`, BERTScore of each draft; nulls where its case has no reference."""
+    references: dict[str, str | None] = {}
+    for batch in cases.batches(["case_id", "reference"]):
+        references |= {row["case_id"]: row["reference"] for row in batch.to_pylist()}
+    load = (lambda: load_bertscore(bertscore)) if bertscore else None
+    for batch in drafts.batches(list(COLUMNS), size=BATCH_ROWS):
+        rows = list(scores(batch.to_pylist(), references, load))
+        run.count("drafts without BERTScore", sum(row["bertscore"] is None for row in rows))
+        yield from rows
+
+
+def scores(
+    drafts: Sequence[Row], references: Mapping[str, str | None], load: Callable[[], Bert] | None
+) -> Iterator[Row]:
+    """Rows of SCORES in the order of the drafts. `references`: case_id -> text; `load` is called where it is needed."""
+    pairs = [(row["text"], reference) for row in drafts if (reference := references[row["case_id"]]) is not None]
+    measured = _measured(pairs, load)
+    for row in drafts:
+        found = next(measured) if references[row["case_id"]] is not None else _nothing(NO_REFERENCE)
+        keys = {"score_id": f"s_{fingerprint([row['draft_id']])}", "draft_id": row["draft_id"]}
+        yield {**keys, "case_id": row["case_id"], **found}
+
+
+def _measured(pairs: Sequence[tuple[str, str]], load: Callable[[], Bert] | None) -> Iterator[Row]:
+    bert = load() if load and pairs else None
+    by_bert = bertscore(bert, pairs) if bert else [(None, NO_MODEL)] * len(pairs)
+    by_rouge = rouge((text, [reference]) for text, reference in pairs)
+    for measures, (score, left_out) in zip(by_rouge, by_bert, strict=True):
+        yield {
+            **_hundredfold(measures),
+            "bertscore": score,
+            "bertscore_model": bert.model if bert and score is not None else None,
+            "bertscore_left_out": left_out,
+        }
+
+
+def _hundredfold(measures: Mapping[str, float]) -> Row:
+    return {kind: 100 * measures[kind] for kind in KINDS}
+
+
+def _nothing(reason: str) -> Row:
+    return {**_none(KINDS), **_none(("bertscore", "bertscore_model")), "bertscore_left_out": reason}
+
+
+def _none(names: Iterable[str]) -> Row:
+    return dict.fromkeys(names)

@@ -1,0 +1,125 @@
+"""Pairs of texts that differ in the order of what they say only: the structure test (table 5).
+
+    {"original": "Roe (2019) counts boats. Lin (2021) weighs them.",
+     "reordered": "Lin (2021) weighs them. Roe (2019) counts boats."}
+
+The original is the reference, the other the draft. Only texts of the same words test anything: word for word, case and
+punctuation aside, a pair that is not is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from longform.rows import Source
+from schemas.revision_distance import STRUCTURE
+from tasks.sources.files import moment, open_files
+from tasks.sources.lines import read_lines
+from tasks.stage import Piece, Rejected, Row, Run, stage
+from tasks.text.scrub import scrub
+
+GROUP = "structure"
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+MOST_CHARACTERS = 200_000
+RAW_CHARS = 2_000
+NO_JSON, NO_RECORD, NO_TEXT, LONG = "no JSON", "no record", "original or reordered is no text", "text too long"
+OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated pair"
+
+
+def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
+    """The files of pairs; those after the first know their number, which stands in the ids of their cases."""
+    first, *others = open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
+    return [
+        first,
+        *(replace(one, facts=(*one.facts, ("number", str(number)))) for number, one in enumerate(others, 2)),
+    ]
+
+
+@stage(STRUCTURE, revision=1)
+def read_structure(run: Run, files: Piece) -> Iterator[Row | Rejected]:
+    """The pairs of a file, in its order."""
+    facts = dict(files.source.facts)
+    when = facts.get("retrieved_at")
+    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
+    yield from pairs(read_lines(files), facts.get("number"), retrieved)
+
+
+def pairs(
+    lines: Iterable[bytes], number: str | None = None, retrieved: datetime | None = None
+) -> Iterator[Row | Rejected]:
+    """Rows of STRUCTURE: structure/1 for the first line, structure/2.1 for that of the second file; lines of blanks
+    hold none."""
+    seen: set[tuple[str, str]] = set()
+    for place, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name = f"{number}.{place}" if number else str(place)
+        found = pair_of(line)
+        if isinstance(found, tuple) and found in seen:
+            yield Rejected(f"{GROUP}/{name}", "filtered", REPEATED)
+        elif isinstance(found, tuple):
+            seen.add(found)
+            yield _row(f"{GROUP}/{name}", *found, retrieved)
+        else:
+            kind, raw = ("filtered", None) if found in (OTHER_WORDS, SAME) else ("defect", _raw(line))
+            yield Rejected(f"{GROUP}/{name}", kind, found, raw=raw)  # type: ignore[arg-type]
+
+
+def pair_of(line: bytes) -> tuple[str, str] | str:
+    """The original and the reordered text, or what is wrong with the line."""
+    try:
+        record: Any = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return NO_JSON
+    if not isinstance(record, dict):
+        return NO_RECORD
+    original, reordered = record.get("original"), record.get("reordered")
+    if not isinstance(original, str) or not isinstance(reordered, str):
+        return NO_TEXT
+    original, reordered = original.strip(), reordered.strip()
+    if not original or not reordered:
+        return NO_TEXT
+    if max(len(original), len(reordered)) > MOST_CHARACTERS:
+        return LONG
+    first, second = _words(original), _words(reordered)
+    if Counter(first) != Counter(second):
+        return OTHER_WORDS
+    return SAME if first == second else (original, reordered)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _raw(line: bytes) -> str:
+    return line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+
+
+def _row(case_id: str, original: str, reordered: str, retrieved: datetime | None) -> Row:
+    reference, draft = scrub(original), scrub(reordered)
+    return {
+        "case_id": case_id,
+        "task": "structure",
+        "kind": "related_work",
+        "rule": None,
+        "request": None,
+        "title": None,
+        "abstract": None,
+        "cited": [],
+        "reference": reference.text,
+        "reference_by": "human",
+        "given": [{"system": "reordered", "text": draft.text, "writer": None, "score": None}],
+        "scrubbed": reference.marks + draft.marks,
+        "licence": None,
+        "url": None,
+        "revision": None,
+        "retrieved_at": retrieved,
+    }

@@ -1,0 +1,91 @@
+"""Which stored responses were made from a conversation, an instruction or a paper that is taken down.
+
+    a conversation, an instruction   the check of its request, drafts, their edits and ratings
+    a paper                          the same, knowledge and segments of cases that its paragraphs are, or that cite it
+
+Found by the cases in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
+interrupted, `longform revise`) by the words of the record, of the reference, or of what models made of them, in a
+request: see tasks.purging. In doubt a response goes: it can be asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+import duckdb
+import pyarrow as pa
+
+from longform.llm.records import ResponseStore
+from longform.rows import read_parquet
+from longform.store import Store
+from tasks.purging import by_words, files_of, first_column, windows_of
+
+DRAFTED = ("write_weak", "write_strong", "write_vanilla", "recall_knowledge", "write_segments", "write_cot")
+ASKED = ("check_requests", *DRAFTED, "propose_edits", "rate_drafts")
+CASES = ("select_conversations", "select_preferences", "find_cited", "draw_candidates", "take_cases")
+CITING = ("find_cited", "draw_candidates", "take_cases")
+PARAGRAPHS = ("related_paragraphs",)
+TEXTS = ("take_given", *DRAFTED)
+
+RECORD = "split_part(substr(case_id, strpos(case_id, '/') + 1), '#', 1)"  # <task>/<id of the record>#<paragraph>
+
+
+def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
+    """Keys of the stored responses that were made from these records, or from texts made from them."""
+    with duckdb.connect(config={"memory_limit": "512MB"}) as database:
+        _register(database, "listed", ids)
+        _register(database, "touched", first_column(database, _touched(store)))
+        named = set(first_column(database, _each(store, ASKED, _responses_named)))
+        windows = windows_of(first_column(database, _texts(store)))
+        known = set(first_column(database, _each(store, ASKED, _responses)))
+    return named | set(by_words(responses, windows, known))
+
+
+def _register(database: duckdb.DuckDBPyConnection, name: str, values: Collection[str] | Iterator[str]) -> None:
+    database.register(name, pa.table({"id": sorted(set(values))}, schema=pa.schema([("id", pa.string())])))
+
+
+def _each(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
+    """A query of each stage that has rows."""
+    yield from (query(read_parquet(files)) for stage in stages if (files := files_of(store, stage)))
+
+
+def _touched(store: Store) -> Iterator[str]:
+    """Queries for the cases that were made from a listed record, or cite one."""
+    own = f"{RECORD} IN (SELECT id FROM listed)"
+    yield from _each(store, (*CASES, *ASKED), lambda rows: f"SELECT DISTINCT case_id FROM {rows} WHERE {own}")
+    cited = "SELECT case_id, unnest(cited).paper_id AS paper_id FROM"
+    yield from _each(
+        store,
+        CITING,
+        lambda rows: f"SELECT DISTINCT case_id FROM ({cited} {rows}) WHERE paper_id IN (SELECT id FROM listed)",
+    )
+
+
+def _responses(rows: str) -> str:
+    return f"SELECT DISTINCT response FROM {rows}"
+
+
+def _responses_named(rows: str) -> str:
+    return f"{_responses(rows)} WHERE case_id IN (SELECT id FROM touched)"
+
+
+def _texts(store: Store) -> Iterator[str]:
+    """Queries for words that only requests made from a listed record hold.
+
+    Of a case that cites a listed paper these are not its own abstract and those of other papers it cites: cases that
+    have nothing to do with the listed paper show these too.
+    """
+    own, touched = f"{RECORD} IN (SELECT id FROM listed)", "case_id IN (SELECT id FROM touched)"
+    yield from _each(store, CASES, lambda rows: f"SELECT unnest([request, abstract]) FROM {rows} WHERE {own}")
+    yield from _each(store, CASES, lambda rows: f"SELECT reference FROM {rows} WHERE {touched}")
+    yield from _each(store, CASES, lambda rows: f"SELECT unnest(given).text FROM {rows} WHERE {touched}")
+    paragraph = "SELECT unnest([text, abstract]) FROM"
+    yield from _each(store, PARAGRAPHS, lambda rows: f"{paragraph} {rows} SEMI JOIN listed ON paper_id = id")
+    paper = "SELECT unnest(cited) AS one FROM"
+    yield from _each(
+        store,
+        CITING,
+        lambda rows: f"SELECT one.abstract FROM ({paper} {rows}) WHERE one.paper_id IN (SELECT id FROM listed)",
+    )
+    yield from _each(store, TEXTS, lambda rows: f"SELECT text FROM {rows} WHERE {touched}")

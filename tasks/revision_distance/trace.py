@@ -1,0 +1,196 @@
+"""From a published draft or edit back to its sources, model calls, edits, judgements and the stages that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from longform.errors import UsageError
+from longform.store import Store
+from longform.versions import Version
+from tasks.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
+
+MADE_BY = {"draft_id": "publish_drafts", "edit_id": "publish_edits"}
+JUDGED = ("collect_judgements", "read_judgements")
+BEHIND = {
+    "checks": ("check_requests", "case_id"),
+    "draft": ("collect_drafts", "draft_id"),
+    "edits": ("propose_edits", "draft_id"),
+    "ratings": ("rate_drafts", "draft_id"),
+}
+COT = {"knowledge": ("recall_knowledge", "case_id"), "segments": ("write_segments", "case_id")}
+SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertscore": "BERTScore"}
+
+
+def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+    """A draft, or an edit of one, the rows behind it, and `lines` for people.
+
+    `row_id`: a draft_id or its beginning; for an edit with its #<position>. Raises UsageError where there is no such
+    row, or more than one.
+    """
+    beginning, mark, position = row_id.partition("#")
+    draft = _draft(version, beginning, row_id)
+    edit = _edit(version, draft["draft_id"], position, row_id) if mark else None
+    behind = _behind(store, version, draft)
+    calls = calls_of(store, sorted({made["response"] for made in _made(behind) if made["response"]}))
+    key = "edit_id" if edit else "draft_id"
+    lines = [*_head(draft, edit), *_case(draft, behind, calls), *_text(draft, behind, calls)]
+    lines += [*_edits(draft, edit, behind, calls), *_said(draft, behind, calls)]
+    lines.append(("built by", " <- ".join(built_by(store, version, MADE_BY[key]))))
+    row = edit or draft
+    return {"config": _config(version, key), "row": row, **behind, "calls": calls, "stages": version.stages} | {
+        "lines": lines
+    }
+
+
+# ---------------------------------------------------------------- looking up
+
+
+def _config(version: Version, key: str) -> str | None:
+    return next((config for config in version.tables() if version.key(config) == key), None)
+
+
+def _published(version: Version, key: str, condition: str, value: str) -> list[Record]:
+    config = _config(version, key)
+    return rows_where(version.tables()[config], condition, value) if config else []
+
+
+def _draft(version: Version, beginning: str, row_id: str) -> Record:
+    found = _published(version, "draft_id", "starts_with(draft_id, ?) ORDER BY draft_id LIMIT 2", beginning)
+    if not found or not beginning:
+        raise _no_row(version, row_id)
+    if len(found) > 1 and found[0]["draft_id"] != beginning:
+        raise UsageError(
+            f"More than one row of {version.dataset} {version.name} begins with {row_id}: give more of it."
+        )
+    return found[0]
+
+
+def _edit(version: Version, draft_id: str, position: str, row_id: str) -> Record:
+    found = _published(version, "edit_id", "edit_id = ?", f"{draft_id}#{position}")
+    if not found:
+        raise _no_row(version, row_id)
+    return found[0]
+
+
+def _no_row(version: Version, row_id: str) -> UsageError:
+    return UsageError(
+        f"{version.dataset} {version.name} has no row {row_id}: "
+        "take a draft_id or an edit_id of its Parquet files, or the beginning of a draft_id."
+    )
+
+
+def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Record]]:
+    """The rows of stages, and the origins, of a draft."""
+    stages = {**BEHIND, **(COT if draft["system"] == "cot" else {})}
+    found = {
+        name: stage_rows(store, version, stage, f"{column} = ? ORDER BY ALL", draft[column])
+        for name, (stage, column) in stages.items()
+    }
+    judged_by = next((stage for stage in JUDGED if stage in version.stages), JUDGED[0])
+    either = "? IN (first, second) ORDER BY expert"
+    origins = [version.folder / "attribution.parquet"]
+    return {
+        **found,
+        "judgements": stage_rows(store, version, judged_by, either, draft["draft_id"]),
+        "origins": rows_where(origins, "case_id = ? ORDER BY kind = 'cited', record_id", draft["case_id"]),
+    }
+
+
+def _made(behind: Mapping[str, Sequence[Record]]) -> Iterator[Record]:
+    return (row for rows in behind.values() for row in rows if "response" in row)
+
+
+# ---------------------------------------------------------------- telling
+
+
+def _head(draft: Record, edit: Record | None) -> Iterator[Line]:
+    if edit:
+        yield "edit", f"{edit['edit_id']}   {edit['split']}"
+    yield "draft" if edit else "row", f"{draft['draft_id']}   {draft['system']}   {draft['split']}"
+
+
+def _case(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
+    yield "case", f"{draft['case_id']}   {draft['kind']}"
+    for origin in behind["origins"]:
+        yield ("  cited" if origin["kind"] == "cited" else "source"), _origin(origin)
+        if origin["url"] and origin["kind"] != "cited":
+            yield "", origin["url"]
+    for check in behind["checks"]:
+        if check["response"]:
+            yield "checked", f"{check['checked']}, {check['checked_kind']}"
+            yield from made_by(check, calls)
+    if draft["request"]:
+        yield "request", f'"{short(draft["request"])}"'
+    if draft["reference"]:
+        yield "reference", f'by {draft["reference_by"] or "unknown"}   "{short(draft["reference"])}"'
+
+
+def _origin(origin: Record) -> str:
+    title = f'"{short(origin["title"])}"' if origin["title"] else ""
+    authors = f"by {short('; '.join(origin['authors']))}" if origin["authors"] else ""
+    licence = origin["licence"] or "licence unknown"
+    return "   ".join(part for part in (origin["record_id"], title, licence, authors) if part)
+
+
+def _text(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
+    for made in behind.get("knowledge", ()):
+        yield "knowledge", f'"{short(made["text"])}"'
+        yield from made_by(made, calls)
+    for made in behind.get("segments", ()):
+        yield "segment", f'{made["perspective"]}   "{short(made["text"])}"'
+        yield from made_by(made, calls)
+    yield "text", "   ".join(part for part in (_writer(draft), f'"{short(draft["draft"])}"') if part)
+    for made in behind["draft"]:
+        yield from made_by(made, calls)
+
+
+def _writer(draft: Record) -> str:
+    return f"by {draft['writer']}" if draft["writer"] else ""
+
+
+def _edits(
+    draft: Record, edit: Record | None, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]
+) -> Iterator[Line]:
+    if draft["distance"] is None:
+        yield "distance", "none: the editor's reply could not be used"
+    else:
+        placed = f"{draft['not_placed']} not placed, {draft['not_applied']} not applied"
+        gives = f" · gives the reference: {draft['reproduces']}" if draft["reproduces"] else ""
+        yield "distance", f"{draft['distance']}, weighted {draft['weighted']:g} · {placed}{gives}"
+    for made in behind["edits"]:
+        yield from made_by(made, calls)
+    for position, one in enumerate(draft["edits"]):
+        if edit is None or position == edit["position"]:
+            yield from _one(position, one)
+
+
+def _one(position: int, edit: Record) -> Iterator[Line]:
+    kind = ", ".join(part for part in (edit["revision_level"], edit["revision_intention"], edit["category"]) if part)
+    yield f"edit {position}", f"{edit['action_name']} ({kind})   {short(edit['revision_description'])}"
+    yield "", f'"{short(edit["original_snippet"])}" -> "{short(edit["revised_snippet"])}"'
+    place = f" at {edit['start']} to {edit['end']}" if edit["start"] is not None else ""
+    if edit["at"] is not None and edit["at"] != edit["start"]:
+        place += f", goes to {edit['at']}"
+    outcome = "applied" if edit["applied"] else f"not applied: {edit['why_not']}"
+    yield "", f"placed {edit['placed']}{place} · {outcome}"
+
+
+def _said(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
+    scored = [f"{title} {draft[name]:.1f}" for name, title in SCORES.items() if draft[name] is not None]
+    if scored:
+        yield "scores", ", ".join(scored)
+    if draft["gpt_score"] is not None:
+        yield "rating", f"{draft['gpt_score']:g} of 100 by {draft['rater']}"
+        for made in behind["ratings"]:
+            yield from made_by(made, calls)
+    if draft["experts"] is not None:
+        yield "judgements", f"the better text to {draft['experts_better']} of {draft['experts']} experts"
+        yield from (("", _judgement(draft, row)) for row in behind["judgements"])
+
+
+def _judgement(draft: Record, row: Record) -> str:
+    place = [row["first"], row["second"]].index(draft["draft_id"])
+    rated = [f"{name} {row[name][place]}" for name in ("content", "structure", "argument") if row[name]]
+    better = "neither" if row["better"] is None else "this" if row["better"] == draft["draft_id"] else "the other"
+    return ", ".join([f"{row['expert']}: {better}", *rated])
