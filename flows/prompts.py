@@ -15,7 +15,8 @@ PROMPTS = Path(__file__).parent.parent / "prompts"
 def described(dataset: str | None, given: str | None) -> list[dict[str, Any]]:
     """Each prompt (of a dataset) as a JSON value. `given` is a folder whose files take the place of the project's."""
     folders = prompt_folders(given, PROMPTS)
-    names = [name for name in prompt_names(PROMPTS) if dataset is None or name.startswith(f"{dataset.replace('-', '_')}/")]
+    folder = f"{dataset.replace('-', '_')}/" if dataset else ""
+    names = [name for name in prompt_names(PROMPTS) if name.startswith(folder)]
     return [_description(load_prompt(name, *folders), folders) for name in names]
 
 

@@ -23,6 +23,8 @@ INLINE = re.compile(r"`(longform [^`]+)`")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the README's own build commands were typed, in its order."""
     folder = tmp_path_factory.mktemp("readme")
+    (folder / "draft.txt").write_text("Tea is old. Cups are round.")
+    (folder / "final.txt").write_text("Cups are round. Tea is old.")
     for line in commands():
         done = typed(line, folder)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
@@ -41,7 +43,7 @@ def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_build_commands_leave_what_the_readme_promises(folder: Path) -> None:
-    assert len(commands()) == 4
+    assert len(commands()) == 5
     version = find(folder / "data", "axioms")
     promised = re.findall(r"^    (\S+(?:  \S+)*)", BLOCK.findall(README)[1][1], re.MULTILINE)
     for name in " ".join(promised).split():

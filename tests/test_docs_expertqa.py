@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Silent
+from pages import built, commands, page, typed
 
 import longform
 from flows import configuration
@@ -21,8 +19,7 @@ from flows.expertqa import STAGES, SYSTEMS, ExpertqaConfig
 from longform.versions import versions
 from tasks.workers import Threads
 
-PAGE = (Path(__file__).parent.parent / "docs" / "expertqa.md").read_text()
-BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGE = page("expertqa")
 SAMPLES = Path(__file__).parent.parent / "data" / "samples" / "expertqa"
 SAID = {
     "usefulness": "Useful",
@@ -32,27 +29,6 @@ SAID = {
     "reliability": "Reliable",
     "worthiness": "Yes",
 }
-
-
-def commands() -> list[str]:
-    lines = [line.split("  #")[0].strip() for block in BLOCK.findall(PAGE) for line in block.splitlines()]
-    assert all(line.startswith("longform ") for line in lines)
-    return lines
-
-
-def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    program = shlex.quote(str(Path(sys.executable).parent / "longform"))
-    words = f"{program} {line.removeprefix('longform ')}"
-    return subprocess.run(words, shell=True, cwd=folder, text=True, capture_output=True, timeout=120)
-
-
-def built(line: str, folder: Path) -> None:
-    """A printed build, by its own settings, without Prefect; the whole command is typed by test_expertqa_flow."""
-    _, _, dataset, *words = shlex.split(line)
-    settings = words[1::2]
-    assert words[::2] == ["--set"] * len(settings)
-    config = configuration.read(dataset, ExpertqaConfig, None, settings)
-    build(dataset, config, Options(folder / "data"), runner=Threads(), progress=Silent())
 
 
 def fill_in(sheets: Path, filled: Path) -> None:
@@ -71,11 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("expertqa-page")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for line in commands():
+        for line in commands(PAGE):
             if "filled.jsonl" in line:
                 fill_in(folder / "sheets.jsonl", folder / "filled.jsonl")
             if line.startswith("longform build"):
-                built(line, folder)
+                built(line, ExpertqaConfig, folder)
                 continue
             done = typed(line, folder)
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"

@@ -114,14 +114,15 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_runs(
     assert len(deployed.all("flow_run")) == before
 
 
-def test_a_worker_builds_expertqa(deployed: Server, tmp_path: Path) -> None:
-    home = str(tmp_path / "home")
-    asked = deployed.run({"limit": 5}, deployment="expertqa/on-demand", home=home, version="five")
+@pytest.mark.parametrize("dataset", ["expertqa", "revision-distance"])
+def test_a_worker_builds_the_other_datasets(deployed: Server, tmp_path: Path, dataset: str) -> None:
+    home, name = str(tmp_path / "home"), f"five-{dataset}"
+    asked = deployed.run({"limit": 5}, deployment=f"{dataset}/on-demand", home=home, version=name)
     assert asked.returncode == 0, asked.stderr
     worked = deployed.prefect("worker", "start", "--pool", "local", "--type", "process", "--run-once")
-    (run,) = (run for run in deployed.all("flow_run") if run["parameters"].get("version") == "five")
+    (run,) = (run for run in deployed.all("flow_run") if run["parameters"].get("version") == name)
     assert run["state"]["name"] == "Completed", worked.stdout + worked.stderr
-    assert [version.name for version in versions(tmp_path / "home", "expertqa")] == ["five"]
+    assert [version.name for version in versions(tmp_path / "home", dataset)] == [name]
 
 
 def test_a_worker_builds_the_samples_and_the_server_shows_what_it_did(deployed: Server, tmp_path: Path) -> None:

@@ -535,3 +535,20 @@ def test_hostile_sizes_are_bounded(draft: str, edits: list[ProposedEdit]):
 )
 def test_long_drafts_with_many_edits_that_are_not_in_them_are_bounded(draft: str, edits: list[ProposedEdit]):
     assert seconds(draft, edits) < 60
+
+
+def test_a_letter_as_a_model_edits_it():
+    draft = (
+        "Dear colleagues, the seminar room is closed on Monday. Please bring your own cup. We meet in the library\n"
+        "instead. There will be cake, as always."
+    )
+    edits = [
+        edit("on Monday", "on Monday and Tuesday"),
+        edit("", "A pipe has burst.", "is closed on Monday."),
+        edit("Please bring your own cup.", "Please bring your own cup.", "in the library instead."),
+        edit("There will be cake, as always.", ""),
+    ]
+    assert revised(draft, *edits) == (
+        "Dear colleagues, the seminar room is closed on Monday and Tuesday. A pipe has burst. We meet in the library\n"
+        "instead. Please bring your own cup."
+    )

@@ -18,7 +18,9 @@ Pairs = list[tuple[int, int]]
 SAME_WORDS = 0.6
 _EXACT_CELLS = 200_000_000
 _LOOK_BACK = 250
+_COMPARED_BLOCKS = 3_000_000
 _COMPARED = 10_000
+_SUBSTITUTED_CELLS = 150_000
 _CHARACTER = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CHARACTER}]|[^\W{_CHARACTER}]+")
 _MARKER = re.compile(
@@ -39,6 +41,14 @@ class Alignment(NamedTuple):
     stays: list[bool]
 
 
+class _Plan(NamedTuple):
+    """Which pairs stay and which move, and the number of edits of all that."""
+
+    edits: int
+    kept: Pairs
+    moved: Pairs
+
+
 class _Block(NamedTuple):
     """Matched sentences that are neighbours in both texts, in the same order."""
 
@@ -48,21 +58,32 @@ class _Block(NamedTuple):
 
 
 def words_of(sentence: str) -> list[str]:
-    """In small letters; of Chinese, Japanese and Korean each character. A leading "First," or "However," is left out."""
-    return _WORD.findall(_MARKER.sub("", sentence, count=1).lower() if _MARKER.match(sentence) else sentence.lower())
+    """In small letters; of Chinese, Japanese and Korean each character. No leading "First," or "However,"."""
+    marker = _MARKER.match(sentence)
+    return _WORD.findall(sentence[marker.end() if marker else 0 :].lower())
 
 
-def align(draft: Sequence[str], reference: Sequence[str]) -> Alignment:
-    """Of the sentences of both texts, with white space folded."""
-    pairs = equal_pairs(draft, reference)
+def align(draft: Sequence[str], reference: Sequence[str], *, move_copies: bool = True) -> Alignment:
+    """Of the sentences of both texts, with white space folded.
+
+    `move_copies`: whether a sentence that the draft has twice may move, which copy is meant being hard to say.
+    """
     weights = _Weights(draft, reference)
-    pairs = sorted(pairs + _similar_pairs(draft, reference, pairs, weights))
+    equal = equal_pairs(draft, reference)
+    similar = _similar_pairs(draft, reference, equal, weights)
+    kept = _least_edits(draft, reference, sorted(equal + similar))
+    copies = {} if move_copies else Counter(draft)
+    movable = [(i, j) for i, j in equal + similar if copies.get(draft[i], 1) == 1]
+    best = _settled(draft, reference, kept, movable)
+    if (substituted := _without_moves(draft, reference, best.edits)) is not None:
+        others = _other_copies(draft, reference, substituted) + similar
+        movable = [(i, j) for i, j in others if copies.get(draft[i], 1) == 1]
+        best = min(best, _settled(draft, reference, substituted, movable), key=lambda plan: plan.edits)
     becomes: list[int | None] = [None] * len(draft)
     stays = [False] * len(draft)
-    for mine, theirs in pairs:
+    for mine, theirs in best.moved:
         becomes[mine] = theirs
-    kept = _least_edits(draft, reference, pairs)
-    for mine, theirs in kept + _rewritten(draft, reference, pairs, kept, weights):
+    for mine, theirs in best.kept + _rewritten(draft, reference, best, weights):
         becomes[mine], stays[mine] = theirs, True
     return Alignment(becomes, stays)
 
@@ -199,12 +220,13 @@ def _least_edits(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -
     changed = _counts(len(draft), {i for i, j in pairs if draft[i] != reference[j]})
     size = list(accumulate((len(key) + 1 for key in draft), initial=0))
     longest = _longest_chain(blocks)
+    look_back = min(_LOOK_BACK, 10 + _COMPARED_BLOCKS // (len(blocks) + 1))
     best: list[tuple[float, int]] = []
     for at, (start, reference_start, length) in enumerate([*blocks, _Block(len(draft), len(reference), 0)]):
         others, halves = start - mine[start], mine[start] + theirs[reference_start]
         reference_others = reference_start - theirs[reference_start]
         cost, choice = float(halves + 2 * max(others, reference_others)), -1
-        nearest = range(max(0, at - _LOOK_BACK) if at < len(blocks) else 0, at)
+        nearest = range(max(0, at - look_back) if at < len(blocks) else 0, at)
         for earlier in (*nearest, *longest[at : at + 1]):
             if earlier < 0 or (e := blocks[earlier]).reference_start + e.length > reference_start:
                 continue
@@ -249,11 +271,83 @@ def _longest_chain(blocks: list[_Block]) -> list[int]:
     return found
 
 
-def _rewritten(draft: Sequence[str], reference: Sequence[str], pairs: Pairs, kept: Pairs, weights: _Weights) -> Pairs:
-    """Sentences without a partner that share a gap, in order: as many as its shorter side has."""
-    taken, given = {i for i, _ in pairs}, {j for _, j in pairs}
+def _settled(draft: Sequence[str], reference: Sequence[str], kept: Pairs, pairs: Pairs) -> _Plan:
+    """The pairs that move, given those that stay: all, but for those whose two ends are rewritten with fewer edits.
+
+    Moving a sentence spares nothing where one that is removed could become it, and it could become one that is added.
+    """
+    mine, theirs = {i for i, _ in kept}, {j for _, j in kept}
+    others = sorted(pair for pair in pairs if pair[0] not in mine and pair[1] not in theirs)
+    from_gap = [bisect_left(kept, pair) for pair in others]
+    ends = sorted(theirs)
+    to_gap = [bisect_left(ends, j) for _, j in others]
+    sizes = [(c - a - 1, d - b - 1) for (a, b), (c, d) in pairwise([(-1, -1), *kept, (len(draft), len(reference))])]
+    changed = sum(draft[i] != reference[j] for i, j in kept)
+    plans = []
+    for at_first in (True, False):
+        old, new = [size for size, _ in sizes], [size for _, size in sizes]
+        for start, end in zip(from_gap, to_gap, strict=True) if at_first else ():
+            old[start] -= 1
+            new[end] -= 1
+        moved = []
+        for pair, start, end in zip(others, from_gap, to_gap, strict=True):
+            if at_first and start != end and old[start] < new[start] and new[end] < old[end]:
+                old[start] += 1
+                new[end] += 1
+            elif at_first:
+                moved.append(pair)
+            elif start == end or (old[start] > new[start] and new[end] > old[end]):
+                old[start] -= 1
+                new[end] -= 1
+                moved.append(pair)
+        plans.append(_Plan(sum(map(max, old, new)) + len(moved) + changed, kept, moved))
+    return min(plans, key=lambda plan: plan.edits)
+
+
+def _without_moves(draft: Sequence[str], reference: Sequence[str], most: int) -> Pairs | None:
+    """The equal sentences that stay in a Levenshtein alignment of at most so many edits; None: it has more, or the
+    texts are too long to see. It is better where sentences are repeated, and nothing moves."""
+    head = _common(draft, reference)
+    n, m = len(draft) - head, len(reference) - head
+    width = min(m, 2 * most) + 1
+    if n * width > _SUBSTITUTED_CELLS or abs(n - m) > most or most <= 1:
+        return None
+    far = most + 1
+    row = [min(j, far) for j in range(m + 1)]
+    rows = [row]
+    for i in range(1, n + 1):
+        low, high = max(1, i - most), min(m, i + most)
+        new = [far] * (m + 1)
+        new[0] = min(i, far)
+        last = new[low - 1]
+        key = draft[head + i - 1]
+        for j in range(low, high + 1):
+            cost = row[j - 1] if key == reference[head + j - 1] else 1 + min(row[j - 1], row[j], last)
+            new[j] = last = cost
+        rows.append(new)
+        row = new
+    if row[m] > most:
+        return None
     found: Pairs = []
-    for (a, b), (c, d) in pairwise([(-1, -1), *kept, (len(draft), len(reference))]):
+    i, j = n, m
+    while i and j:
+        if draft[head + i - 1] == reference[head + j - 1]:
+            i, j = i - 1, j - 1
+            found.append((head + i, head + j))
+        elif rows[i][j] == rows[i - 1][j - 1] + 1:
+            i, j = i - 1, j - 1
+        elif rows[i][j] == rows[i - 1][j] + 1:
+            i -= 1
+        else:
+            j -= 1
+    return [(place, place) for place in range(head)] + found[::-1]
+
+
+def _rewritten(draft: Sequence[str], reference: Sequence[str], plan: _Plan, weights: _Weights) -> Pairs:
+    """Sentences without a partner that share a gap, in order: as many as its shorter side has."""
+    taken, given = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
+    found: Pairs = []
+    for (a, b), (c, d) in pairwise([(-1, -1), *plan.kept, (len(draft), len(reference))]):
         mine = [i for i in range(a + 1, c) if i not in taken]
         theirs = [j for j in range(b + 1, d) if j not in given]
         if len(mine) <= len(theirs):

@@ -72,7 +72,7 @@ class _Gap:
 
 
 def revise(draft: str, reference: str) -> list[Edit]:
-    """The edits in the order of the reference, each with the seven fields of an edit; none where the words are the same.
+    """The edits in the order of the reference, each with the seven fields of an edit; none if the words are the same.
 
     All refer to the draft as it is. `preceding_snippet` is null where original_snippet stands first in the draft where
     it is meant; otherwise it is the text right before the place, as much as is needed to find it.
@@ -81,12 +81,16 @@ def revise(draft: str, reference: str) -> list[Edit]:
         return []
     mine, theirs = sentences(draft), sentences(reference)
     mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
-    alignment = align([sentence.key for sentence in mine], [sentence.key for sentence in theirs])
-    pieces = list(_pieces(draft, reference, mine, theirs, alignment))
-    edits = _Describer(draft).edits(pieces)
-    if edits is None or folded(_applied(draft, pieces)) != folded(reference):
-        return [_edit("rewrite", draft.strip(), reference.strip(), None, draft, reference)]
-    return edits
+    found = None
+    for move_copies in (True, False):
+        alignment = align([each.key for each in mine], [each.key for each in theirs], move_copies=move_copies)
+        pieces = list(_pieces(draft, reference, mine, theirs, alignment))
+        edits = _Describer(draft).edits(pieces)
+        if edits is not None and folded(_applied(draft, pieces)) == folded(reference):
+            found = edits if found is None or len(edits) < len(found) else found
+            if len(edits) == len(pieces):
+                break
+    return found or [_edit("rewrite", draft.strip(), reference.strip(), None, draft, reference)]
 
 
 def _pieces(

@@ -19,24 +19,29 @@ _NAME = re.compile(r"\s+(?:[^\W\d_]\.[\s-]?){0,3}([^\W\d_][\w'’-]+)")
 _OPENING = "\"'“‘«([{*_"
 _WRAPPED = 45
 
-_NEVER = frozenset(
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_NEVER = _set(
     "mr mrs ms dr prof gen sen rep rev hon capt lt col sgt vs cf eg ie e.g i.e viz approx ca resp incl esp "
-    "dept st mt messrs mme".split()
+    "dept st mt messrs mme"
 )
-_BEFORE_NUMBERS = frozenset(
+_BEFORE_NUMBERS = _set(
     "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c "
-    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_BEFORE_SMALL = frozenset("al etc inc ltd co corp jr sr eds ed est bros".split())
-_PARTICLES = frozenset("van von de der den del di da la le ten ter bin ibn".split())
-_INTRODUCING = frozenset("by and of from with to for in as after see or than via like while &".split())
-_STARTERS = frozenset(
+_BEFORE_SMALL = _set("al etc inc ltd co corp jr sr eds ed est bros")
+_PARTICLES = _set("van von de der den del di da la le ten ter bin ibn")
+_INTRODUCING = _set("by and of from with to for in as after see or than via like while &")
+_STARTERS = _set(
     "the a an this that these those it its he she they we i you in on at for from with by as to of and but or so "
     "however moreover furthermore therefore thus finally then first second third next later also while although when "
     "if because since after before during there here our their his her my your what why how who where which both each "
-    "some many most such other another one two unlike like recently note let all no not more yet still".split()
+    "some many most such other another one two unlike like recently note let all no not more yet still"
 )
-_GOES_ON = frozenset("the a an of by and in to for with that as on is are was were from at or than which".split())
+_GOES_ON = _set("the a an of by and in to for with that as on is are was were from at or than which")
 
 
 class Sentence(NamedTuple):
@@ -63,7 +68,8 @@ def sentences(text: str) -> list[Sentence]:
 def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[Sentence]:
     """`own`, the sentences of `text`, cut also where one begins or ends with a whole sentence that only `other` has.
 
-    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour.
+    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. What
+    ends with a comma ("First,") is no sentence.
     """
     known = {sentence.key for sentence in own}
     wanted = {sentence.key for sentence in other if sentence.key not in known and len(sentence.key) >= _EDGE}
@@ -89,7 +95,7 @@ def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
 def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[str, set[int]]) -> int | None:
     """Where in `key` a blank stands before its last, or after its first, wanted sentence."""
     for length in sorted(tails.get(key[-_EDGE:], ()), reverse=True):
-        if len(key) > length and key[-length - 1] == " " and key[-length:] in wanted:
+        if len(key) > length and key[-length - 1] == " " and key[-length - 2] != "," and key[-length:] in wanted:
             return len(key) - length - 1
     for length in sorted(heads.get(key[:_EDGE], ()), reverse=True):
         if len(key) > length and key[length] == " " and key[:length] in wanted:

@@ -26,11 +26,11 @@ from longform.recipe import fingerprint
 from longform.rows import Source
 from longform.settings import qafacteval_models
 from schemas.expertqa import PREDICTIONS
-from tasks.expertqa.bank import raw_text
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.longform_qa import folded
 from tasks.metrics.qafacteval import installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
+from tasks.sources.csv_cells import raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
 from tasks.stage import Piece, Rejected, Row, Rows, Run, Whole, stage

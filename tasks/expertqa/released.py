@@ -24,10 +24,11 @@ from longform.recipe import fingerprint
 from longform.rows import Source
 from schemas.expertqa import ANSWERS
 from tasks.answers import NO_MODEL
-from tasks.expertqa.bank import GROUP, jsonl_records, raw_text
+from tasks.expertqa.bank import GROUP, jsonl_records
 from tasks.expertqa.citations import cited_sources
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
+from tasks.sources.csv_cells import raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
 from tasks.stage import Piece, Rejected, Row, Rows, Run, Whole, stage

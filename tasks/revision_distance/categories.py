@@ -6,7 +6,8 @@ description  what is said of one reference: more, less, otherwise
 other        what cites or describes no reference, e.g. grammar or a greeting
 
 What the editor calls an edit (`action_name`) decides; where that is a word such as `add` or `revise`, which says
-nothing of it, the description does; where that says nothing either, whether a reference is spoken of. The lexicon
+nothing of it, the description does; where that says nothing either, whether a reference is spoken of, and more than
+spelling and grammar put right. The lexicon
 (categories.json) has words, and stems that end with `*`. `anywhere`: in either; the names of some methods that would
 look like such words are `ignored`.
 """
@@ -40,6 +41,8 @@ def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
     said = named or _said(description, "anywhere")
     if said:
         return said
+    if given["revision_intention"] == "fluency":
+        return "other"
     snippets = [(given[name] or "")[:_READ_CHARACTERS] for name in ("original_snippet", "revised_snippet")]
     speaks = given["revision_level"].strip().casefold() == "reference" or any(
         map(_speaks_of_a_reference, [description, *snippets])
@@ -55,7 +58,8 @@ def unquoted(text: str) -> str:
 def _said(text: str, where: str) -> Category | None:
     """The category that the words name: one of several references before one of a single one; then the first."""
     folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
-    first = {name: match.start() for name in CATEGORIES if (match := _words(name, where).search(folded))}
+    matches = {name: match for name in CATEGORIES if (match := _words(name, where).search(folded))}
+    first = {name: (match.start(), -match.end()) for name, match in matches.items()}
     for among in (_OF_SEVERAL, _OF_ONE):
         if named := [name for name in among if name in first]:
             return min(named, key=lambda name: first[name])

@@ -25,7 +25,8 @@ _NAMES_AUTHORS = re.compile(r"\bcc[ _-]?by|creativecommons\.org/licenses/by\b", 
 
 _DRAFTS = """
     SELECT
-        d.draft_id, d.case_id, d.task, c.kind, d.system, c.request, c.title, c.abstract, c.cited,
+        d.draft_id, d.case_id, d.task, c.kind, c.rule, c.checked, c.checked_kind, d.system,
+        c.request, c.title, c.abstract, c.cited,
         d.text AS draft, c.reference,
         x.distance, x.weighted, x.not_placed, x.not_applied, x.edits, x.revised, x.reproduces,
         s.rouge1, s.rouge2, s."rougeL", s.bertscore, s.bertscore_left_out, r.gpt_score, g.score AS source_score,

@@ -32,6 +32,7 @@ HEAD_CHARACTERS, TAIL_CHARACTERS = 1_500, 500
 MOST_TOKENS = 400
 LONGEST_GAP = 14
 LONGEST_QUOTE = 40
+ACTS = ("wants", "gerunds", "verbs", "makes", "gives", "helps", "replies")
 NOT_IN_NAMES = (
     "breakers",
     "owners",
@@ -71,6 +72,7 @@ class Words:
     not_before: dict[str, frozenset[str]]
     phrases: dict[str, tuple[str, ...]]
     longest: int
+    any_kind: re.Pattern[str]
 
     def has(self, name: str, word: str) -> bool:
         return word in self.lists[name]
@@ -96,8 +98,9 @@ def words_of(language: str) -> Words:
         )
     given = known[language]
     kinds = {tuple(_tokens(phrase)): kind for kind, phrases in given["kinds"].items() for phrase in phrases}
+    lists = {name: frozenset(value) for name, value in given.items() if isinstance(value, list)}
     return Words(
-        lists={name: frozenset(value) for name, value in given.items() if isinstance(value, list)},
+        lists={**lists, "acts": frozenset().union(*(lists[name] for name in ACTS))},
         kinds=kinds,
         not_before={kind: frozenset(words) for kind, words in given["not_before"].items()},
         phrases={
@@ -108,6 +111,7 @@ def words_of(language: str) -> Words:
             **{name: tuple(given[name]) for name in ("asks_back", "salutations")},
         },
         longest=max(map(len, kinds)),
+        any_kind=re.compile("|".join(re.escape(phrase[-1]) for phrase in kinds)),
     )
 
 
@@ -131,8 +135,11 @@ def _tokens(text: str) -> list[str]:
 def asked(message: str, language: str = "English") -> Asked | None:
     """What a message asks to be written; None where it asks for nothing of the kind. Looks at both of its ends."""
     words = words_of(language)
+    parts = [plain(part) for part in _ends(message)]
+    if not any(words.any_kind.search(part) for part in parts):  # most messages
+        return None
     first = True
-    for sentence in _sentences(message):
+    for sentence in _sentences(parts):
         tokens = _tokens(sentence)
         found = _of_sentence(tokens, words)
         if found == GIVEN:
@@ -145,10 +152,10 @@ def asked(message: str, language: str = "English") -> Asked | None:
     return None
 
 
-def _sentences(message: str) -> Iterator[str]:
-    """In lower case, without code and without longer quotations."""
-    for part in _ends(message):
-        text = _QUOTED.sub('""', _CODE.sub("\n", plain(part)))
+def _sentences(parts: list[str]) -> Iterator[str]:
+    """Without code and without longer quotations."""
+    for part in parts:
+        text = _QUOTED.sub('""', _CODE.sub("\n", part))
         yield from (sentence for sentence in _SENTENCES.split(text) if sentence and not sentence.isspace())
 
 
@@ -176,6 +183,8 @@ def _of_sentence(tokens: list[str], words: Words) -> Found:
 
 def _at(tokens: list[str], place: int, token: str, words: Words) -> Found:
     """What the verb at this place makes; None where there is none that is told to make a text."""
+    if not words.has("acts", token):
+        return None
     if words.has("wants", token):
         return _made(tokens, place, words, least="number") if _wanted(tokens, place, words) else None
     if words.has("gerunds", token):

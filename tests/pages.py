@@ -1,0 +1,44 @@
+"""Pages of docs/ whose commands are typed in their order."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from conftest import Silent
+
+from flows import configuration
+from flows.building import Options, build
+from tasks.workers import Threads
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def page(name: str) -> str:
+    return (Path(__file__).parent.parent / "docs" / f"{name}.md").read_text()
+
+
+def commands(page: str) -> list[str]:
+    blocks = [block for language, block in BLOCK.findall(page) if not language]
+    lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    assert all(line.startswith("longform ") for line in lines)
+    return lines
+
+
+def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = shlex.quote(str(Path(sys.executable).parent / "longform"))
+    words = f"{program} {line.removeprefix('longform ')}"
+    return subprocess.run(words, shell=True, cwd=folder, text=True, capture_output=True, timeout=120)
+
+
+def built(line: str, model: Any, folder: Path) -> None:
+    """A printed build, by its own settings, without Prefect; the whole command is typed by the test of its flow."""
+    _, _, dataset, *words = shlex.split(line)
+    settings = words[1::2]
+    assert words[::2] == ["--set"] * len(settings)
+    config = configuration.read(dataset, model, None, settings)
+    build(dataset, config, Options(folder / "data"), runner=Threads(), progress=Silent())
