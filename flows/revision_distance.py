@@ -43,6 +43,7 @@ from tasks.revision_distance.published import name_sources, publish_drafts, publ
 from tasks.revision_distance.rating import rate_drafts
 from tasks.revision_distance.related import find_cited, related_paragraphs
 from tasks.revision_distance.report import figures, tables
+from tasks.revision_distance.requests import check_languages
 from tasks.revision_distance.scores import check_bertscore, score_drafts
 from tasks.revision_distance.selection import select_conversations, select_preferences
 from tasks.revision_distance.structure import open_pairs, read_structure
@@ -213,6 +214,7 @@ def rebuild(run: Build | Plan, config: RevisionDistanceConfig, version: str | No
     model, prompt, numbers = writers(config), prompts(config), wanted(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
     check_bertscore(config.bertscore)
+    check_languages(config.languages)
 
     conversations, completions = conversations_of(run, config), completions_of(run, config)
     papers, metadata = papers_of(run, config)
