@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from difflib import SequenceMatcher
@@ -22,10 +24,24 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+MOST_BYTES = 10_000_000  # a long novel has 3 MB
 SHOWN_BEFORE = 60
+READ_BEFORE = 400
+TELLING = 20
 INDENT = 5
-COMPARED_WORDS = 2_000
+COMPARED = 1_000_000
 REMOVED, ADDED, CHANGED = "red", "green", "bold underline"
+ASKED = "give the text to measure"
+ASKED_REFERENCE = "give the text it should become, or leave out --reference"
+NOTHING_LEFT = {
+    None: "The editor finds nothing to change.",
+    "exactly": "The draft is the reference.",
+    "words": "The draft has the words of the reference; only white space differs.",
+    "no": "The draft is not the reference, but the editor finds nothing to change.",
+}
+_CHARACTER = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
+_SIGN = r"!\"#$%&()*+,./:;<=>?@\[\\\]^`{|}~«»“”„…–—।؟،؛۔"
+_WORD = re.compile(rf"(?:[{_CHARACTER}]|[{_SIGN}]|[^\s{_CHARACTER}{_SIGN}]+)\s*|\s+")
 
 
 @app.command("revise")
@@ -53,33 +69,48 @@ def revise(
 
     if reference is not None and request:
         raise UsageError("--request says what a text without a reference was to be: leave out one of the two.")
-    text, wanted = _read(draft), None if reference is None else _read(str(reference))
+    if draft == "-" == str(reference):
+        raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
+    text, wanted = _read(draft, ASKED), None if reference is None else _read(str(reference), ASKED_REFERENCE)
     editor, measuring = _editor(config, with_prompts(settings, prompts))
     root = home_of(home)
     with Models(responses(root), max_cost=max_cost, dataset="revision-distance") as models:
         found = distance(text, wanted, models.client(editor, stage="revise"), request=request, **measuring)
     if as_json:
         return print_json(document(found))
-    show(found)
+    show(found, text)
 
 
-def _read(name: str) -> str:
-    """The text of a file, or of standard input, without a byte order mark."""
+def _read(name: str, asked: str) -> str:
+    """The text of a file, or of standard input, without a byte order mark. `asked`: what was to be given."""
     from longform.errors import UsageError
 
-    try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{name} cannot be read ({error.strerror}): give a text file, or - for standard input."
-        ) from None
+    called = "Standard input" if name == "-" else name
+    raw = _bytes(name, asked)
+    if len(raw) > MOST_BYTES:
+        raise UsageError(f"{called} has more than {MOST_BYTES // 1_000_000} MB, which is no one text: {asked}.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is no UTF-8 at byte {error.start:,}: save it as UTF-8 text.") from None
+        raise UsageError(f"{called} is no UTF-8 at byte {error.start:,}: save it as UTF-8 text.") from None
+    if (at := raw.find(0)) >= 0:
+        raise UsageError(f"{called} is no text, it has a zero at byte {at:,}: save it as UTF-8 text.")
     if not text.strip():
-        raise UsageError(f"{name} holds no text: give the text to measure.")
+        raise UsageError(f"{called} holds no text: {asked}.")
     return text
+
+
+def _bytes(name: str, asked: str) -> bytes:
+    """At most one more than may be read."""
+    from longform.errors import UsageError
+
+    if name == "-":
+        return sys.stdin.buffer.read(MOST_BYTES + 1)
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror}): {asked}, as a file or - for standard input.") from None
 
 
 def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
@@ -112,14 +143,14 @@ def document(found: Revision) -> dict[str, Any]:
     return {**whole, "edits": edits}
 
 
-def show(found: Revision) -> None:
+def show(found: Revision, draft: str) -> None:
     from flows.console import console
 
     out = console()
     out.print(_head(found))
     for number, placed in enumerate(found.edits, start=1):
         out.print()
-        _show_edit(out, number, placed)
+        _show_edit(out, number, placed, draft)
     out.print()
     for line in _foot(found):
         out.print(line)
@@ -134,17 +165,17 @@ def _foot(found: Revision) -> Iterator[str]:
         yield f"{found.not_placed:,} not found in the draft: counted, not applied."
     if overlapping := found.not_applied - found.not_placed:
         yield f"{overlapping:,} in the way of one before: counted, not applied."
-    if found.reproduces == "exactly":
+    if not found.distance:
+        yield NOTHING_LEFT[found.reproduces]
+    elif found.reproduces == "exactly":
         yield "Applied to the draft, they give the reference."
     elif found.reproduces == "words":
         yield "Applied to the draft, they give the words of the reference; its white space differs."
     elif found.reproduces == "no":
         yield "Applied to the draft, they do not give the reference."
-    elif not found.distance:
-        yield "Nothing left to do."
 
 
-def _show_edit(out: Console, number: int, placed: Placement) -> None:
+def _show_edit(out: Console, number: int, placed: Placement, draft: str) -> None:
     from rich.text import Text
 
     from flows.console import visible
@@ -155,7 +186,7 @@ def _show_edit(out: Console, number: int, placed: Placement) -> None:
     _hanging(out, str(number), "bold", Text(visible(told), style="bold"))
     _hanging(out, "", "", Text(visible(edit.revision_description.strip())))
     _hanging(out, "-", REMOVED, removed)
-    _hanging(out, "@", "dim", _where(placed))
+    _hanging(out, "@", "dim", _where(placed, draft))
     _hanging(out, "+", ADDED, added)
     if placed.why_not:
         _hanging(out, "!", "yellow", Text(f"{placed.why_not}: counted, not applied", style="yellow"))
@@ -170,31 +201,50 @@ def _hanging(out: Console, sign: str, style: str, text: Text) -> None:
         out.print(Text.assemble((f"{'' if number else sign:>{INDENT - 2}}  ", style), line))
 
 
-def _where(placed: Placement) -> Text:
-    """After which words, where that is not the place of the words taken away."""
+def _where(placed: Placement, draft: str) -> Text:
+    """After which words, where those taken away stand elsewhere, or are too short to tell it."""
     from rich.text import Text
 
     from flows.console import visible
 
-    before = placed.edit.preceding_snippet
-    if before is None or (placed.at is not None and placed.at == placed.start and placed.edit.original_snippet):
+    if placed.at is None:
+        before = placed.edit.preceding_snippet
+    elif placed.at == placed.start and len(placed.edit.original_snippet.strip()) >= TELLING:
+        before = None
+    else:
+        before = draft[max(0, placed.at - READ_BEFORE) : placed.at]
+    if before is None:
         return Text("")
-    folded = " ".join(before.split())
-    shown = folded if len(folded) <= SHOWN_BEFORE else f"…{folded[-SHOWN_BEFORE:]}"
+    shown = _last_words(before)
     return Text(visible(f"after “{shown}”" if shown else "at the beginning"))
+
+
+def _last_words(text: str) -> str:
+    folded = " ".join(text.split())
+    if len(folded) <= SHOWN_BEFORE:
+        return folded
+    end = folded[-SHOWN_BEFORE:]
+    return f"…{end.partition(' ')[2] or end}"
 
 
 def _diff(original: str, revised: str) -> tuple[Text, Text]:
     """The two texts, the words marked in which they differ."""
-    old, new = original.split(" "), revised.split(" ")
-    if not original or not revised or len(old) + len(new) > COMPARED_WORDS:
-        return _words([(" ".join(old), False)], REMOVED), _words([(" ".join(new), False)], ADDED)
+    old, new = _WORD.findall(original), _WORD.findall(revised)
+    bare, bare_new = [word.strip() for word in old], [word.strip() for word in new]
+    if not old or not new or _comparisons(bare, bare_new) > COMPARED:
+        return _words([(original, False)], REMOVED), _words([(revised, False)], ADDED)
     left: list[tuple[str, bool]] = []
     right: list[tuple[str, bool]] = []
-    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        left.append((" ".join(old[a:b]), tag != "equal"))
-        right.append((" ".join(new[c:d]), tag != "equal"))
+    for tag, a, b, c, d in SequenceMatcher(None, bare, bare_new, autojunk=False).get_opcodes():
+        left.append(("".join(old[a:b]), tag != "equal"))
+        right.append(("".join(new[c:d]), tag != "equal"))
     return _words(left, REMOVED), _words(right, ADDED)
+
+
+def _comparisons(old: list[str], new: list[str]) -> int:
+    """How many pairs of equal words there are, by which the time of a comparison grows."""
+    counts = Counter(new)
+    return sum(number * counts[word] for word, number in Counter(old).items())
 
 
 def _words(pieces: list[tuple[str, bool]], style: str) -> Text:
@@ -204,7 +254,7 @@ def _words(pieces: list[tuple[str, bool]], style: str) -> Text:
 
     shown = Text(style=style)
     for text, differs in pieces:
-        if text:
-            shown.append(" " if shown.plain else "")
-            shown.append(visible(text), style=CHANGED if differs else None)
+        words = text.rstrip()
+        shown.append(visible(words), style=CHANGED if differs else None)
+        shown.append(visible(text[len(words) :]))
     return shown

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 import orjson
 
+from longform.llm.fence import mark_of, marks
 from longform.llm.records import ResponseStore
 from longform.store import Store
 
@@ -44,13 +45,24 @@ def windows_of(texts: Iterable[str]) -> set[str]:
     return windows
 
 
-def by_words(responses: ResponseStore, windows: set[str], known: set[str]) -> Iterator[str]:
-    """Keys of the stored responses, other than the known ones, whose request holds one of the windows."""
-    if not windows:
+def fences_of(texts: Iterable[str]) -> set[str]:
+    """Marks of the fences around texts that are too short for windows: where one stands by itself, it is that text."""
+    return {mark_of(text) for text in texts if 0 < len(words_of(text)) < WINDOW}
+
+
+def by_words(
+    responses: ResponseStore, windows: set[str], known: set[str], fences: Collection[str] = frozenset()
+) -> Iterator[str]:
+    """Keys of the stored responses, other than the known ones, whose request holds one of the windows or fences."""
+    if not windows and not fences:
         return
     for key, record in responses.scan():
-        if key not in known and holds(_asked(record.request), windows):
+        if key not in known and _shows(_asked(record.request), windows, fences):
             yield key
+
+
+def _shows(asked: str, windows: set[str], fences: Collection[str]) -> bool:
+    return not marks(asked).isdisjoint(fences) or (bool(windows) and holds(asked, windows))
 
 
 def holds(text: str, windows: set[str]) -> bool:

@@ -15,6 +15,7 @@ SMALL = {
     "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
+    "revise.py": ["--words", "200,400"],
     "search.py": ["--passages", "2000", "--queries", "50"],
     "sources.py": ["--megabytes", "0.3"],
 }
@@ -35,6 +36,7 @@ KEYS = {
     "llm.py": {
         "ratio_at_64", "requests_per_second_at_256", "cpu_ms_at_256", "hits_per_second", "memory_ratio", "clients",
     },
+    "revise.py": {"seconds", "edits", "difflib_seconds", "ratio", "cores", "python"},
     "search.py": {"passages"},
     "sources.py": {"sources", "cpu_model", "cores", "python"},
 }  # fmt: skip

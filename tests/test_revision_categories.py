@@ -184,6 +184,27 @@ def test_quoted_words_of_the_draft_are_not_the_editors():
     assert category(edit("remove", "The reference does not have the sentence “We compare the order.”")) == "other"
 
 
+def test_a_quotation_may_hold_quotations():
+    """Words of titles inside what an edit quotes are not the editor's."""
+    said = 'Where the draft says "In "Learning to Order Lists" one reads: bring it…", the reference is otherwise.'
+    assert unquoted(said).split() == ["Where", "the", "draft", "says", ",", "the", "reference", "is", "otherwise."]
+    assert unquoted('Says ""A Grammar of Signs" puts it thi…" here.').split() == ["Says", "here."]
+    assert unquoted('Says "In "Moving Pict…", then ends.').split() == ["Says", ",", "then", "ends."]
+    assert unquoted('Puts "a" for "b" and (“c”, "d").').split() == ["Puts", "for", "and", "(", ",", ")."]
+    assert unquoted('A 5" disk, a 3" disk').split() == ["A", '5"', "disk,", "a", '3"', "disk"]
+    cites = "Roe et al. (2010) read signs."
+    for title in ("Learning to Order Lists", "A Grammar of Signs", "Comparing Bells"):
+        told = f'Where the draft says "In "{title}" one reads: bring it…", the reference says something else.'
+        assert category(edit("rewrite", told, original=cites)) == "description"
+
+
+def test_a_title_in_quotes_names_a_reference():
+    assert category(edit("remove", original='"Timing Jokes" puts it this way: they are short.')) == "description"
+    assert category(edit("remove", original="In “Hedges and Ditches” one reads more.")) == "description"
+    assert category(edit("remove", original='They say "Once more" and go.')) == "other"
+    assert category(edit("remove", original="All in all it is short.")) == "other"
+
+
 def test_rows_are_told_like_replies():
     told = edit("move")
     assert category(told.model_dump()) == category(told) == "order"
@@ -209,3 +230,4 @@ def test_every_edit_has_one_category(action: str, description: str, intention: s
 def test_long_words_are_read_in_no_time():
     told = edit("x", "“" * 1_000_000, "(" * 1_000_000, "[" * 1_000_000)
     assert category(told) == "other"
+    assert unquoted('"' * 1_000_000).strip('" ') == ""

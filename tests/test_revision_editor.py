@@ -167,10 +167,10 @@ def test_white_space_alone_is_no_edit(chosen: Words, data: st.DataObject) -> Non
 
 # --------------------------------------------------------- how many edits
 
-PLACES = "harbour mill orchard quarry lighthouse bakery chapel tannery smithy ferry brewery granary stable inn".split()
-DOINGS = "closed flooded reopened burned expanded moved doubled vanished prospered".split()
-PEOPLE = "Ash Birch Cedar Dogwood Elder Fir Ginkgo Hazel Ivy Juniper Larch Maple Nutmeg Oak Pine Quince Rowan".split()
-THINGS = "salt linen copper barley wool amber tar honey timber glass hemp wax".split()
+PLACES = ["harbour", "mill", "orchard", "quarry", "lighthouse", "bakery", "chapel", "tannery", "smithy", "ferry"]
+DOINGS = ["closed", "flooded", "reopened", "burned", "expanded", "moved", "doubled", "vanished"]
+PEOPLE = ["Ash", "Birch", "Cedar", "Dogwood", "Elder", "Fir", "Ginkgo", "Hazel", "Ivy", "Juniper", "Larch", "Maple"]
+THINGS = ["salt", "linen", "copper", "barley", "wool", "amber", "tar", "honey", "timber", "glass", "hemp", "wax"]
 
 
 def prose(at: int, pick: random.Random) -> str:
@@ -202,7 +202,7 @@ def scholarly(at: int, pick: random.Random) -> str:
 
 
 def short(at: int, pick: random.Random) -> str:
-    return f"Item {at} sold."
+    return f"Item {at} was sold."
 
 
 KINDS: dict[str, Callable[[int, random.Random], str]] = {
@@ -392,8 +392,8 @@ def test_an_edit_shows_what_goes_and_what_comes_with_its_white_space() -> None:
     assert revise(draft, reference) == [
         {
             "action_name": "move and change",
-            "revision_description": 'The sentence "The ferry sank in 1890." stands elsewhere in the reference, in other '
-            "words.",
+            "revision_description": 'The sentence "The ferry sank in 1890." stands elsewhere in the reference, '
+            "in other words.",
             "revision_level": "sentence",
             "revision_intention": "coherence",
             "original_snippet": " The ferry sank in 1890.",
@@ -496,10 +496,10 @@ HOSTILE = {
     "marks": ("- " * 100_000, "* " * 100_000),
     "initials": ("A. " * 30_000, "B. " * 30_000),
     "equal sentences": ("Yes. " * 50_000, "Yes. " * 20_000),
-    "two sentences in turn": ("A b. C d. " * 20_000, "C d. A b. " * 20_000),
+    "two sentences in turn": ("A b. C d. " * 10_000, "C d. A b. " * 10_000),
     "few sentences, all mixed": (
-        " ".join(f"Say {random.Random(at).randrange(90)}." for at in range(15_000)),
-        " ".join(f"Say {random.Random(-at).randrange(95)}." for at in range(15_000)),
+        " ".join(f"Say {random.Random(at).randrange(90)}." for at in range(8_000)),
+        " ".join(f"Say {random.Random(-at).randrange(95)}." for at in range(8_000)),
     ),
     "list marks": ("- a\n" * 20_000, "* a\n" * 20_000),
     "NUL and surrogates": ("\0. " * 20_000, "\ud800. " * 20_000),

@@ -16,9 +16,10 @@ from typing import NamedTuple
 Pairs = list[tuple[int, int]]
 
 SAME_WORDS = 0.6
-_EXACT_CELLS = 200_000_000
+GROWN, GROWN_WORDS = 0.9, 4
+_EXACT_CELLS = 50_000_000
 _LOOK_BACK = 250
-_COMPARED_BLOCKS = 3_000_000
+_COMPARED_BLOCKS = 1_500_000
 _COMPARED = 10_000
 _SUBSTITUTED_CELLS = 150_000
 _CHARACTER = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -178,10 +179,15 @@ class _Weights:
         return self._seen
 
     def likeness(self, one: str, other: str) -> float:
-        """0 to 1: twice the weight of their common words over that of all their words."""
+        """0 to 1: twice the weight of their common words over that of all their words.
+
+        A sentence that stands in the other nearly whole is that sentence with something added.
+        """
         first, second = set(self.words(one)), set(self.words(other))
-        both = self._weight(first) + self._weight(second)
-        return 2 * self._weight(first & second) / both if both else float(first == second)
+        mine, theirs, common = self._weight(first), self._weight(second), self._weight(first & second)
+        alike = 2 * common / (mine + theirs) if mine + theirs else float(first == second)
+        grown = min(len(first), len(second)) >= GROWN_WORDS and common >= GROWN * min(mine, theirs) > 0
+        return max(alike, SAME_WORDS) if grown else alike
 
     def _weight(self, words: set[str]) -> float:
         seen, number = self.seen(), self._number + 1

@@ -19,8 +19,20 @@ _LOOKALIKE = re.compile(
 )
 
 
+_MARK = re.compile(r"<<<text ([0-9a-f]{12})\n")
+
+
+def mark_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def marks(message: str) -> set[str]:
+    """Of all fences in a message, and of what looks like one."""
+    return set(_MARK.findall(message))
+
+
 def fenced(text: str) -> str:
-    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    mark = mark_of(text)
     if "<<<" in text or ">>>" in text:
         text = _LOOKALIKE.sub("[fence removed]", text)
     return f"<<<text {mark}\n{text}\n{mark} text>>>"

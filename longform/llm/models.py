@@ -89,7 +89,9 @@ class Models:
         from longform.llm.prefetch import prefetch_stage
 
         self.check_key(endpoint)
-        prefetch_stage(self.dispatcher(endpoint), requests, stage=stage, recipe=recipe, folder=folder, say=say)
+        prefetch_stage(
+            self.dispatcher(endpoint), endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say
+        )
 
     @property
     def store(self) -> ResponseStore:

@@ -16,11 +16,12 @@ from longform.llm.faults import fault_of
 from longform.llm.keys import canonical, key_of
 from longform.llm.records import TOMBSTONE, Paid, Record
 from longform.llm.tokens import upper_bound
-from longform.llm.types import Request
+from longform.llm.types import Endpoint, Request
 
 
 def prefetch_stage(
     dispatcher: Dispatcher,
+    endpoint: Endpoint,
     requests: Iterable[Request],
     *,
     stage: str,
@@ -30,6 +31,7 @@ def prefetch_stage(
 ) -> Counts:
     """Have these questions answered by batch jobs, and wait for them; what they leave out is for single calls.
 
+    `endpoint` is as this stage asks it: the dispatcher's may have other parameters.
     Raises BudgetError where the money did not suffice for all of them: what was answered is stored.
     """
 
@@ -39,8 +41,8 @@ def prefetch_stage(
     work = prefetch(
         dispatcher.wire(),
         dispatcher.store,
-        dispatcher.endpoint,
-        _items(dispatcher, requests),
+        endpoint,
+        _items(dispatcher, endpoint, requests),
         keep,
         budget=dispatcher.budget,
         folder=folder,
@@ -59,8 +61,7 @@ def prefetch_stage(
     return counts
 
 
-def _items(dispatcher: Dispatcher, requests: Iterable[Request]) -> Iterator[Item]:
-    endpoint = dispatcher.endpoint
+def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[Item]:
     for request in requests:
         for sample in range(request.samples):
             sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))

@@ -32,7 +32,7 @@ _BEFORE_NUMBERS = _set(
     "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c "
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_BEFORE_SMALL = _set("al etc inc ltd co corp jr sr eds ed est bros")
+_BEFORE_SMALL = _set("etc inc ltd co corp jr sr eds ed est bros a.m p.m")
 _PARTICLES = _set("van von de der den del di da la le ten ter bin ibn")
 _INTRODUCING = _set("by and of from with to for in as after see or than via like while &")
 _STARTERS = _set(
@@ -68,8 +68,8 @@ def sentences(text: str) -> list[Sentence]:
 def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[Sentence]:
     """`own`, the sentences of `text`, cut also where one begins or ends with a whole sentence that only `other` has.
 
-    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. What
-    ends with a comma ("First,") is no sentence.
+    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. "First,"
+    is no sentence.
     """
     known = {sentence.key for sentence in own}
     wanted = {sentence.key for sentence in other if sentence.key not in known and len(sentence.key) >= _EDGE}
@@ -95,12 +95,16 @@ def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
 def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[str, set[int]]) -> int | None:
     """Where in `key` a blank stands before its last, or after its first, wanted sentence."""
     for length in sorted(tails.get(key[-_EDGE:], ()), reverse=True):
-        if len(key) > length and key[-length - 1] == " " and key[-length - 2] != "," and key[-length:] in wanted:
+        if len(key) > length and key[-length - 1] == " " and key[-length:] in wanted and not _opens(key[: -length - 1]):
             return len(key) - length - 1
     for length in sorted(heads.get(key[:_EDGE], ()), reverse=True):
         if len(key) > length and key[length] == " " and key[:length] in wanted:
             return length
     return None
+
+
+def _opens(words: str) -> bool:
+    return words.endswith(",") and words.count(" ") < 3
 
 
 def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
@@ -171,10 +175,12 @@ def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
         return False
     before = text[max(start, mark.start() - 40) : mark.start()].split()
     word = before[-1].lstrip(_OPENING) if before and not text[mark.start() - 1].isspace() else ""
-    return _word_ends(word, before[:-1], after, following)
+    return _word_ends(word, before[:-1], after, cited=mark[0].endswith("]"))
 
 
-def _word_ends(word: str, before: list[str], after: str, following: str) -> bool:
+def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool:
+    """Whether a stop ends the sentence that has `word` right before it; `cited`: [3] stands in between."""
+    following = after.lstrip()
     low = word.lower()
     if low in _NEVER:
         return False
@@ -182,28 +188,27 @@ def _word_ends(word: str, before: list[str], after: str, following: str) -> bool
         return not following.lstrip("(").lstrip("[")[:1].isdigit()
     if low in _BEFORE_SMALL:
         return following.lstrip(_OPENING)[:1].isupper() and following[:1] not in "(["
-    if _ACRONYM.search(word):
-        return _first_word(following) in _STARTERS
+    if low == "al" or _ACRONYM.search(word):
+        return following[:1].isupper() and (cited or _first_word(following) in _STARTERS)
     if len(word) == 1 and word.isalpha() and word.isupper():
         return _letter_ends(word, before, after)
     if word.isdigit() and len(word) <= 2:
-        return bool(before) and before[-1][-1] not in ":;.!?"
+        last = before[-1] if before else ":"
+        return last[-1] not in ":;.!?" or last[:-1].lower() in _BEFORE_NUMBERS
     return True
 
 
 def _letter_ends(letter: str, before: list[str], after: str) -> bool:
     """Whether a single capital is the end of a sentence ("Take vitamin C.") and no initial ("J. R. Vane")."""
     name = _NAME.match(after)
-    if not name:
-        return True
+    if not name or name[1] in _PARTICLES:
+        return not name
+    last = before[-1].lstrip(_OPENING) if before else ""
     if name[1][0].islower():
-        return name[1] not in _PARTICLES
-    if name[1].lower() in _STARTERS or (before and before[-1] == name[1]):
+        return not (last.endswith(".") or last.lower() in _INTRODUCING)
+    if name[1].lower() in _STARTERS or last == name[1]:
         return True
-    if not before:
-        return False
-    last = before[-1].lstrip(_OPENING)
-    return not (last[:1].isupper() or last[-1:] in ",;.(" or last.lower() in _INTRODUCING)
+    return bool(before) and not (last[:1].isupper() or last[-1:] in ",;.(" or last.lower() in _INTRODUCING)
 
 
 def _first_word(text: str) -> str:

@@ -36,6 +36,7 @@ NO_JSON = "no JSON object in the reply"
 BROKEN_JSON = "the JSON in the reply is broken"
 SEVERAL = "more than one answer in the reply"
 QUOTED = "the JSON in the reply stands within something else"
+TWICE = "a field of the reply's JSON stands there twice"
 
 OBJECTS_READ = 20
 REPEATED_CHARACTERS = 8_000
@@ -153,6 +154,8 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
             break
         try:
             value, at = _decoder().raw_decode(text, begin.start())
+        except _Twice:
+            return TWICE
         except (ValueError, RecursionError):
             return BROKEN_JSON
         read = _fitted(value, model, "the reply's JSON does not fit")
@@ -166,7 +169,7 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
         return SEVERAL
     if any(other.value != found[0].value for other in found[1:]):
         return SEVERAL
-    if found and holds_objects(model) and _quoted(text, found, model):
+    if found and holds_objects(model) and (_quoted(text, found, model) or _mentioned(text, found)):
         return QUOTED
     return found[0].value if found else reason
 
@@ -183,6 +186,18 @@ def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
     ) or any(named.search(part) for part in (*outside, text[ends[-1] :]))
 
 
+def _mentioned(text: str, found: list[_Found]) -> bool:
+    """Whether a sentence, or a thought without an end, may only speak of an empty list: read, it would say "none"."""
+    if any(getattr(found[0].value, name) for name in type(found[0].value).model_fields):
+        return False
+    return any(
+        text.rfind("\n", 0, each.start) < len(text[: each.start].rstrip(" \t`")) - 1
+        or bool(text[each.end :].partition("\n")[0].strip(" \t\r`="))
+        or text.count("<think>", 0, each.start) > text.count("</think>", 0, each.start)
+        for each in found
+    )
+
+
 @cache
 def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
     """Names of the fields of inner objects, and tags of the model's own."""
@@ -193,12 +208,22 @@ def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
 
 @cache
 def _decoder() -> json.JSONDecoder:
-    """Takes line breaks inside strings, which small models write, but no NaN."""
+    """Takes line breaks inside strings, which small models write, but no NaN, and no field twice with two values."""
 
     def refuse(constant: str) -> None:
         raise ValueError
 
-    return json.JSONDecoder(strict=False, parse_constant=refuse)
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs) and any(made[name] != value for name, value in pairs):
+            raise _Twice
+        return made
+
+    return json.JSONDecoder(strict=False, parse_constant=refuse, object_pairs_hook=fields)
+
+
+class _Twice(Exception):
+    """An object says two things of one field; the last would hide the first."""
 
 
 def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseModel | str:

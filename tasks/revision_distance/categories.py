@@ -29,8 +29,10 @@ CATEGORIES: tuple[Category, ...] = ("order", "comparison", "description", "other
 _OF_SEVERAL: tuple[Category, ...] = ("order", "comparison")
 _OF_ONE: tuple[Category, ...] = ("description", "other")
 _READ_CHARACTERS = 4_000
-_QUOTED = re.compile(r"“[^”]*+”|\"[^\"]*+\"|‘[^’]*+’|(?<!\w)'[^']*+'(?!\w)|`[^`]*+`|«[^»]*+»")
+_QUOTED = re.compile(r"“[^”]*+”|‘[^’]*+’|(?<!\w)'[^']*+'(?!\w)|`[^`]*+`|«[^»]*+»")
+_STRAIGHT = re.compile(r'(?<![^\s(\[{"“‘/–—-])(?P<opens>")(?=[\w"“(\[])|"')
 _CITATION = re.compile(r"\bet al\b|\\cite|\[\d{1,3}[\],;–-]|\(\D{0,80}\b(?:19|20)\d\d[a-z]?\b|\b\w+ \((?:19|20)\d\d")
+_PHRASE = re.compile(r'["“]([^"“”.]{3,200}+)["”]')
 
 
 def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
@@ -52,7 +54,26 @@ def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
 
 def unquoted(text: str) -> str:
     """Without what it quotes: the words of the draft are not the editor's."""
-    return _QUOTED.sub(" ", text)
+    return _QUOTED.sub(" ", _without_straight_quotes(text))
+
+
+def _without_straight_quotes(text: str) -> str:
+    """What stands in straight quotes may hold such quotes itself; where some are not closed, up to the last that is."""
+    kept: list[str] = []
+    at = begins = depth = ends = 0
+    for mark in _STRAIGHT.finditer(text):
+        if mark["opens"]:
+            begins = begins if depth else mark.start()
+            depth += 1
+        elif depth:
+            depth, ends = depth - 1, mark.end()
+            if not depth:
+                kept.append(text[at:begins])
+                at = ends
+    if depth and ends > begins:
+        kept.append(text[at:begins])
+        at = ends
+    return " ".join([*kept, text[at:]])
 
 
 def _said(text: str, where: str) -> Category | None:
@@ -67,7 +88,16 @@ def _said(text: str, where: str) -> Category | None:
 
 
 def _speaks_of_a_reference(text: str) -> bool:
-    return bool(_CITATION.search(text) or _phrases("cited").search(text.casefold()))
+    return bool(_CITATION.search(text) or _phrases("cited").search(text.casefold()) or _quotes_a_title(text))
+
+
+def _quotes_a_title(text: str) -> bool:
+    """Whether a title stands in quotes, by its capitals; writers who are shown titles alone name papers by them."""
+    for phrase in _PHRASE.finditer(text):
+        words = phrase[1].split()
+        if words and words[0][0].isupper() and sum(word[0].isupper() for word in words) > 1:
+            return True
+    return False
 
 
 @cache

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,7 +72,7 @@ class Words:
     not_before: dict[str, frozenset[str]]
     phrases: dict[str, tuple[str, ...]]
     longest: int
-    any_kind: re.Pattern[str]
+    any_kind: tuple[str, ...]  # a message that names a kind has one of these
 
     def has(self, name: str, word: str) -> bool:
         return word in self.lists[name]
@@ -99,8 +99,9 @@ def words_of(language: str) -> Words:
     given = known[language]
     kinds = {tuple(_tokens(phrase)): kind for kind, phrases in given["kinds"].items() for phrase in phrases}
     lists = {name: frozenset(value) for name, value in given.items() if isinstance(value, list)}
+    acts = frozenset[str]().union(*(lists[name] for name in ACTS))
     return Words(
-        lists={**lists, "acts": frozenset().union(*(lists[name] for name in ACTS))},
+        lists={**lists, "acts": acts, "says": acts | lists["transforms"]},
         kinds=kinds,
         not_before={kind: frozenset(words) for kind, words in given["not_before"].items()},
         phrases={
@@ -111,8 +112,17 @@ def words_of(language: str) -> Words:
             **{name: tuple(given[name]) for name in ("asks_back", "salutations")},
         },
         longest=max(map(len, kinds)),
-        any_kind=re.compile("|".join(re.escape(phrase[-1]) for phrase in kinds)),
+        any_kind=_shortest(phrase[-1] for phrase in kinds),
     )
+
+
+def _shortest(words: Iterable[str]) -> tuple[str, ...]:
+    """Those that hold no other of them."""
+    found: list[str] = []
+    for word in sorted(set(words), key=lambda word: (len(word), word)):
+        if not any(other in word for other in found):
+            found.append(word)
+    return tuple(found)
 
 
 def all_kinds(language: str = "English") -> list[str]:
@@ -136,7 +146,7 @@ def asked(message: str, language: str = "English") -> Asked | None:
     """What a message asks to be written; None where it asks for nothing of the kind. Looks at both of its ends."""
     words = words_of(language)
     parts = [plain(part) for part in _ends(message)]
-    if not any(words.any_kind.search(part) for part in parts):  # most messages
+    if not any(word in part for part in parts for word in words.any_kind):  # most messages
         return None
     first = True
     for sentence in _sentences(parts):
@@ -172,7 +182,10 @@ Found = Asked | Literal["given", "other"] | None
 
 
 def _of_sentence(tokens: list[str], words: Words) -> Found:
+    says = words.lists["says"]
     for place, token in enumerate(tokens):
+        if token not in says:
+            continue
         if words.has("transforms", token) and _told(tokens, place, words):
             return GIVEN
         found = _at(tokens, place, token, words)

@@ -5,7 +5,7 @@
 
 Found by the cases in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
 interrupted, `longform revise`) by the words of the record, of the reference, or of what models made of them, in a
-request: see tasks.purging. In doubt a response goes: it can be asked for again.
+request, where a text of a few words must be all that stands between two fences: see tasks.purging. In doubt a response goes: it can be asked for again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from longform.llm.records import ResponseStore
 from longform.rows import read_parquet
 from longform.store import Store
-from tasks.purging import by_words, files_of, first_column, windows_of
+from tasks.purging import by_words, fences_of, files_of, first_column, windows_of
 
 DRAFTED = ("write_weak", "write_strong", "write_vanilla", "recall_knowledge", "write_segments", "write_cot")
 ASKED = ("check_requests", *DRAFTED, "propose_edits", "rate_drafts")
@@ -36,9 +36,9 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
         _register(database, "listed", ids)
         _register(database, "touched", first_column(database, _touched(store)))
         named = set(first_column(database, _each(store, ASKED, _responses_named)))
-        windows = windows_of(first_column(database, _texts(store)))
+        texts = set(first_column(database, _texts(store)))
         known = set(first_column(database, _each(store, ASKED, _responses)))
-    return named | set(by_words(responses, windows, known))
+    return named | set(by_words(responses, windows_of(texts), known, fences_of(texts)))
 
 
 def _register(database: duckdb.DuckDBPyConnection, name: str, values: Collection[str] | Iterator[str]) -> None:
