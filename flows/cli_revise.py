@@ -27,9 +27,9 @@ app = typer.Typer()
 MOST_BYTES = 10_000_000  # a long novel has 3 MB
 SHOWN_BEFORE = 60
 READ_BEFORE = 400
-TELLING = 20
+TELLING = 12
 INDENT = 5
-COMPARED = 1_000_000
+COMPARED = 500_000
 REMOVED, ADDED, CHANGED = "red", "green", "bold underline"
 ASKED = "give the text to measure"
 ASKED_REFERENCE = "give the text it should become, or leave out --reference"
@@ -110,7 +110,9 @@ def _bytes(name: str, asked: str) -> bytes:
         with Path(name).open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{name} cannot be read ({error.strerror}): {asked}, as a file or - for standard input.") from None
+        raise UsageError(
+            f"{name} cannot be read ({error.strerror}): {asked}, as a file or - for standard input."
+        ) from None
 
 
 def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:

@@ -20,6 +20,7 @@ app = typer.Typer()
 
 STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence")
 FILE_ENDINGS = (".json", ".jsonl", ".csv")
+OF_FORMAT = {".jsonl": "jsonl", ".csv": "csv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,8 @@ def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Mad
         {f"sheets.{wanted.format}": sheet_file(found, wanted.format)},
         {"sheets": len(found)},
         f"{len(found):,} pairs of drafts, drawn and blinded with seed {wanted.seed}: give every expert a copy.",
-        "When they are filled in, name the files under `judgements` in the configuration and build again.",
+        "To fill in: expert (a number or a pseudonym), better (A, B or neither), and the ratings (1 to 5), if any.\n"
+        "Then name the files under `judgements` in the configuration and build again.",
     )
 
 
@@ -208,6 +210,8 @@ def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
 
     if format == "argilla" and to.suffix in FILE_ENDINGS:
         raise UsageError(f"Sheets for Argilla are a folder of files: give a folder instead of {to}.")
+    if OF_FORMAT.get(to.suffix, format) != format:
+        raise UsageError(f"{to} would hold {format}: name it so, or give --format {OF_FORMAT[to.suffix]}.")
     main, *others = files
     folder = to.parent if to.suffix in FILE_ENDINGS else to
     places = {

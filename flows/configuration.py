@@ -115,11 +115,14 @@ def _table_of(path: list[str]) -> str:
 
 
 def toml(dataset: str, model: type[BaseModel]) -> str:
-    """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out."""
+    """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out.
+
+    Tables come last: whatever follows one is of it.
+    """
     document = tomlkit.document()
     document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))
     document.add(tomlkit.comment(f"    longform build {dataset} --config {dataset}.toml"))
-    for name, field in model.model_fields.items():
+    for name, field in sorted(model.model_fields.items(), key=lambda item: isinstance(item[1].default, dict)):
         document.add(tomlkit.nl())
         document.add(tomlkit.comment(str(field.description)))
         if name == "endpoints":

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -24,9 +24,11 @@ from rich.table import Table
 from rich.text import Text
 
 from longform.llm.budget import NANO
-from longform.store import Artifact, Part
-from tasks.build import StageRun, Watch
-from tasks.plan import Planned
+
+if TYPE_CHECKING:
+    from longform.store import Artifact, Part
+    from tasks.build import StageRun, Watch
+    from tasks.plan import Planned
 
 WIDTH = 100
 A_MINUTE = 60

@@ -24,7 +24,7 @@ from tasks.card import Paper, Wording
 from tasks.plan import Plan
 from tasks.publish import About, Published, Table, publish
 from tasks.revision_distance.checks import check_requests
-from tasks.revision_distance.distances import WEIGHTS, place_edits
+from tasks.revision_distance.distances import place_edits
 from tasks.revision_distance.drafting import (
     PERSPECTIVES,
     collect_drafts,
@@ -39,6 +39,7 @@ from tasks.revision_distance.drafting import (
 from tasks.revision_distance.draws import draw_candidates, take_cases
 from tasks.revision_distance.editing import propose_edits
 from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
+from tasks.revision_distance.measure import WEIGHTS
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
 from tasks.revision_distance.rating import rate_drafts
 from tasks.revision_distance.related import find_cited, related_paragraphs
@@ -157,10 +158,10 @@ class RevisionDistanceConfig(BaseModel):
     )
     easy_parameters: dict[str, Any] = Field(
         {"temperature": 0.9, "top_p": 0.95, "seed": 41, "stop": ["</s>"]},
-        description="of the writers of the easy task, where an endpoint does not say otherwise (table 4)",
+        description="of the writers of the easy task, where an endpoint does not say otherwise (table 4); set whole",
     )
     hard_parameters: dict[str, Any] = Field(
-        {"temperature": 1.0}, description="of the writers of related work (appendix C)"
+        {"temperature": 1.0}, description="of the writers of related work (appendix C); set whole"
     )
     prompts: str | None = Field(
         None, description="folder whose files take the place of those in prompts/, e.g. its revision_distance/rate.md"

@@ -1,12 +1,21 @@
-"""Contracts: Arrow schemas of stages (this package) and pydantic models of model replies (replies.py)."""
+"""Contracts: Arrow schemas of stages (this package) and pydantic models of model replies (replies.py).
+
+Arrow is imported by the modules that need it: reading a reply does not.
+"""
+
+from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def column(name: str, type: pa.DataType, doc: str, *, null: bool = False) -> pa.Field:
     """A column whose meaning is written where it is declared; `null=True` where it may be absent."""
+    import pyarrow as pa
+
     return pa.field(name, type, nullable=null, metadata={"doc": doc})
 
 
@@ -26,14 +35,7 @@ def table(
     `level` is that of zstd: 1 where long texts are written more than once, at twice the speed and a third more bytes;
     0, not packed at all, where the next stage reads them once and writes them again.
     """
+    import pyarrow as pa
+
     metadata = {"name": name, "key": key, "cut": cut or key, "parents": json.dumps(parents or {}), "level": str(level)}
     return pa.schema(columns, metadata=metadata)
-
-
-MADE_BY = (
-    column("response", pa.string(), "key of the model's response; null where no model of ours wrote it", null=True),
-    column("prompt", pa.string(), "name of the prompt file", null=True),
-    column("prompt_hash", pa.string(), "of the prompt file", null=True),
-    column("endpoint", pa.string(), "name of the endpoint", null=True),
-    column("model", pa.string(), "model that answered, as it named itself", null=True),
-)

@@ -6,7 +6,8 @@ their parents. What was released with labels keeps its own words beside ours: `o
 
 import pyarrow as pa
 
-from schemas import MADE_BY, column, table
+from schemas import column, table
+from schemas.made_by import MADE_BY
 from schemas.stackexchange import MOMENT
 
 QUESTIONS = table(

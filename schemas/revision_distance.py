@@ -5,7 +5,8 @@ Parts are those of the cases: every table from CASES on carries `case_id`. Offse
 
 import pyarrow as pa
 
-from schemas import MADE_BY, column, table
+from schemas import column, table
+from schemas.made_by import MADE_BY
 from schemas.stackexchange import MOMENT
 
 CITED = pa.struct(

@@ -21,6 +21,7 @@ from conftest import build_axioms
 from test_kill import gone, wait_for
 
 from benchmarks.make_dump import write_dump
+from flows.arguments import model_of
 from flows.axioms import STAGES, AxiomsConfig
 from longform.store import Store
 from longform.versions import find, versions
@@ -121,6 +122,21 @@ def test_config_prints_the_defaults_as_toml_with_every_setting_explained(longfor
     for name, field in AxiomsConfig.model_fields.items():
         assert f"# {field.description}\n" in text
         assert re.search(rf"^(# )?(\[endpoints\.local\]|{name} =)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("dataset", ["axioms", "expertqa", "revision-distance"])
+def test_each_setting_of_the_printed_configuration_stands_right_below_its_meaning(
+    longform: Shell, dataset: str
+) -> None:
+    text, model = longform("config", dataset).stdout, model_of(dataset)
+    for name, field in model.model_fields.items():
+        if name not in ("stages", "endpoints"):
+            assert re.search(
+                rf"^# {re.escape(str(field.description))}\n+(# )?(\[{name}\]|{name} =)", text, re.MULTILINE
+            )
+    for name in (name for name, field in model.model_fields.items() if field.default is None):
+        text = re.sub(rf"^# {name} =$", f'{name} = "x"', text, flags=re.MULTILINE)
+    assert tomllib.loads(text).keys() >= {name for name, field in model.model_fields.items() if field.default is None}
 
 
 def test_the_example_of_an_endpoint_can_be_uncommented(longform: Shell, tmp_path: Path, dump: str) -> None:

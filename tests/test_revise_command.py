@@ -12,6 +12,8 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from standin_server import serve
 
+from flows.cli_revise import CHANGED, _diff
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 DRAFT = "Tea is old. Kettles whistle when they boil. Cups come in many sizes.\n"
 REFERENCE = "Cups come in many sizes. Tea is old. Kettles sing when they boil. Spoons stir.\n"
@@ -65,8 +67,43 @@ def test_only_the_order_differs_and_rouge_sees_nothing(texts: Path) -> None:
 
 
 def test_equal_texts_leave_nothing_to_do(texts: Path) -> None:
-    done = run("draft.txt", "--reference", "draft.txt", cwd=texts)
-    assert done.stdout.startswith("distance 0 · ")
+    (texts / "windows.txt").write_bytes(DRAFT.replace(" ", "\r\n").encode())
+    for name, said in (
+        ("draft.txt", "The draft is the reference."),
+        ("windows.txt", "The draft has the words of the reference; only white space differs."),
+    ):
+        done = run(name, "--reference", "draft.txt", cwd=texts)
+        assert done.stdout.startswith("distance 0 · ")
+        assert done.stdout.splitlines()[-1] == said
+
+
+def test_without_a_reference_a_short_word_is_shown_with_those_before_it(texts: Path) -> None:
+    (texts / "doubled.txt").write_text("We wrote to the landlord on Monday. He said that the the boiler is new.")
+    lines = [line.strip() for line in run("doubled.txt", cwd=texts).stdout.splitlines()]
+    assert lines[lines.index("-  the") + 1].startswith("@  after “")
+    assert "Monday. He said that the" in lines[lines.index("-  the") + 1]
+    (texts / "sound.txt").write_text("The boiler is new.")
+    assert run("sound.txt", cwd=texts).stdout.splitlines()[-1] == "The editor finds nothing to change."
+
+
+@pytest.mark.parametrize(
+    ("original", "revised", "marked", "marked_new"),
+    [
+        ("Come until Friday.", "Come by Friday, 7 May.", ["until"], ["by", ", 7 May"]),
+        ("我昨天去了北京。", "我昨天去了上海。", ["北京"], ["上海"]),
+        ("- a coat\n- a torch", "- a coat\n- a map", ["torch"], ["map"]),
+        ("हिन्दी में है", "हिन्दी में था", ["है"], ["था"]),
+        ("old", "", [], []),
+        ("tea " * 5_000, "tea " * 4_999, [], []),
+    ],
+)
+def test_the_words_that_differ_are_marked(
+    original: str, revised: str, marked: list[str], marked_new: list[str]
+) -> None:
+    shown = _diff(original, revised)
+    for text, given, expected in zip(shown, (original, revised), (marked, marked_new), strict=True):
+        assert text.plain == given
+        assert [text.plain[span.start : span.end] for span in text.spans if span.style == CHANGED] == expected
 
 
 def test_a_draft_without_a_reference_from_standard_input(texts: Path) -> None:
@@ -88,8 +125,17 @@ def test_what_steers_a_terminal_is_spelled_out(texts: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["gone.txt"], "gone.txt cannot be read (No such file or directory): give a text file, or - for standard"),
+        (["gone.txt"], "gone.txt cannot be read (No such file or directory): give the text to measure, as a file or -"),
         (["draft.txt", "--reference", "gone.txt"], "gone.txt cannot be read"),
+        (
+            ["draft.txt", "--reference", "empty.txt"],
+            "empty.txt holds no text: give the text it should become, or leave",
+        ),
+        (["."], ". cannot be read (Is a directory)"),
+        (["-", "--reference", "-"], "Standard input is one text: name a file for the draft or for --reference."),
+        (["-"], "Standard input holds no text: give the text to measure."),
+        (["zero.bin"], "zero.bin is no text, it has a zero at byte 2: save it as UTF-8 text."),
+        (["/dev/zero"], "/dev/zero has more than 10 MB, which is no one text: give the text to measure."),
         (["latin.txt"], "latin.txt is no UTF-8 at byte 1: save it as UTF-8 text."),
         (["empty.txt"], "empty.txt holds no text: give the text to measure."),
         (["draft.txt", "--reference", "final.txt", "--request", "x"], "leave out one of the two"),
@@ -100,6 +146,7 @@ def test_what_steers_a_terminal_is_spelled_out(texts: Path) -> None:
 def test_wrong_inputs_say_what_to_do(texts: Path, arguments: list[str], said: str) -> None:
     (texts / "latin.txt").write_bytes(b"t\xe9")
     (texts / "empty.txt").write_text(" \n")
+    (texts / "zero.bin").write_bytes(b"te\0a")
     done = run(*arguments, cwd=texts)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())

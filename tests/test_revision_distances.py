@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from longform.rows import Row, Rows
 from schemas.revision_distance import CASES, DISTANCES, DRAFTS, EDITS
-from tasks.revision_distance.distances import WEIGHTS, measure, place_edits, reproduces
+from tasks.revision_distance.distances import place_edits
+from tasks.revision_distance.measure import WEIGHTS, measure, reproduces
 
 
 def edit(original: str, revised: str, preceding: str | None = None, **given: str) -> Row:

@@ -18,7 +18,8 @@ from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint, Failure, Request
 from longform.rows import Rejected, Row, Rows
 from schemas.revision_distance import CASES, DRAFTS
-from tasks.revision_distance.editing import edit_request, edits_of, propose_edits
+from tasks.revision_distance.editing import propose_edits
+from tasks.revision_distance.edits import edit_request, edits_of
 from tasks.revision_distance.rating import rate_drafts
 
 __all__ = ["standin"]

@@ -321,6 +321,19 @@ def test_a_table_of_something_else_is_no_file_of_sheets(tmp_path: Path) -> None:
         judged(tmp_path, two(1), ("a.csv", b"sheet_id,better\ns_1,A\n"))
 
 
+def test_a_spreadsheet_saved_as_utf_16_is_told(tmp_path: Path) -> None:
+    rows = two(1)
+    text = sheet_file([filled_in(each) for each in sheets(rows)], "csv").decode("utf-8-sig")
+    with pytest.raises(SourceError, match=r"a\.csv is no UTF-8, .*UTF-16.*: save it as CSV UTF-8"):
+        judged(tmp_path, rows, ("a.csv", text.encode("utf-16")))
+
+
+def test_json_lines_with_the_ending_of_csv_are_told(tmp_path: Path) -> None:
+    rows = two(1)
+    with pytest.raises(SourceError, match=r"a\.csv holds JSON lines: give it the ending \.jsonl"):
+        judged(tmp_path, rows, ("a.csv", jsonl(*(filled_in(each) for each in sheets(rows)))))
+
+
 def test_no_file_of_judgements_is_no_judgement(tmp_path: Path) -> None:
     home, drafts = home_with(tmp_path, two(1))
     assert list(home.run(collect_judgements, home.run(read_judgements, [], drafts))) == []
@@ -369,6 +382,21 @@ def test_filled_in_sheets_are_never_written_over(home: Path, tmp_path: Path) -> 
     with pytest.raises(UsageError, match="may hold labels"):
         run(home, "--to", str(tmp_path / "mine.csv"), "--format", "csv")
     assert (tmp_path / "mine.csv").read_text() == "an evening's work"
+
+
+def test_no_file_has_the_ending_of_the_other_format(home: Path, tmp_path: Path) -> None:
+    for name, words in (("sheets.csv", []), ("sheets.jsonl", ["--format", "csv"])):
+        with pytest.raises(UsageError, match=f"{name} would hold .*--format {name.partition('.')[2]}"):
+            run(home, "--to", str(tmp_path / name), *words)
+        assert not (tmp_path / name).exists()
+
+
+def test_the_command_says_what_is_to_be_filled_in(home: Path, tmp_path: Path) -> None:
+    (sheet, *_) = sheets(many(30))
+    said = run(home, "--to", str(tmp_path)).stdout
+    words = {name for name, value in sheet.items() if value is None and not name.endswith(("_a", "_b"))}
+    assert words == {"expert", "better"}
+    assert all(word in said for word in words)
 
 
 def test_wrong_words_are_told(home: Path, tmp_path: Path) -> None:

@@ -289,7 +289,22 @@ def test_a_reply_with_objects_is_json_in_either_form(form: Literal["json", "tags
     for shape in ("bare", "fenced", "with a byte order mark", "after a sentence", "with an end mark", "twice"):
         text = ROUGH[shape].replace("%s", json.dumps(EDITS, indent=1))
         assert read_reply(text, RevisionEdits, form) == wanted
-    assert read_reply(f"Nothing is left to do: {NONE}\n=====", RevisionEdits, form) == RevisionEdits(edits=[])
+    for nothing in (f"Nothing is left to do: {NONE}\n=====", f"```json\n{NONE}\n```", f"{NONE} ====="):
+        assert read_reply(nothing, RevisionEdits, form) == RevisionEdits(edits=[])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_model_thinks_first_is_passed_over(form: Literal["json", "tags"]) -> None:
+    thought = f"<think>\nIs it {NONE}, or <score>1</score>?\n</think>\n\n"
+    assert read_reply(thought + json.dumps(EDITS), RevisionEdits, form) == RevisionEdits.model_validate(EDITS)
+    tagged = "<reasoning>r</reasoning><score>4</score>"
+    assert read_reply(thought + tagged, Score, form) == Score(reasoning="r", score=4, doubtful=None)
+
+
+def test_a_field_that_stands_twice_is_read_where_it_says_the_same() -> None:
+    assert read_reply('{"edits": [], "edits": []}', RevisionEdits, "json") == RevisionEdits(edits=[])
+    twice = '{"reasoning": "r", "score": 4, "score": 5, "doubtful": null}'
+    assert read_reply(twice, Score, "json") == "a field of the reply's JSON stands there twice"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -334,6 +349,12 @@ def test_a_field_of_an_inner_object_that_may_be_null_may_be_missing(form: Litera
         f"{NONE} is what the draft says. {json.dumps(EDITS)}",
         f"{json.dumps(EDITS)} The draft says {NONE}.",
         f'{{"edits": [{{"action_name": "remove", "original_snippet": "{NONE}"}}]}}',
+        # it is only spoken of
+        f"I would reply {NONE} if nothing were left to do, but much is.",
+        f"{NONE} would be too kind.",
+        f"<think>\nMaybe it is this:\n{NONE}\nLet me look again.",
+        # the last one would hide the first
+        f'{{"edits": {json.dumps(EDITS["edits"])}, "edits": []}}',
     ],
 )
 def test_what_is_no_list_of_edits_is_not_one_without_edits(text: str, form: Literal["json", "tags"]) -> None:

@@ -45,6 +45,8 @@ TAIL_CHARACTERS = 200
 TAIL_BLANK = 0.9
 
 _OBJECT = re.compile(r'\{\s*+"(?:[^"\\]++|\\.)*+"\s*+:', re.DOTALL)
+_THINKS = re.compile(r"\s*<think>")
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _OPENS_QUOTATION = tuple("\"'`“”„‘’‚«‹<>\\")
 _BLANK_ESCAPE = re.compile(r"\\[nrt]")
 _KEPT = ("description", "type", "enum")
@@ -124,9 +126,11 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     written as a string ("4"), and a whole number with a point (4.0).
 
     A model that holds objects is read as JSON in either form, and only where the object stands by itself: not behind a
-    quotation mark or an open bracket, and with no field of its inner objects named outside of it. A field of an inner
-    object that may be null may be missing.
+    quotation mark or an open bracket, and with no field of its inner objects named outside of it; one that lists
+    nothing at the end of its line, and at its beginning or behind a colon. A field of an inner object that may be null
+    may be missing. What a model thinks before it speaks (<think>...</think>) is passed over.
     """
+    text = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
     if holds_objects(model):
         return _read_json(text, model)
     if form == "json":
@@ -191,9 +195,9 @@ def _mentioned(text: str, found: list[_Found]) -> bool:
     if any(getattr(found[0].value, name) for name in type(found[0].value).model_fields):
         return False
     return any(
-        text.rfind("\n", 0, each.start) < len(text[: each.start].rstrip(" \t`")) - 1
+        text[: each.start].rpartition("\n")[2].rstrip(" \t`*")[-1:] not in ("", ":", "\ufeff")
         or bool(text[each.end :].partition("\n")[0].strip(" \t\r`="))
-        or text.count("<think>", 0, each.start) > text.count("</think>", 0, each.start)
+        or _THINKS.match(text, 0, each.start) is not None
         for each in found
     )
 

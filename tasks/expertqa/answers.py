@@ -12,8 +12,8 @@ from dataclasses import replace
 from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
-from schemas import MADE_BY
 from schemas.expertqa import ANSWERS, POST_HOC
+from schemas.made_by import MADE_BY
 from tasks.answers import made_by, refused, usable
 from tasks.expertqa.citations import abstention, cited_sources, without_marks
 from tasks.stage import Rejected, Row, Rows, Run, Whole, stage

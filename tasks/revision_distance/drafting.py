@@ -16,6 +16,7 @@ from longform.llm.types import Answer, Endpoint, Failure
 from longform.recipe import fingerprint
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
 from tasks.answers import NO_MODEL, made_by, refused, usable
+from tasks.revision_distance.edits import REQUEST_CHARACTERS
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
 PERSPECTIVES = {
@@ -29,7 +30,6 @@ PERSPECTIVES = {
 GIVEN_TASKS = ("free", "structure")
 DRAFT_TOKENS = 4_096
 STEP_TOKENS = 2_048
-REQUEST_CHARACTERS = 20_000
 TITLE_CHARACTERS = 500
 ABSTRACT_CHARACTERS = 4_000
 CITED_PAPERS = 60

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
+from longform.llm.types import Answer, Endpoint, Failure
 from longform.recipe import fingerprint
-from schemas.replies import ProposedEdit, RevisionEdits
 from schemas.revision_distance import EDITS
 from tasks.answers import made_by, refused
-from tasks.revision_distance.drafting import REQUEST_CHARACTERS, request_of
+from tasks.revision_distance.drafting import request_of
+from tasks.revision_distance.edits import edit_request, edits_of
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
-LEAST_TOKENS, MOST_TOKENS = 4_096, 16_384
-OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER = 8_192, 128
 
 
 @stage(EDITS, revision=1)
@@ -56,36 +54,6 @@ def _listed(draft: Row, answer: Answer | Failure, model: Endpoint, prompt: Promp
         "edits": [edit.model_dump() for edit in edits_of(answer)],
         **made_by(answer, model, prompt),
     }
-
-
-def edit_request(
-    draft: str, reference: str | None, request: str, model: Endpoint, to_reference: Prompt, freely: Prompt
-) -> Request:
-    """What the model is asked: by `to_reference` where there is a reference, else by `freely`, with the request.
-
-    Draft and reference are never cut, whatever their length: see `too_long`.
-    """
-    tokens = edit_tokens(len(draft) + len(reference or ""), model)
-    if reference is None:
-        asked = request[:REQUEST_CHARACTERS]
-        return freely.request(model, max_tokens=tokens, reply=RevisionEdits, request=asked, draft=draft)
-    return to_reference.request(model, max_tokens=tokens, reply=RevisionEdits, draft=draft, reference=reference)
-
-
-def edits_of(answer: Answer) -> list[ProposedEdit]:
-    """In the editor's order; all of them, also those that change nothing or cannot be placed."""
-    return list(answer.value.edits)
-
-
-def edit_tokens(characters: int, model: Endpoint) -> int:
-    """The limit of a reply by the characters of draft and reference, all of which its edits may quote.
-
-    A model gets a token for two of them, within bounds (a reply that is cut off is asked for again with twice the
-    room); the offline model, whose tokens cost nothing, more than any list of edits needs.
-    """
-    if model.offline:
-        return max(OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER * characters)
-    return min(max(LEAST_TOKENS, characters // 2), MOST_TOKENS)
 
 
 def too_long(draft: str, reference: str | None) -> bool:

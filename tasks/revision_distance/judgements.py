@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -169,17 +170,32 @@ def jsonl_records(lines: Iterable[bytes]) -> Iterator[tuple[Row | Rejected | Non
 
 def csv_records(lines: Iterable[bytes], subject: str) -> Iterator[tuple[Row | Rejected | None, str]]:
     """By the headers, in whatever order; columns of other names are not read."""
-    rows = csv_rows(lines, subject)
+    first, lines = _first_line(lines)
+    rows = csv_rows(chain([first], lines), subject)
     headers = next(rows, Rejected("", "defect", ""))
     columns = headers if isinstance(headers, list) else []
     columns = [column.strip().lower() for column in columns]
     if missing := [name for name in ("sheet_id", "text_a", "text_b", "expert", "better") if name not in columns]:
-        raise SourceError(
-            f'{subject} has no column "{missing[0]}" in its first line: give the sheets filled in, '
-            "with the first line that `longform sheets` wrote."
-        )
+        raise SourceError(f"{subject} {_instead(first, missing[0])}")
     for row in rows:
         yield (row, row.raw or "") if isinstance(row, Rejected) else _of_cells(columns, row)
+
+
+def _first_line(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    rest = iter(lines)
+    return next(rest, b""), rest
+
+
+def _instead(first: bytes, missing: str) -> str:
+    """What a first line without that column is, and what to do."""
+    if b"\0" in first:
+        return "is no UTF-8, but UTF-16 as it seems: save it as CSV UTF-8."
+    if first.startswith(b"{"):
+        return "holds JSON lines: give it the ending .jsonl."
+    return (
+        f'has no column "{missing}" in its first line: give the sheets filled in, '
+        "with the first line that `longform sheets` wrote."
+    )
 
 
 def _of_cells(columns: list[str], cells: list[str]) -> tuple[Row | Rejected | None, str]:

@@ -1,4 +1,7 @@
-"""The distance of one text, without a build.
+"""The distance of a text: the number of its edits (section 3), and what the paper leaves for later.
+
+Beyond the paper: each edit is placed in the draft, those that can be are applied, and the edits are weighted by what
+they are for ("each generated revision item is assigned equal weight": its limitations). Of one text, without a build:
 
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT
@@ -12,24 +15,40 @@ print(found.distance, [edit.edit.revision_description for edit in found.edits])
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from longform.errors import LongformError, UsageError
 from longform.llm.prompts import Prompt, load_prompt
 from longform.llm.types import Failure
-from tasks.revision_distance.distances import WEIGHTS, Measured, Reproduces, measure
-from tasks.revision_distance.editing import edit_request, edits_of
-from tasks.revision_distance.placing import Placement
+from schemas.replies import ProposedEdit
+from tasks.revision_distance.edits import edit_request, edits_of
+from tasks.revision_distance.placing import Placement, apply, place
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 SAID_CHARACTERS = 200
+WEIGHTS = {"fluency": 0.5, "style": 0.5, "clarity": 1.0, "coherence": 1.0, "meaning": 1.0, "other": 1.0}
+
+Reproduces = Literal["exactly", "words", "no"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`distance` is the number of edits, placed or not; `not_applied` counts those that are not placed as well."""
+
+    distance: int
+    weighted: float
+    not_placed: int
+    not_applied: int
+    edits: list[Placement]
+    revised: str
+    reproduces: Reproduces | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +120,37 @@ def _unusable(failure: Failure, endpoint: str) -> str:
         f"The reply of {endpoint} (response {failure.key[:12]}) is no list of edits: {failure.kind}, "
         f"{failure.message.rstrip('.')}.{shown} Use another model, or a shorter text."
     )
+
+
+# ---------------------------------------------------------------- edits that are known
+
+
+def measure(
+    draft: str,
+    reference: str | None,
+    edits: Iterable[ProposedEdit | Mapping[str, Any]],
+    weights: Mapping[str, float],
+) -> Measured:
+    placements = place(draft, edits)
+    revised = apply(draft, placements)
+    return Measured(
+        distance=len(placements),
+        weighted=float(sum(weight(each.edit, weights) for each in placements)),
+        not_placed=sum(each.placed == "not" for each in placements),
+        not_applied=sum(not each.applied for each in placements),
+        edits=placements,
+        revised=revised,
+        reproduces=None if reference is None else reproduces(revised, reference),
+    )
+
+
+def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
+    intention = edit.revision_intention
+    return weights.get(intention, WEIGHTS[intention])
+
+
+def reproduces(revised: str, reference: str) -> Reproduces:
+    """Whether a text is the reference; `words`: but for white space."""
+    if revised.strip() == reference.strip():
+        return "exactly"
+    return "words" if revised.split() == reference.split() else "no"

@@ -13,8 +13,9 @@ from longform.recipe import fingerprint
 from schemas.replies import Rating
 from schemas.revision_distance import RATINGS
 from tasks.answers import NO_MODEL, made_by, refused
-from tasks.revision_distance.drafting import REQUEST_CHARACTERS, request_of
+from tasks.revision_distance.drafting import request_of
 from tasks.revision_distance.editing import long_draft, too_long
+from tasks.revision_distance.edits import REQUEST_CHARACTERS
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
 

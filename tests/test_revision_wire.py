@@ -1,0 +1,82 @@
+"""What goes on the wire: the paper's sampling for writers and nothing for others, online and in batches; asked once."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Silent
+from standin_server import serve
+
+from flows.building import Options, build
+from flows.endpoints import EndpointConfig, StageConfig
+from flows.revision_distance import ABOUT, RevisionDistanceConfig
+from longform.llm.models import Models
+from longform.llm.store import open_responses
+from longform.llm.types import Answer, Endpoint, Request
+from longform.settings import responses
+from tasks.workers import Threads
+
+CHAT = "POST /v1/chat/completions"
+EASY = {"temperature": 0.9, "top_p": 0.95, "seed": 41, "stop": ["</s>"]}
+SENT = {"model", "messages", "max_completion_tokens", "response_format"}
+
+
+def parameters(home: Path) -> dict[str, list[dict[str, Any]]]:
+    """prompt -> the sampling parameters of its requests, each once"""
+    found: dict[str, set[str]] = defaultdict(set)
+    with closing(open_responses(responses(home), read_only=True)) as store:
+        for _, record in store.scan():
+            sent = json.loads(record.request)
+            said = {name: value for name, value in sent.items() if name not in SENT}
+            found[record.task.split("/")[1]].add(json.dumps(said, sort_keys=True))
+    return {prompt: [json.loads(each) for each in sorted(said)] for prompt, said in found.items()}
+
+
+@pytest.mark.parametrize(("mode", "form"), [("online", ["json_schema"]), ("batch", ["json_schema", "batch"])])
+def test_writers_sample_as_in_the_paper_and_an_endpoint_has_the_last_word(
+    mode: str, form: list[str], tmp_path: Path
+) -> None:
+    with serve(batch_seconds=0.0) as server:
+        own = {"mine": {}, "smaller": {"temperature": 0.2}}
+        config = RevisionDistanceConfig(
+            model="mine",
+            mode=mode,  # type: ignore[arg-type]
+            endpoints={
+                name: EndpointConfig(base_url=server.url, model=name, capabilities=form, parameters=said)  # type: ignore[arg-type]
+                for name, said in own.items()
+            },
+            stages={"write_weak": StageConfig(model="smaller")},
+            limit=2,
+        )
+        build(ABOUT.dataset, config, Options(tmp_path, "v1"), runner=Threads(), progress=Silent())
+        counted = server.counters()
+    assert parameters(tmp_path) == {
+        "check_request": [{}],
+        "write": [{**EASY, "temperature": 0.2}, EASY],
+        **dict.fromkeys(("related_vanilla", "recall", "segment", "related_cot"), [{"temperature": 1.0}]),
+        **dict.fromkeys(("edit_to_reference", "edit_freely", "rate"), [{}]),
+    }
+    assert counted["repeated"] == {}
+    with closing(open_responses(responses(tmp_path), read_only=True)) as store:
+        assert sum(1 for _ in store.scan()) == counted["answered_bodies"]
+        assert sum(line["calls"] for line in store.ledger(ABOUT.dataset)) == counted["answered_bodies"]
+    assert counted["requests"].get(CHAT, 0) == (counted["answered_bodies"] if mode == "online" else 0)
+
+
+def test_a_batch_asks_as_its_stage_does_whoever_asked_this_endpoint_before(tmp_path: Path) -> None:
+    request = Request((("user", "What is tea?"),), task="x", max_tokens=50)
+    with serve(batch_seconds=0.0) as server, Models(tmp_path / "responses.sqlite") as models:
+        plain = Endpoint("mine", "m", base_url=server.url, capabilities=frozenset({"batch"}))
+        for endpoint in (plain, replace(plain, parameters=(("temperature", 0.5),))):
+            models.prefetch(endpoint, [request], stage="s", recipe="", folder=tmp_path / "batches", say=lambda _: None)
+            ((_, answer),) = models.client(endpoint).ask([(None, request)])
+            assert isinstance(answer, Answer)
+            assert answer.cached
+        assert server.counters()["answered_bodies"] == 2
+        assert CHAT not in server.counters()["requests"]
