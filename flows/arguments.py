@@ -25,7 +25,8 @@ Settings = Annotated[
 ]
 VersionName = Annotated[str | None, typer.Option("--version", metavar="NAME", help="else today's date")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="N", min=1, help="at most N questions of each site: a pilot")
+    int | None,
+    typer.Option("--limit", metavar="N", min=1, help="a pilot: at most N questions of each site or file, or cases"),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="STAGE", help="stop after this stage, publish nothing")]
 Force = Annotated[
@@ -50,6 +51,14 @@ def known(dataset: str) -> str:
         hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(DATASETS)}."
         raise UsageError(f'There is no dataset "{dataset}"; {hint}')
     return dataset
+
+
+def amount(usd: float | None) -> float | None:
+    from longform.errors import UsageError
+
+    if usd is not None and not 0 <= usd < 1e9:
+        raise UsageError(f"--max-cost {usd} is no amount of US dollars: give a number, e.g. 50 or 0.5.")
+    return usd
 
 
 def model_of(dataset: str) -> Any:

@@ -26,6 +26,7 @@ from flows.arguments import (
     Settings,
     Until,
     VersionName,
+    amount,
     model_of,
     print_json,
     read_options,
@@ -78,7 +79,7 @@ def build(
     started = time.monotonic()
     settings = with_prompts(settings, prompts)
     chosen, options = read_options(dataset, config, settings, version, home, limit, until, force)
-    options = replace(options, max_cost=_amount(max_cost), retry_errors=retry_errors)
+    options = replace(options, max_cost=amount(max_cost), retry_errors=retry_errors)
     planned, known = building.plan(dataset, chosen, options)
     if known and planned.nothing_to_do:
         return _nothing_to_do(known, time.monotonic() - started, as_json)
@@ -136,14 +137,6 @@ def _say_terms(chosen: Any) -> None:
     """One line, while nobody has decided whether the sources' terms allow this."""
     if getattr(chosen, "terms", None) == "undecided":
         print("terms = undecided: read docs/data-policy.md before you use real dumps, then set terms.", file=sys.stderr)
-
-
-def _amount(usd: float | None) -> float | None:
-    from longform.errors import UsageError
-
-    if usd is not None and not 0 <= usd < 1e9:
-        raise UsageError(f"--max-cost {usd} is no amount of US dollars: give a number, e.g. 50 or 0.5.")
-    return usd
 
 
 def _check_endpoints(chosen: Any, options: Any) -> None:

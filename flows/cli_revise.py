@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.arguments import ConfigFile, Home, Json, MaxCost, PromptsFolder, Settings, print_json, with_prompts
+from flows.arguments import (
+    ConfigFile,
+    Home,
+    Json,
+    MaxCost,
+    PromptsFolder,
+    Settings,
+    amount,
+    print_json,
+    with_prompts,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MOST_BYTES = 10_000_000  # a long novel has 3 MB
+MOST_BYTES = 1_000_000  # 160,000 words, a novel
 SHOWN_BEFORE = 60
 READ_BEFORE = 400
 TELLING = 12
@@ -58,6 +68,9 @@ def revise(
     prompts: PromptsFolder = None,
     home: Home = None,
     max_cost: MaxCost = None,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
@@ -74,7 +87,8 @@ def revise(
     text, wanted = _read(draft, ASKED), None if reference is None else _read(str(reference), ASKED_REFERENCE)
     editor, measuring = _editor(config, with_prompts(settings, prompts))
     root = home_of(home)
-    with Models(responses(root), max_cost=max_cost, dataset="revision-distance") as models:
+    cap = amount(max_cost)
+    with Models(responses(root), max_cost=cap, dataset="revision-distance", retry_errors=retry_errors) as models:
         found = distance(text, wanted, models.client(editor, stage="revise"), request=request, **measuring)
     if as_json:
         return print_json(document(found))
@@ -123,13 +137,11 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
         return ENDPOINT, {}
     from flows import configuration
     from flows.arguments import model_of
-    from flows.endpoints import check_keys
     from flows.endpoints import model_of as endpoint_of
     from flows.revision_distance import prompts
 
     chosen = configuration.read("revision-distance", model_of("revision-distance"), config, settings)
     editor = endpoint_of("propose_edits", chosen)
-    check_keys([editor.name], chosen.endpoints)
     loaded = prompts(chosen)
     measuring = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
     return editor, {**measuring, "weights": chosen.weights}

@@ -112,7 +112,7 @@ def rejects(
             shown.append((row["stage"], row["kind"], row["reason"], row["key"], _short(row["detail"] or row["raw"])))
         else:
             more += 1
-    console().print(table({"stage": "", "kind": "", "reason": "", "row": "", "detail or raw text": ""}, shown))
+    console().print(table({"stage": "", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}, shown))
     if more:
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.progress import (
@@ -308,10 +308,11 @@ def _short(text: str) -> str:
 
 
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:
-    """A bare table; `columns` maps names to the justification of their cells."""
+    """A bare table; `columns` maps names to the justification of their cells, or to `whole`: never broken."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in columns.items():
-        made.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+        side: Literal["right", "left"] = "right" if justify == "right" else "left"
+        made.add_column(name, justify=side, overflow="fold", no_wrap=justify == "whole")
     for row in rows:
         made.add_row(
             *(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell) for cell in row)

@@ -103,6 +103,7 @@ ABOUT = About(
         ),
         changes="Mail addresses, phone numbers and handles in the texts of cases are replaced by marks.",
         traced="the source's record, the draft and its model, the edits and their placement, what experts said",
+        tasks=("text-generation",),
     ),
     to_set="wildchat, ultrafeedback, papers and model",
 )

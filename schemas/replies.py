@@ -66,7 +66,12 @@ INTENTIONS = ("fluency", "clarity", "coherence", "style", "meaning", "other")
 def _as_intention(said: object) -> object:
     """What is none of ours is `other`: an edit counts, whatever it is for."""
     word = _as_word(said)
-    return word if word in INTENTIONS or not isinstance(said, str) else "other"
+    return "other" if said is None or (isinstance(said, str) and word not in INTENTIONS) else word
+
+
+def _as_text(said: object) -> object:
+    """Null where there are no words: models write it for text that is only added or only removed."""
+    return "" if said is None else said
 
 
 class ProposedEdit(Reply):
@@ -78,8 +83,12 @@ class ProposedEdit(Reply):
     revision_intention: Annotated[
         Literal["fluency", "clarity", "coherence", "style", "meaning", "other"], BeforeValidator(_as_intention)
     ]
-    original_snippet: str = Field(description="words of the draft, to the letter; empty where text is only added")
-    revised_snippet: str = Field(description="what takes their place; empty where text is only removed")
+    original_snippet: Annotated[str, BeforeValidator(_as_text)] = Field(
+        description="words of the draft, to the letter; empty where text is only added"
+    )
+    revised_snippet: Annotated[str, BeforeValidator(_as_text)] = Field(
+        description="what takes their place; empty where text is only removed"
+    )
     preceding_snippet: str | None = Field(
         description="words of the draft right before the place where the revised snippet goes, empty for the very "
         "beginning; null where it simply takes the place of the original snippet"

@@ -26,12 +26,12 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 
 OFFLINE_MODEL = "offline-rules-1"
-TASKS = ("question-answering", "text-generation")
+HUB_NAMES = {"odc-by-1.0": "odc-by"}
 LANGUAGES = ("en",)
 FINGERPRINT_SHOWN = 12
 
 HUB_LICENCES = {
-    "apache-2.0", "mit", "cc0-1.0",
+    "apache-2.0", "mit", "cc0-1.0", "odc-by",
     "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0",
     "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0",
     "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0",
@@ -106,7 +106,8 @@ class Wording:
     """What a card says of a dataset's sources: Markdown sentences of ours, never text of a source.
 
     `licences`: what carries a licence. `credit`: what whoever passes rows on owes, and what attribution.parquet lists.
-    `changes`: what was done to the sources' texts. `traced`: what `longform trace` shows.
+    `changes`: what was done to the sources' texts. `traced`: what `longform trace` shows. `tasks`: what the rows are
+    for, as dataset cards name it.
     """
 
     licences: str = "Each row names the licence of its source where that is known."
@@ -116,6 +117,7 @@ class Wording:
     )
     changes: str = ""
     traced: str = "sources and licences; for generated text the model, the prompt and the response"
+    tasks: tuple[str, ...] = ("question-answering", "text-generation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,7 @@ def _front_matter(version: Version) -> str:
         f"pretty_name: {_quoted(version.title)}",
         *_listed("license", _hub_licences(version.licence)),
         *_own_licence(version.licence),
-        *_listed("task_categories", TASKS),
+        *_listed("task_categories", version.wording.tasks),
         *_listed("language", LANGUAGES),
         *_listed("size_categories", [_size_category(rows_of(version))]),
         "configs:",
@@ -287,7 +289,8 @@ def _listed(key: str, values: Iterable[str]) -> list[str]:
 
 
 def _hub_id(licence: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")
+    name = re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")
+    return HUB_NAMES.get(name, name)
 
 
 def _hub_licences(licences: Sequence[str]) -> list[str]:

@@ -201,7 +201,7 @@ def files(top: Path, dump: str) -> Path:
 
 WRONG: list[tuple[str, int, str]] = [
     ("axiom", 2, r'There is no dataset "axiom"; did you mean "axioms"\?'),
-    ("revision-distance", 2, r'no dataset "revision-distance"; there is axioms'),
+    ("sonnets", 2, r'no dataset "sonnets"; there is axioms'),
     ("axioms --set neighbors=12", 2, r'has no setting "neighbors"; did you mean "neighbours"\? .longform config'),
     ("axioms --set zzz=1", 2, r'axioms has no setting "zzz"\. .longform config axioms. shows all'),
     ("axioms --set neighbours=many", 2, r'neighbours = "many" does not fit: input should be a valid integer'),

@@ -10,7 +10,9 @@ import pytest
 from pages import built, commands, page, typed
 
 import longform
+from flows.cli_revise import MOST_BYTES
 from flows.revision_distance import STAGES, RevisionDistanceConfig
+from longform.llm.offline_editor import LONG_SENTENCE_WORDS
 from longform.versions import versions
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS
 
@@ -63,6 +65,17 @@ def test_the_code_of_the_page_runs(
     for code in PYTHON.findall(PAGE):
         exec(compile(code, "docs/revision-distance.md", "exec"), {})
     assert capsys.readouterr().out == "1 ['move']\n"
+
+
+def test_every_stage_of_the_samples_is_on_the_page(folder: Path) -> None:
+    for version in versions(folder / "data", "revision-distance"):
+        for stage in version.stages:
+            assert f"`{stage}`" in PAGE, stage
+
+
+def test_numbers_of_the_page_are_the_programs() -> None:
+    assert f"at most {MOST_BYTES // 1_000_000} MB" in PAGE
+    assert f"sentences over {LONG_SENTENCE_WORDS} words" in PAGE
 
 
 def test_names_of_the_page_are_the_programs() -> None:

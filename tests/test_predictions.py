@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from expertqa_tables import Home, filled, kept, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import SourceError
 from longform.rows import Row
@@ -73,6 +76,22 @@ def test_rouge_by_hand_without_stemming_and_as_the_mean_over_references() -> Non
     assert scores["rouge1"] == pytest.approx((2 * 3 / 9 + 2 * 1 / 7) / 2)
     assert scores["rouge2"] == pytest.approx((2 * 2 / 7 + 0) / 2)
     assert scores["rougeL"] == pytest.approx((2 * 3 / 9 + 2 * 1 / 7) / 2)
+
+
+@settings(deadline=None)
+@given(WORDS, WORDS)
+def test_rouge_is_what_its_package_says_to_the_last_digit(text: str, reference: str) -> None:
+    package = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False).score(reference, text)
+    assert next(rouge([(text, [reference])])) == {kind: score.fmeasure for kind, score in package.items()}
+
+
+def test_rouge_of_long_texts_takes_seconds_and_no_table_of_all_pairs_of_words() -> None:
+    words = [f"w{number}" for number in range(30_000)]
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    [scores] = rouge([(" ".join(words), [" ".join([*words[15_000:], *words[:15_000]])])])
+    assert scores["rougeL"] == pytest.approx(0.5)
+    assert time.monotonic() - started < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1_024
 
 
 def test_a_text_without_latin_words_scores_0() -> None:

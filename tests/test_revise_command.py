@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -135,10 +135,11 @@ def test_what_steers_a_terminal_is_spelled_out(texts: Path) -> None:
         (["-", "--reference", "-"], "Standard input is one text: name a file for the draft or for --reference."),
         (["-"], "Standard input holds no text: give the text to measure."),
         (["zero.bin"], "zero.bin is no text, it has a zero at byte 2: save it as UTF-8 text."),
-        (["/dev/zero"], "/dev/zero has more than 10 MB, which is no one text: give the text to measure."),
+        (["/dev/zero"], "/dev/zero has more than 1 MB, which is no one text: give the text to measure."),
         (["latin.txt"], "latin.txt is no UTF-8 at byte 1: save it as UTF-8 text."),
         (["empty.txt"], "empty.txt holds no text: give the text to measure."),
         (["draft.txt", "--reference", "final.txt", "--request", "x"], "leave out one of the two"),
+        (["draft.txt", "--max-cost=-1"], "--max-cost -1.0 is no amount of US dollars"),
         (["draft.txt", "--set", "model=mine"], 'There is no endpoint "mine"'),
         (["draft.txt", "--set", "modell=offline"], 'did you mean "model"?'),
     ],
@@ -176,7 +177,13 @@ def test_five_thousand_words_take_less_than_a_second(texts: Path) -> None:
     (texts / "final.txt").write_text(" ".join(reversed(sentences)).replace("spoon", "ladle"))
     seconds = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = _cpu_seconds_of_children()
         assert run("draft.txt", "--reference", "final.txt", "--json", cwd=texts).returncode == 0
-        seconds.append(time.perf_counter() - started)
+        seconds.append(_cpu_seconds_of_children() - started)
     assert min(seconds) < 1
+
+
+def _cpu_seconds_of_children() -> float:
+    """Of those that ended: what else runs on the machine does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -299,3 +299,29 @@ def test_fifty_thousand_records_of_one_title_cost_no_more_than_others(tmp_path: 
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000 * 1_024
         assert cases.count == 10_000
         assert all(len(row["cited"]) == 4 for row in cases.table(["cited"]).slice(0, 50).to_pylist())
+
+
+@stage(METADATA, revision=1)
+def long_abstracts(run: Run, files: Piece, *, number: int) -> Iterator[Row]:
+    for place in range(number):
+        yield known(f"s2/{place}", title=f"On Boat Number {place}", abstract=f"{place}. ".ljust(19_900, "x"))
+
+
+def test_a_paragraph_that_cites_few_long_abstracts_again_and_again_fits_into_memory(tmp_path: Path) -> None:
+    """Written out for each citation, they would take more than the database has."""
+    titles = [f"On boat number {place}" for place in range(50)]
+    entries = [entry(f"b{n}", title=titles[n % 50], year=None) for n in range(2_000)]
+    with building(tmp_path / "home") as run:
+        sources = [toy_source(tmp_path)]
+        metadata = long_abstracts(run, sources, number=50)
+        related = make_related(run, sources, rows=[cites(f"x{n}", *entries) for n in range(20)])
+        cases = find_cited(run, related, make_papers(run, sources, rows=[]), metadata, **BOUNDS)
+        assert [len(case["cited"]) for case in cases] == [50] * 20
+
+
+def test_what_is_too_long_for_an_abstract_is_none(tmp_path: Path) -> None:
+    papers = [paper("a", abstract="a" * 20_000), paper("b", abstract="b" * 20_001), paper("c")]
+    row = cites("x", *(entry(name, paper_id=f"acl/{name}", year=None) for name in "abc"))
+    cases, _ = found(tmp_path, [row], papers)
+    [case] = cases.values()
+    assert [one["abstract"] and len(one["abstract"]) for one in case["cited"]] == [20_000, None, len(ABSTRACT)]

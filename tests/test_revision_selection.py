@@ -257,6 +257,13 @@ def test_every_lower_completion_is_drawn_by_some_seed_and_overall_scores_do_not_
     assert drawn.count("a") + drawn.count("c") == 400
 
 
+def test_two_ratings_of_one_text_are_no_pair() -> None:
+    best, same, worse = rated("a", 5.0, "One two."), rated("b", 2.0, " One\ntwo. "), rated("c", 3.0, "Three.")
+    assert chosen_and_rejected([best, same], "ultrafeedback/a", 0) == "no completion with a lower score"
+    for seed in range(20):
+        assert chosen_and_rejected([same, best, worse], "ultrafeedback/a", seed) == (best, worse)
+
+
 def test_a_case_without_reference_holds_both_texts_with_their_writers_and_scores() -> None:
     row = instruction(rated("a", 5.0), rated("b", 2.0, "Ask jo.doe@mail.test."))
     case = free_case(row, seed=0, least_words=20, most_words=100, regions=["US"])

@@ -1,4 +1,4 @@
-"""A conversation, an instruction or a paper that is taken down leaves the next build, and what models made of it goes."""
+"""A conversation, an instruction or a paper that is taken down leaves the next build; what models made of it goes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 Pairs = list[tuple[int, int]]
 
-SAME_WORDS = 0.6
+SAME_WORDS = 0.65
 GROWN, GROWN_WORDS = 0.9, 4
 _EXACT_CELLS = 50_000_000
 _LOOK_BACK = 250
@@ -191,7 +191,7 @@ class _Weights:
 
     def _weight(self, words: set[str]) -> float:
         seen, number = self.seen(), self._number + 1
-        return sum(math.log(number / seen[word]) for word in words)
+        return math.fsum(math.log(number / seen[word]) for word in words)  # exact, in whatever order a set has
 
 
 def _similar_pairs(draft: Sequence[str], reference: Sequence[str], equal: Pairs, weights: _Weights) -> Pairs:

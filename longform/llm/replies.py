@@ -1,7 +1,8 @@
-"""What any reply may hold: the end mark that proves it is whole, and citations of numbered passages."""
+"""What any reply may hold: a thought before it, the end mark that proves it whole, citations of numbered passages."""
 
 import re
 
+THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _LIST = r"[\d,;&\s]{1,80}"
 _CITATION = re.compile(rf"\(\s{{0,3}}passages?({_LIST}(?:(?:and|passages?){_LIST}){{0,20}})\)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
@@ -11,7 +12,8 @@ _QUOTES = "\"'“”‘’*"
 def strip_end_mark(text: str) -> str | None:
     """The reply without the `=====` that ends it, or None where it is missing: the reply was cut off.
 
-    A full stop, quotes or asterisks around the mark (models echo how the prompt wrote it) go with it.
+    What a model thinks before it speaks (<think>...</think>) is no part of it. A full stop, quotes or asterisks
+    around the mark (models echo how the prompt wrote it) go with it.
     """
     whole = text.rstrip()
     marked = whole.rstrip(_QUOTES + ". \t\r\n")
@@ -19,6 +21,8 @@ def strip_end_mark(text: str) -> str | None:
         return None
     quoted = any(sign in _QUOTES for sign in whole[len(marked) :])
     body = marked.rstrip("=")
+    thought = THOUGHT.match(body)
+    body = body[thought.end() if thought else 0 :]
     return (body.rstrip(_QUOTES) if quoted else body).rstrip().strip("\r\n")
 
 

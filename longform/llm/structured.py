@@ -28,6 +28,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from longform.llm.keys import Encoded
+from longform.llm.replies import THOUGHT
 
 Form = Literal["json", "tags"]
 Messages = tuple[tuple[str, str], ...]
@@ -46,7 +47,6 @@ TAIL_BLANK = 0.9
 
 _OBJECT = re.compile(r'\{\s*+"(?:[^"\\]++|\\.)*+"\s*+:', re.DOTALL)
 _THINKS = re.compile(r"\s*<think>")
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _OPENS_QUOTATION = tuple("\"'`“”„‘’‚«‹<>\\")
 _BLANK_ESCAPE = re.compile(r"\\[nrt]")
 _KEPT = ("description", "type", "enum")
@@ -130,7 +130,7 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     nothing at the end of its line, and at its beginning or behind a colon. A field of an inner object that may be null
     may be missing. What a model thinks before it speaks (<think>...</think>) is passed over.
     """
-    text = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
+    text = THOUGHT.sub("", text, count=1) if THOUGHT.match(text) else text
     if holds_objects(model):
         return _read_json(text, model)
     if form == "json":

@@ -115,7 +115,7 @@ def _prompt(name: str) -> Prompt:
 
 def _unusable(failure: Failure, endpoint: str) -> str:
     said = " ".join(str(failure.detail.get("text") or "").split())
-    shown = f' It said: "{said[:SAID_CHARACTERS]}".' if said else ""
+    shown = f' It said: "{said[:SAID_CHARACTERS]}".' if said and said not in failure.message else ""
     return (
         f"The reply of {endpoint} (response {failure.key[:12]}) is no list of edits: {failure.kind}, "
         f"{failure.message.rstrip('.')}.{shown} Use another model, or a shorter text."

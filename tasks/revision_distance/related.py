@@ -5,15 +5,15 @@ punctuation and white space do not count, years may differ by one (a preprint), 
 title that several papers have, within these years, leads nowhere: records that share an Anthology or corpus id are one
 paper. Where the linked record has no abstract, the title may lead to one that has.
 
-Papers and metadata may hold millions of records: they are read once for each part of the paragraphs, by columns, and
-only records that something is looked up in are kept. Titles are joined by hash, after all years of a title have been
+Papers and metadata may hold millions of records: they are read once, by columns, and only records that something is
+looked up in are kept. A longer abstract than any is taken for a text in its place, and is none. Titles are joined by hash, after all years of a title have been
 counted: papers that all have one title cost no more than others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import duckdb
 
 PAPERS_AT_ONCE = 100
-PARAGRAPHS_AT_ONCE = 500
+PARAGRAPHS_AT_ONCE = 1_000
 TITLE_CHARACTERS = 1_000
+LONGEST_ABSTRACT = 20_000
 LEAST_OWN_TITLE = 3
 COLUMNS = (
     "paper_id", "title", "abstract", "text", "sections", "paragraphs", "bibliography", "licence", "url", "retrieved_at",
@@ -93,7 +94,7 @@ def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
 @stage(HARD, revision=1)
 def find_cited(
     run: Run,
-    related: Rows,
+    related: Whole,
     papers: Whole,
     metadata: Whole,
     *,
@@ -176,8 +177,8 @@ def folded(text: str) -> str:
 _FOLDED = (
     f"""nullif(regexp_replace(lower(left(nfc_normalize(title), {TITLE_CHARACTERS})), '[^\\pL\\pN]+', '', 'g'), '')"""
 )
-_ROWS = """select paper_id, corpus_id, acl_id, year, nullif(trim(title), '') as title,
-    nullif(trim(abstract), '') as abstract from {files}"""
+_ROWS = f"""select paper_id, corpus_id, acl_id, year, nullif(trim(title), '') as title,
+    case when length(abstract) <= {LONGEST_ABSTRACT} then nullif(trim(abstract), '') end as abstract from {{files}}"""
 _ASKED = f"""
     create temp table asked as
     select related_id, place, reference.paper_id as link, {_FOLDED} as folded, reference.year as year
@@ -194,13 +195,19 @@ _KNOWN = f"""
         or 's2/' || corpus_id in (select distinct link from asked where link is not null)
         or paper_id in (select distinct paper_id from {{related}})
 """
-# one row a paper: of what its records say, what stands beside an abstract first
+# one row a paper, and where its title and abstract are: of what its records say, what stands beside an abstract first.
+# Sorted are openings and digests: whole texts that are sorted have to fit into memory.
 _PAPERS = """
     create temp table details as
-    select same, first(paper_id order by abstract is null, paper_id, title, abstract) as paper_id,
-        first(title order by title is null, abstract is null, paper_id, title) as title,
-        first(abstract order by abstract is null, paper_id, abstract) as abstract
-    from known group by same
+    select same, bool_and(bare) as bare, first(paper_id order by bare, paper_id) as paper_id,
+        first(place order by untitled, bare, paper_id, heading, title_digest) as title_place,
+        first(place order by bare, paper_id, opening, digest) as abstract_place
+    from (
+        select same, paper_id, rowid as place, title is null as untitled, left(title, 100) as heading,
+            md5(title) as title_digest, abstract is null as bare, left(abstract, 100) as opening,
+            md5(abstract) as digest
+        from known)
+    group by same
 """
 _LINKED = """
     create temp table linked as
@@ -227,7 +234,7 @@ _RESOLVED = """
     from (
         select related_id, place, linked.same as linked_same, titled.same as titled_same,
             titled.same is not null
-            and (linked.same is null or (l.abstract is null and t.abstract is not null)) as by_title
+            and (linked.same is null or (l.bare and not t.bare)) as by_title
         from asked
         left join linked on asked.link = linked.link
         left join titled on asked.folded = titled.folded and asked.year is not distinct from titled.year
@@ -235,6 +242,9 @@ _RESOLVED = """
         left join details t on t.same = titled.same
     ) where linked_same is not null or titled_same is not null
 """
+
+
+Texts = tuple[str | None, str | None]
 
 
 class Cited:
@@ -255,28 +265,55 @@ class Cited:
 
     def of(self, related_ids: pa.Array) -> dict[str, list[Row]]:
         """related_id -> the papers it cites, each once, in the order of the citations: CITED."""
-        found: dict[str, dict[str, Row]] = {}
         query = """
-            select related_id, details.paper_id, title, abstract, how
-            from resolved semi join wanted using (related_id) join details using (same)
-            where title is not null order by related_id, place
+            select related_id, same, arg_min(how, place)
+            from resolved semi join wanted using (related_id)
+            group by related_id, same order by related_id, min(place)
         """
-        for related_id, paper_id, title, abstract, how in self._asked(query, "related_id", related_ids):
-            row = {"paper_id": paper_id, "title": title, "abstract": abstract, "by": how}
-            found.setdefault(related_id, {}).setdefault(paper_id, row)
+        pairs = self._asked(query, "related_id", related_ids)
+        papers = self._papers(pa.array({same for _, same, _ in pairs}, pa.string()))
+        found: dict[str, dict[str, Row]] = {}
+        for related_id, same, how in pairs:
+            paper = papers[same]
+            if paper["title"] is not None:
+                found.setdefault(related_id, {}).setdefault(paper["paper_id"], {**paper, "by": how})
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
     def own(self, paper_ids: pa.Array) -> dict[str, Row]:
         """paper_id -> title and abstract, as far as they are known."""
-        query = """
-            select paper_id, first(title order by title), first(abstract order by abstract)
-            from known semi join wanted using (paper_id) group by paper_id
-        """
-        rows = self._asked(query, "paper_id", paper_ids)
-        return {paper_id: {"title": title, "abstract": abstract} for paper_id, title, abstract in rows}
+        rows = self._asked("select paper_id, rowid from known semi join wanted using (paper_id)", "paper_id", paper_ids)
+        texts = self._texts([place for _, place in rows])
+        found: dict[str, list[Texts]] = {}
+        for paper_id, place in rows:
+            found.setdefault(paper_id, []).append(texts[place])
+        return {
+            paper_id: {"title": _first(title for title, _ in said), "abstract": _first(text for _, text in said)}
+            for paper_id, said in found.items()
+        }
+
+    def _papers(self, same: pa.Array) -> dict[str, Row]:
+        """By `same`, paper_id, title and abstract."""
+        query = "select same, paper_id, title_place, abstract_place from details semi join wanted using (same)"
+        rows = self._asked(query, "same", same)
+        texts = self._texts([place for _, _, *places in rows for place in places])
+        return {
+            same: {"paper_id": paper_id, "title": texts[title][0], "abstract": texts[abstract][1]}
+            for same, paper_id, title, abstract in rows
+        }
+
+    def _texts(self, places: list[int]) -> dict[int, Texts]:
+        """Title and abstract of these rows of `known`."""
+        query = "select place, title, abstract from known join wanted on known.rowid = wanted.place"
+        rows = self._asked(query, "place", pa.array(places, pa.int64()))
+        return {place: (title, abstract) for place, title, abstract in rows}
 
     def _asked(self, query: str, column: str, values: pa.Array) -> list[Any]:
         if self.empty:
             return []
         self.connection.register("wanted", pa.table({column: values.unique()}))
         return self.connection.execute(query).fetchall()
+
+
+def _first(texts: Iterable[str | None]) -> str | None:
+    """In alphabetical order."""
+    return min((text for text in texts if text is not None), default=None)

@@ -224,21 +224,22 @@ def free_case(
 def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: int) -> tuple[Row, Row] | str:
     """The completion with the highest mean of ratings, and one drawn among those with a lower one; or why not.
 
-    Of several highest ones, one is drawn as well: neither their order nor the model's name tells.
+    Of several highest ones, one is drawn as well: neither their order nor the model's name tells. A lower one in the
+    same words is none: the two would be one text.
     """
     rated = [one for one in completions if one["fine_grained_score"] is not None]
     if not rated:
         return NO_SCORE
     highest = max(one["fine_grained_score"] for one in rated)
-    lower = [one for one in rated if one["fine_grained_score"] < highest]
-    if not lower:
-        return NO_LOWER
 
     def luck(one: Row) -> tuple[int, str]:
         key = f"{seed}\x1f{instruction_id}\x1f{one['model']}\x1f{one['response']}"
         return xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")), key
 
-    return min((one for one in rated if one["fine_grained_score"] == highest), key=luck), min(lower, key=luck)
+    chosen = min((one for one in rated if one["fine_grained_score"] == highest), key=luck)
+    others = (one for one in rated if one["fine_grained_score"] < highest)
+    lower = [one for one in others if one["response"].split() != chosen["response"].split()]
+    return (chosen, min(lower, key=luck)) if lower else NO_LOWER
 
 
 def _given(system: str, one: Row, text: str) -> Row:

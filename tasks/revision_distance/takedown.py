@@ -5,7 +5,8 @@
 
 Found by the cases in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
 interrupted, `longform revise`) by the words of the record, of the reference, or of what models made of them, in a
-request, where a text of a few words must be all that stands between two fences: see tasks.purging. In doubt a response goes: it can be asked for again.
+request, where a text of a few words must be all that stands between two fences: see tasks.purging. In doubt a response
+goes: it can be asked for again.
 """
 
 from __future__ import annotations
