@@ -65,20 +65,25 @@ def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
     prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
     yield "", f"{made['model']} via {made['endpoint']} · {prompt} · response {made['response'][:16]}…"
     if call := calls.get(made["response"]):
-        cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
-        tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
-        yield "", f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
+        yield "", taken(call)
+
+
+def taken(call: Record) -> str:
+    """Tokens and USD of a call."""
+    cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
+    tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
+    return f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
 
 
 def built_by(store: Store, version: Version, stage: str) -> list[str]:
     """The stages behind a table, from the last to the sources, each with its fingerprint; then the sources' files."""
     recipes = {name: artifact(store, version, name).recipe for name in version.stages}
-    behind = _ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})
+    behind = ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})
     links = [f"{name} {mark[:8]}" for name, mark in reversed(version.stages.items()) if name in behind]
     return [*links, *_sources([recipes[name] for name in version.stages if name in behind])]
 
 
-def _ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
+def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
     """A stage and all it was made from."""
     found, left = {stage}, [stage]
     while left:

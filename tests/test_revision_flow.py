@@ -16,7 +16,7 @@ from standin_server import serve
 from flows.building import Options, build, plan
 from flows.endpoints import EndpointConfig, StageConfig
 from flows.inspection import check
-from flows.revision_distance import ABOUT, RevisionDistanceConfig
+from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
 from longform import takedowns
 from longform.errors import NothingToPublish, UsageError
 from longform.store import Store, sha256_of
@@ -108,6 +108,26 @@ def test_each_source_can_be_left_out(tmp_path: Path) -> None:
     assert sorted(path.name for path in only.folder.iterdir() if path.is_dir()) == ["easy", "edits", "figures"]
     with pytest.raises(NothingToPublish):
         make(tmp_path / "b", wildchat=[], ultrafeedback=[], papers=[], structure=[])
+
+
+def test_related_work_of_s2orc(tmp_path: Path) -> None:
+    """Its links name corpus ids, and its abstracts stand in the metadata."""
+    found, _ = make(
+        tmp_path / "home",
+        wildchat=[],
+        ultrafeedback=[],
+        structure=[],
+        papers=str(SAMPLES.parent / "s2orc"),
+        papers_source="s2orc",
+        least_cited=1,
+        least_words=5,
+    )
+    drafts = pandas.read_parquet(found.folder / "hard")
+    assert set(drafts["system"]) == SYSTEMS["hard"]
+    cited = [paper for papers in drafts["cited"] for paper in papers]
+    assert "link" in {paper["by"] for paper in cited}
+    assert all(paper["paper_id"].startswith("s2/") for paper in cited)
+    assert any(paper["abstract"] for paper in cited)
 
 
 def test_numbers_of_cases_are_those_wanted(tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ from typing import Any
 import duckdb
 
 from longform.errors import UsageError
-from longform.llm.budget import NANO
 from longform.recipe import Recipe
 from longform.rows import read_parquet
-from longform.settings import responses
 from longform.store import Store
 from longform.versions import Version, artifact
+from tasks.lineage import Line, ancestors, calls_of, rows_where, taken
 
-Line = tuple[str, str]
 MADE_BY = {"open_book": "answer_open_book", "closed_book": "answer_closed_book", "corrupted": "corrupt_answers"}
 MADE_BY["combined"] = "combine_answers"
 POSTS_BY = ("scrub_posts", "admit_posts", "read_posts")
@@ -37,7 +35,7 @@ def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
     """
     row = _pair(version, pair_id)
     sides = {side: _side(store, version, row, side) for side in ("preferred", "rejected")}
-    calls = _calls(store, row)
+    calls = calls_of(store, [key for side in ("preferred", "rejected") if (key := row[f"{side}_response"])])
     chain = _chain(store, version, PAIRED_BY[row["axiom"]], row["site"])
     lines = [*_head(row), *_shown(row, "preferred", sides["preferred"], calls), *_evidence(row)]
     lines += [*_shown(row, "rejected", sides["rejected"], calls), ("built by", " <- ".join(chain))]
@@ -58,7 +56,7 @@ def _files(version: Version) -> list[Path]:
 
 def _pair(version: Version, pair_id: str) -> dict[str, Any]:
     paths = _files(version)
-    found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE starts_with(pair_id, ?) LIMIT 2", pair_id)
+    found = rows_where(paths, "starts_with(pair_id, ?) LIMIT 2", pair_id)
     if not found:
         raise UsageError(
             f"{version.dataset} {version.name} has no row {pair_id}: "
@@ -80,38 +78,12 @@ def _side(store: Store, version: Version, row: dict[str, Any], side: str) -> dic
     return found and {"stage": stage, **found}
 
 
-def _calls(store: Store, row: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """response key -> what the call took, of those that are stored."""
-    from longform.llm.store import open_responses
-
-    keys = [key for side in ("preferred", "rejected") if (key := row[f"{side}_response"])]
-    stored = open_responses(responses(store.home), read_only=True)
-    try:
-        found = stored.get(keys) if keys else {}
-    finally:
-        stored.close()
-    names = ("input_tokens", "output_tokens", "cost_nano", "batch")
-    return {key: {name: getattr(record, name) for name in names} for key, record in found.items()}
-
-
 def _lookup(store: Store, version: Version, stage: str, column: str, key: str) -> dict[str, Any] | None:
     made = artifact(store, version, stage)
     group = key.split("/", 1)[0]
     parts = [part for part in made.parts if part.rows and ("/" not in key or part.key.startswith(f"{group}/"))]
-    paths = [str(store.rows_path(part)) for part in parts]
-    found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE {column} = ? LIMIT 1", key) if paths else []
+    found = rows_where([store.rows_path(part) for part in parts], f"{column} = ? LIMIT 1", key)
     return found[0] if found else None
-
-
-def _rows(query: str, value: str) -> list[dict[str, Any]]:
-    with duckdb.connect() as database:
-        cursor = database.execute(query, [value])
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _head(row: dict[str, Any]) -> Iterator[Line]:
@@ -138,7 +110,7 @@ def _shown(
     prompt = f"prompt {row[f'{side}_prompt']} · response {response[:16]}…"
     yield side, f"{row[f'{side}_source']}   {row[f'{side}_model']} via {row[f'{side}_endpoint']} · {prompt}"
     if response in calls:
-        yield "", _taken(calls[response])
+        yield "", taken(calls[response])
     if found and "corrupted_claims" in found:
         yield (
             "",
@@ -146,12 +118,6 @@ def _shown(
         )
     if found and "first_id" in found:
         yield "", f"from {found['first_id']} and {found['second_id']}, utilization {found['utilization']:.2f}"
-
-
-def _taken(call: dict[str, Any]) -> str:
-    cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
-    tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
-    return f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
 
 
 def _evidence(row: dict[str, Any]) -> Iterator[Line]:
@@ -163,18 +129,9 @@ def _chain(store: Store, version: Version, paired_by: str, site: str) -> list[st
     """The stages behind a pair, from the last to the source, each with its fingerprint."""
     recipes = {stage: artifact(store, version, stage).recipe for stage in version.stages}
     names = {mark: stage for stage, mark in version.stages.items()}
-    behind = _ancestors(paired_by, recipes, names)
+    behind = ancestors(paired_by, recipes, names)
     links = [f"{stage} {mark[:8]}" for stage, mark in reversed(version.stages.items()) if stage in behind]
     return [f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *links, *_dumps(recipes["read_posts"], site)]
-
-
-def _ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
-    """A stage and all it was made from."""
-    found = {stage}
-    for mark in recipes[stage].inputs.values():
-        if isinstance(mark, str) and names[mark] not in found:
-            found |= _ancestors(names[mark], recipes, names)
-    return found
 
 
 def _dumps(recipe: Recipe, site: str) -> list[str]:

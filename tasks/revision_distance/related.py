@@ -6,8 +6,8 @@ title that several papers have, within these years, leads nowhere: records that 
 paper. Where the linked record has no abstract, the title may lead to one that has.
 
 Papers and metadata may hold millions of records: they are read once, by columns, and only records that something is
-looked up in are kept. A longer abstract than any is taken for a text in its place, and is none. Titles are joined by hash, after all years of a title have been
-counted: papers that all have one title cost no more than others.
+looked up in are kept. What is longer than any abstract is a text in its place, and counts as none. Titles are joined
+by hash, after all years of a title have been counted: papers that all have one title cost no more than others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tables 2, 3 and 5 of Revision Distance, the agreement with choices, and what became of edits and cases.
 
-From plain rows: drafts are those of the published table. What is null was not computed and is in no mean.
+From plain rows: drafts are those of the published table, their edits as `Edit`s. What is null was not computed and is
+in no mean.
 """
 
 from __future__ import annotations
@@ -21,6 +22,16 @@ CATEGORIES = ("order", "comparison", "description", "other")
 PLACES = ("exactly", "folded", "nearly", "not")
 SHOWN = 50
 DECIMALS = 9
+
+
+class Edit(NamedTuple):
+    """What the tables count of an edit: the columns of its struct by these names."""
+
+    category: str | None
+    revision_intention: str
+    placed: str
+    applied: bool
+    why_not: str | None
 
 
 class Metric(NamedTuple):
@@ -150,7 +161,7 @@ def categories(drafts: Sequence[Row], cases: int) -> ReportTable:
     pairs = scored(pairs_of(drafts, "hard"), DISTANCES[0])
     rows: list[tuple[Cell, ...]] = []
     for side, system in enumerate(WEAK_AND_STRONG["hard"]):
-        counted = [Counter(edit["category"] for edit in pair[side]["edits"]) for pair in pairs]
+        counted = [Counter(edit.category for edit in pair[side]["edits"]) for pair in pairs]
         means = [mean([float(found[name]) for found in counted]) for name in CATEGORIES]
         rows.append((system, *means, mean([float(found.total()) for found in counted]), len(pairs), cases - len(pairs)))
     note = (
@@ -256,7 +267,7 @@ def intentions(drafts: Iterable[Row]) -> ReportTable:
     """What edits are for."""
     rows: list[tuple[Cell, ...]] = []
     for names, own in by_system(drafts):
-        counted = Counter(edit["revision_intention"] for row in own for edit in row["edits"])
+        counted = Counter(edit.revision_intention for row in own for edit in row["edits"])
         rows.append((*names, *(counted[name] / len(own) for name in INTENTIONS), counted.total() / len(own), len(own)))
     note = "Mean edits per text, of all texts with a distance."
     columns = ("task", "system", *INTENTIONS, "all", "texts")
@@ -269,8 +280,8 @@ def placement(drafts: Sequence[Row]) -> ReportTable:
     why: Counter[str] = Counter()
     for names, own in by_system(drafts):
         edits = [edit for row in own for edit in row["edits"]]
-        placed, applied = Counter(edit["placed"] for edit in edits), sum(edit["applied"] for edit in edits)
-        why.update(edit["why_not"] or "no reason said" for edit in edits if not edit["applied"])
+        placed, applied = Counter(edit.placed for edit in edits), sum(edit.applied for edit in edits)
+        why.update(edit.why_not or "no reason said" for edit in edits if not edit.applied)
         rows.append((*names, *(placed[name] for name in PLACES), len(edits), applied, len(edits) - applied, len(own)))
     note = (
         "How the words that an edit names were found in the draft: exactly; with white space, typographic signs and "
