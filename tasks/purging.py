@@ -1,16 +1,23 @@
-"""Stored responses that were made from a text: found by the rows of stages, and by its words in a request."""
+"""Stored responses that were made from a text: found by the rows of stages, and by its words in a request.
+
+A request shows a text where it holds WINDOW letters of it, one after the other. A text of fewer letters must be all that
+stands between two fences, or be a whole string of the request (an embedding): its words could be part of anybody's.
+There it stands as it was asked, cut or scrubbed, so that such texts are given here as they were asked.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 import orjson
+import pyarrow as pa
 
 from longform.llm.fence import mark_of, marks
 from longform.llm.records import ResponseStore
+from longform.rows import read_parquet
 from longform.store import Store
 
 WINDOW = 60
@@ -20,6 +27,21 @@ _NO_WORD = re.compile(r"[\W_]+")
 def files_of(store: Store, stage: str) -> list[Path]:
     """The rows of a stage, whichever build made them."""
     return sorted(store.stage(stage).glob("parts/[!.]*/rows.parquet"))
+
+
+def each(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
+    """A query of each stage that has rows, made of what reads these."""
+    yield from (query(read_parquet(files)) for stage in stages if (files := files_of(store, stage)))
+
+
+def responses_in(rows: str) -> str:
+    """A query for the keys of the responses that rows name."""
+    return f"SELECT DISTINCT response FROM {rows}"
+
+
+def register(database: duckdb.DuckDBPyConnection, name: str, ids: Iterable[str]) -> None:
+    """A table `name` of one column, `id`."""
+    database.register(name, pa.table({"id": sorted(set(ids))}, schema=pa.schema([("id", pa.string())])))
 
 
 def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) -> Iterator[str]:
@@ -45,24 +67,25 @@ def windows_of(texts: Iterable[str]) -> set[str]:
     return windows
 
 
-def fences_of(texts: Iterable[str]) -> set[str]:
-    """Marks of the fences around texts that are too short for windows: where one stands by itself, it is that text."""
+def marks_of(texts: Iterable[str]) -> set[str]:
+    """The marks of the texts that are too short for windows, as their fences have them."""
     return {mark_of(text) for text in texts if 0 < len(words_of(text)) < WINDOW}
 
 
-def by_words(
-    responses: ResponseStore, windows: set[str], known: set[str], fences: Collection[str] = frozenset()
-) -> Iterator[str]:
-    """Keys of the stored responses, other than the known ones, whose request holds one of the windows or fences."""
-    if not windows and not fences:
+def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """Keys of the stored responses, other than the known ones, whose request shows one of the texts."""
+    texts = set(texts)
+    windows, short = windows_of(texts), marks_of(texts)
+    if not texts:
         return
     for key, record in responses.scan():
-        if key not in known and _shows(_asked(record.request), windows, fences):
+        if key not in known and _shows(_asked(record.request), windows, short):
             yield key
 
 
-def _shows(asked: str, windows: set[str], fences: Collection[str]) -> bool:
-    return not marks(asked).isdisjoint(fences) or (bool(windows) and holds(asked, windows))
+def _shows(asked: list[str], windows: set[str], short: set[str]) -> bool:
+    by_itself = bool(short) and any(mark_of(said) in short or not short.isdisjoint(marks(said)) for said in asked)
+    return by_itself or (bool(windows) and holds(" ".join(asked), windows))
 
 
 def holds(text: str, windows: set[str]) -> bool:
@@ -70,12 +93,12 @@ def holds(text: str, windows: set[str]) -> bool:
     return any(words[start : start + WINDOW] in windows for start in range(len(words) - WINDOW + 1))
 
 
-def _asked(request: bytes) -> str:
+def _asked(request: bytes) -> list[str]:
     """All strings of a request; one that is no JSON as it stands."""
     try:
-        return " ".join(_strings(orjson.loads(request)))
+        return list(_strings(orjson.loads(request)))
     except orjson.JSONDecodeError:
-        return request.decode(errors="replace")
+        return [request.decode(errors="replace")]
 
 
 def _strings(value: object) -> Iterator[str]:

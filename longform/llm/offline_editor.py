@@ -1,6 +1,6 @@
 """The offline model as an editor who has no reference: what rules can see that a reader would still change.
 
-It finds what an assistant says about itself, placeholders, doubled words, stock phrases, sentences over 45 words,
+It finds what an assistant says about itself, doubled words, stock phrases, sentences over 45 words,
 repeated sentences, a missing greeting or closing, a text that breaks off, and words of the request that the text never
 takes up. What it adds says no more than that something is to be said.
 """
@@ -38,13 +38,6 @@ _AS_ASSISTANT = re.compile(
     r"\s{0,9}",
     re.IGNORECASE,
 )
-_MARKS = r"(?!(?:mail|phone|handle|fence removed)\])"  # put there by us
-_PLACEHOLDER = re.compile(rf"\[{_MARKS}(?=[^\W\d_])([^\[\]\n]{{2,60}})\](?![(\[:])")
-_PLACEHOLDER_LINE = re.compile(
-    rf"(?m)^[ \t]{{0,9}}(?:\[{_MARKS}[^\W\d_][^\[\]\n]{{1,60}}\][ \t,]{{0,3}}){{1,4}}(?:\n|\Z)"
-)
-_NOT_ITS_WORDS = re.compile(r"\b(?:your|insert|enter|full|name|here|e\.g\.?)\b|['’]s\b", re.IGNORECASE)
-_DETERMINER = re.compile(r"\b(?:dear|hello|hi|the|a|an|my|our|your|their|this)\s\Z", re.IGNORECASE)
 _DOUBLED = re.compile(r"\b([^\W\d_]{1,40})((?:[ \t]{1,3}|[ \t]{0,3}\n[ \t]{0,3})\1\b)", re.IGNORECASE)
 _MAY_DOUBLE = frozenset({"had", "that", "ha", "bye", "blah"})
 _STOCK = {
@@ -114,7 +107,7 @@ def edit(draft: str, request: str) -> list[Edit]:
 
 def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
     """The more important first: of two that overlap the first is kept."""
-    rules = (_assistant, _placeholders, _repeats, _doubled, _stock, _long)
+    rules = (_assistant, _repeats, _doubled, _stock, _long)
     for rule in rules:
         yield from islice(rule(draft), MOST_EDITS)
     closing = _closing_at(draft)
@@ -184,18 +177,6 @@ def _assistant(draft: str) -> Iterator[_Proposal]:
     why = "The writer speaks as an assistant, which is no part of the text."
     for found in _AS_ASSISTANT.finditer(draft):
         yield _Proposal(found.start(), found.end(), "", "remove", why, "sentence", "style")
-
-
-def _placeholders(draft: str) -> Iterator[_Proposal]:
-    """A line of nothing else goes; in a line, it is put into words."""
-    why = "A placeholder is left in the text."
-    for found in _PLACEHOLDER_LINE.finditer(draft):
-        yield _Proposal(found.start(), found.end(), "", "remove", why, "phrase", "meaning")
-    for found in _PLACEHOLDER.finditer(draft):
-        words = " ".join(_NOT_ITS_WORDS.sub(" ", found[1]).split()).lower() or "reader"
-        bare = _DETERMINER.search(draft, max(0, found.start() - 9), found.start()) is not None
-        revised = words if bare else f"the {words}"
-        yield _Proposal(found.start(), found.end(), revised, "replace", why, "phrase", "meaning")
 
 
 def _repeats(draft: str) -> Iterator[_Proposal]:

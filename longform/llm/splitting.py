@@ -2,12 +2,13 @@
 
 A sentence ends at a stop before white space, at the end of a paragraph, a list item, a heading or a short line. What
 decides is what stands before the stop: so changing a sentence hardly moves the ends of its neighbours. Stops of
-"et al.", "e.g.", "Fig. 3", initials and list numbers end none. A list mark ("2. ", "- ", "## ") belongs to no sentence.
-Everything is linear in the text.
+"et al.", "e.g.", "z. B.", "Fig. 3", initials and list numbers end none. A list mark ("2. ", "- ", "## ") belongs to no
+sentence. A fenced block of code is one. Everything is linear in the text.
 """
 
 import re
 from typing import NamedTuple
+from unicodedata import normalize
 
 _LINE = re.compile(r"[^\r\n]+")
 _MARK = re.compile(r"(?:(?:[-*+•‣▪◦–—]|\(?\d{1,3}[.)]|\(?[A-Za-z]\)|#{1,6}|>)[ \t]{1,8}){1,3}(?=\S)")
@@ -16,6 +17,8 @@ _STOP = re.compile(
 )
 _ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 _NAME = re.compile(r"\s+(?:[^\W\d_]\.[\s-]?){0,3}([^\W\d_][\w'’-]+)")
+_LETTER_FOLLOWS = re.compile(r"\s+([^\W\d_])\.(?!\w)")
+_FENCE = re.compile(r"(`{3,20})[^`\r\n]*(?![^\r\n])|(~{3,20})(?!~)")
 _OPENING = "\"'“‘«([{*_"
 _WRAPPED = 45
 
@@ -28,11 +31,12 @@ _NEVER = _set(
     "mr mrs ms dr prof gen sen rep rev hon capt lt col sgt vs cf eg ie e.g i.e viz approx ca resp incl esp "
     "dept st mt messrs mme"
 )
+_RESTS = _set("ex allg bes hd zt")
 _BEFORE_NUMBERS = _set(
     "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c "
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_BEFORE_SMALL = _set("etc inc ltd co corp jr sr eds ed est bros a.m p.m")
+_BEFORE_SMALL = _set("etc inc ltd co corp jr sr eds ed est bros chr dgl a.m p.m")
 _PARTICLES = _set("van von de der den del di da la le ten ter bin ibn")
 _INTRODUCING = _set("by and of from with to for in as after see or than via like while &")
 _STARTERS = _set(
@@ -60,8 +64,8 @@ def sentences(text: str) -> list[Sentence]:
     """All sentences in order: what is between them is white space and list marks."""
     return [
         Sentence(start, end, folded(text[start:end]))
-        for begin, stop in _runs(text)
-        for start, end in _sentences_of(text, begin, stop)
+        for begin, stop, whole in _runs(text)
+        for start, end in ([(begin, stop)] if whole else _sentences_of(text, begin, stop))
     ]
 
 
@@ -77,7 +81,8 @@ def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[S
     tails, heads = _lengths(wanted, slice(-_EDGE, None)), _lengths(wanted, slice(_EDGE))
     found: list[Sentence] = []
     for sentence in own:
-        cut = None if sentence.key in theirs else _edge(sentence.key, wanted, tails, heads)
+        whole = sentence.key in theirs or sentence.key.startswith(("```", "~~~"))
+        cut = None if whole else _edge(sentence.key, wanted, tails, heads)
         found += [sentence] if cut is None else _cut(text, sentence, cut)
     return found
 
@@ -118,33 +123,61 @@ def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
     ]
 
 
-def _runs(text: str) -> list[tuple[int, int]]:
-    """Lines without their marks, those joined that are one wrapped paragraph."""
-    found: list[tuple[int, int]] = []
+class _Run(NamedTuple):
+    """`whole`: a fenced block, which is one sentence."""
+
+    start: int
+    end: int
+    whole: bool
+
+
+def _runs(text: str) -> list[_Run]:
+    """Lines without their marks, those joined that are one wrapped paragraph or one fenced block."""
+    found: list[_Run] = []
+    unclosed: set[str] = set()
     line_end = -1
     for match in _LINE.finditer(text):
         line = match[0]
-        if line.isspace():
+        if line.isspace() or match.end() <= line_end:
             continue
         start = match.start() + len(line) - len(line.lstrip())
         end = match.start() + len(line.rstrip())
         mark = _MARK.match(text, start, end)
-        if found and not mark and _adjacent(text, line_end, match.start()) and _wrapped(text, found[-1], start):
-            found[-1] = (found[-1][0], end)
+        begin = mark.end() if mark else start
+        block = _block_end(text, begin, match.end(), unclosed)
+        if block:
+            found.append(_Run(begin, block, whole=True))
+        elif found and not mark and _adjacent(text, line_end, match.start()) and _wrapped(text, found[-1], start):
+            found[-1] = found[-1]._replace(end=end)
         else:
-            found.append((mark.end() if mark else start, end))
-        line_end = match.end()
+            found.append(_Run(begin, end, whole=False))
+        line_end = block or match.end()
     return found
+
+
+def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int | None:
+    """Where the fenced block ends that the line opens; None: it opens none, or one that nothing closes.
+
+    `unclosed` are the fences that nothing closes from here on; this one may join them.
+    """
+    fence = _FENCE.match(text, start, line_end) if text[start] in "`~" else None
+    sign = fence[1] or fence[2] if fence else ""
+    if not sign or sign in unclosed:
+        return None
+    closing = re.compile(rf"[\r\n][ \t>]*({sign}{sign[0]}*)[ \t]*(?![^\r\n])").search(text, line_end)
+    if not closing:
+        unclosed.add(sign)
+    return closing.end(1) if closing else None
 
 
 def _adjacent(text: str, end: int, start: int) -> bool:
     return start - end == 1 or text[end:start] == "\r\n"
 
 
-def _wrapped(text: str, run: tuple[int, int], start: int) -> bool:
+def _wrapped(text: str, run: _Run, start: int) -> bool:
     """Whether the line that begins at `start` goes on with the last line of the run."""
-    line = text[max(run[0], text.rfind("\n", run[0], run[1]) + 1) : run[1]].strip()
-    if len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
+    line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
+    if run.whole or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
         return False
     last = line[line.rfind(" ") + 1 :].lower()
     return not text[start].isupper() or line[-1] in ".!?…,;-" or last in _GOES_ON
@@ -166,14 +199,14 @@ def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     """Whether a stop before white space ends the sentence that began at `start`."""
-    after = text[mark.end() : min(end, mark.end() + 80)]
+    after = normalize("NFC", text[mark.end() : min(end, mark.end() + 80)])
     following = after.lstrip()
     small = following[:1].islower()
     if mark["stop"] != ".":
         return not (small and (mark["stop"][-1] in ".…" or mark.end() > mark.end("stop")))
     if small and mark.end() > mark.end("stop"):
         return False
-    before = text[max(start, mark.start() - 40) : mark.start()].split()
+    before = normalize("NFC", text[max(start, mark.start() - 40) : mark.start()]).split()
     word = before[-1].lstrip(_OPENING) if before and not text[mark.start() - 1].isspace() else ""
     return _word_ends(word, before[:-1], after, cited=mark[0].endswith("]"))
 
@@ -184,13 +217,20 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
     low = word.lower()
     if low in _NEVER:
         return False
-    if low in _BEFORE_NUMBERS:
-        return not following.lstrip("(").lstrip("[")[:1].isdigit()
-    if low in _BEFORE_SMALL:
+    numbered = following.lstrip("(").lstrip("[")[:1].isdigit()
+    if low in _BEFORE_NUMBERS and (numbered or len(word) > 1):
+        return not numbered
+    last = before[-1].lstrip(_OPENING) if before else ""
+    spaced = len(last) == 2 and last[0].isalpha() and last[1] == "."
+    if spaced and last[0].islower() and low in _RESTS:
+        return False
+    if low in _BEFORE_SMALL or (spaced and last.lower() + low in _BEFORE_SMALL):
         return following.lstrip(_OPENING)[:1].isupper() and following[:1] not in "(["
     if low == "al" or _ACRONYM.search(word):
         return following[:1].isupper() and (cited or _first_word(following) in _STARTERS)
-    if len(word) == 1 and word.isalpha() and word.isupper():
+    if len(word) == 1 and word.islower():
+        return _small_letter_ends(last if spaced else "", before, after)
+    if len(word) == 1 and word.isupper():
         return _letter_ends(word, before, after)
     if word.isdigit() and len(word) <= 2:
         last = before[-1] if before else ":"
@@ -198,9 +238,27 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
     return True
 
 
+def _small_letter_ends(previous: str, before: list[str], after: str) -> bool:
+    """Whether a single small letter is an end ("Solve it for x. Then stop.") and no abbreviation ("z. B.", "p. ex.").
+
+    `previous`: the letter with a stop right before it, if there is one.
+    """
+    if previous or _LETTER_FOLLOWS.match(after):
+        return False
+    following = after.lstrip().lstrip(_OPENING)
+    word = _first_word(following)
+    if not before:
+        return word not in _RESTS
+    return not following[:1].isalpha() or (following[0].isupper() and word in _STARTERS)
+
+
 def _letter_ends(letter: str, before: list[str], after: str) -> bool:
     """Whether a single capital is the end of a sentence ("Take vitamin C.") and no initial ("J. R. Vane")."""
-    name = _NAME.match(after)
+    name, next_letter = _NAME.match(after), _LETTER_FOLLOWS.match(after)
+    if next_letter and (before or next_letter[1].islower()):
+        return False
+    if before and _SMALL_LETTER.fullmatch(before[-1].lstrip(_OPENING)) and (letter == "B" or not name):
+        return False
     if not name or name[1] in _PARTICLES:
         return not name
     last = before[-1].lstrip(_OPENING) if before else ""
