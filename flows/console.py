@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 A_MINUTE = 60
-_STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -47,7 +47,10 @@ class _Plain(Console):
 
 
 def visible(text: str) -> str:
-    """What would steer a terminal, or turn the direction of writing, is spelled out as in JSON: \\u001b."""
+    """What would steer a terminal, turn the direction of writing, or not be seen is spelled out as in JSON: \\u001b.
+
+    The joiners U+200C and U+200D stay: Persian words and emoji are made of them.
+    """
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

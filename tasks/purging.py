@@ -1,8 +1,8 @@
 """Stored responses that were made from a text: found by the rows of stages, and by its words in a request.
 
-A request shows a text where it holds WINDOW letters of it, one after the other. A text of fewer letters must be all that
-stands between two fences, or be a whole string of the request (an embedding): its words could be part of anybody's.
-There it stands as it was asked, cut or scrubbed, so that such texts are given here as they were asked.
+A request shows a text where it holds WINDOW letters of it, one after the other. A text of fewer letters must be all
+that stands between two fences, or all that is embedded: its words could be part of anybody's. So such texts are given
+here as they are asked, scrubbed and cut to what a stage asks at most.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import orjson
@@ -44,7 +45,7 @@ def register(database: duckdb.DuckDBPyConnection, name: str, ids: Iterable[str])
     database.register(name, pa.table({"id": sorted(set(ids))}, schema=pa.schema([("id", pa.string())])))
 
 
-def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) -> Iterator[str]:
+def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) -> Iterator[Any]:
     for query in queries:
         for batch in database.sql(query).to_arrow_reader():
             yield from filter(None, batch.column(0).to_pylist())
@@ -76,16 +77,17 @@ def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[s
     """Keys of the stored responses, other than the known ones, whose request shows one of the texts."""
     texts = set(texts)
     windows, short = windows_of(texts), marks_of(texts)
-    if not texts:
+    if not windows and not short:
         return
     for key, record in responses.scan():
-        if key not in known and _shows(_asked(record.request), windows, short):
+        if key not in known and _shows(record.request, windows, short):
             yield key
 
 
-def _shows(asked: list[str], windows: set[str], short: set[str]) -> bool:
-    by_itself = bool(short) and any(mark_of(said) in short or not short.isdisjoint(marks(said)) for said in asked)
-    return by_itself or (bool(windows) and holds(" ".join(asked), windows))
+def _shows(request: bytes, windows: set[str], short: set[str]) -> bool:
+    asked, embedded = _asked(request)
+    by_itself = bool(short) and not short.isdisjoint(marks(asked) | set(map(mark_of, embedded)))
+    return by_itself or (bool(windows) and holds(asked, windows))
 
 
 def holds(text: str, windows: set[str]) -> bool:
@@ -93,12 +95,14 @@ def holds(text: str, windows: set[str]) -> bool:
     return any(words[start : start + WINDOW] in windows for start in range(len(words) - WINDOW + 1))
 
 
-def _asked(request: bytes) -> list[str]:
-    """All strings of a request; one that is no JSON as it stands."""
+def _asked(request: bytes) -> tuple[str, list[str]]:
+    """All strings of a request, and of these the texts to embed; one that is no JSON as it stands."""
     try:
-        return list(_strings(orjson.loads(request)))
+        body = orjson.loads(request)
     except orjson.JSONDecodeError:
-        return [request.decode(errors="replace")]
+        return request.decode(errors="replace"), []
+    embedded = body.get("input") if isinstance(body, dict) else None
+    return " ".join(_strings(body)), list(_strings(embedded))
 
 
 def _strings(value: object) -> Iterator[str]:

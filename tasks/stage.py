@@ -198,8 +198,25 @@ def execute(job: Job, models: Models | None = None) -> list[Part]:
             raise unwritable(job.home, OSError(28, str(error))) from None
         if isinstance(error, PermissionError):
             raise unwritable(job.home, error) from None
+        if _out_of_memory(error):
+            raise StoreError(
+                f"DuckDB had too little memory while {job.stage} worked on {job.label} ({_first_line(error)}): "
+                "what was finished is kept; free some memory, or give the sources as smaller files, "
+                "and run the command again."
+            ) from None
         _check_inputs(job, store)
         raise
+
+
+def _out_of_memory(error: Exception) -> bool:
+    import duckdb  # only where a stage failed
+
+    return isinstance(error, duckdb.OutOfMemoryException)
+
+
+def _first_line(error: Exception) -> str:
+    """What follows it is advice on DuckDB's own settings."""
+    return next(iter(str(error).splitlines()), "").removeprefix("Out of Memory Error: ")
 
 
 def _check_inputs(job: Job, store: Store) -> None:

@@ -5,11 +5,13 @@ Edit distances are held against a table of Levenshtein's, and against changes th
 """
 
 import json
+import os
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from unicodedata import normalize
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -441,6 +443,148 @@ def test_descriptions_carry_no_control_characters() -> None:
     assert str(edit["revision_description"]).isprintable()
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        "\u0645\u06cc\u200c\u0631\u0648\u0645",
+        "\u0915\u094d\u200d\u0937",
+        "\u0d28\u0d4d\u200d",
+        "\U0001f469\u200d\U0001f33e",
+        "\U0001f3f3\ufe0f\u200d\U0001f308",
+        "\U0001f469\U0001f3fd\u200d\U0001f680",
+    ],
+)
+def test_descriptions_keep_the_joiners_of_words_and_emoji(word: str) -> None:
+    (edit,) = revise(f"One {word} is here.", "Nothing of the sort.")
+    assert f'"One {word} is here."' in str(edit["revision_description"])
+
+
+@pytest.mark.parametrize(
+    "sign", ["\u200d", "\u200c", "a \u200db", "\u200e", "\u202e", "\u2066", "a\u202eb", "\x9b", "\u200d\u200d"]
+)
+def test_descriptions_carry_no_stray_joiner_and_no_sign_that_turns_the_text_round(sign: str) -> None:
+    (edit,) = revise(f"One {sign} is here.", "Nothing of the sort.")
+    assert str(edit["revision_description"]).isprintable()
+
+
+# ------------------------------------------------------------------ lists
+
+LIST = "Bring:\n\n- a warm coat\n- a rope\n- a lamp\n"
+
+
+@pytest.mark.parametrize(
+    ("draft", "reference", "original", "revised"),
+    [
+        (LIST, "Bring:\n\n- a rope\n- a lamp\n", "- a warm coat\n", ""),
+        (LIST, "Bring:\n\n- a warm coat\n- a lamp\n", "- a rope\n", ""),
+        ("- a warm coat\n- a rope", "- a rope", "- a warm coat\n", ""),
+        ("* a warm coat\r\n* a rope", "* a rope", "* a warm coat\r\n", ""),
+        ("Bring:\n\n- a rope\n- a lamp\n", LIST, "", "- a warm coat\n"),
+        (LIST, "Bring:\n\n- a lamp\n- a warm coat\n- a rope\n", "\n- a lamp", "- a lamp\n"),
+        (LIST, "Bring:\n\n- a rope\n- a lamp\n- a warm coat\n", "- a warm coat\n", "\n- a warm coat"),
+    ],
+)
+def test_a_list_item_goes_and_comes_with_its_mark(draft: str, reference: str, original: str, revised: str) -> None:
+    (edit,) = revise(draft, reference)
+    assert (edit["original_snippet"], edit["revised_snippet"]) == (original, revised)
+    assert applied(draft, [edit]).strip() == applied_by_the_metric(draft, [edit]).strip() == reference.strip()
+
+
+def test_two_items_that_go_are_two_whole_lines() -> None:
+    edits = revise(LIST, "Bring:\n\n- a lamp\n")
+    assert [edit["original_snippet"] for edit in edits] == ["- a warm coat\n", "- a rope\n"]
+
+
+def test_an_item_moves_past_its_copy_in_one_edit() -> None:
+    draft, reference = "* x\n* two hooks\n* x\n* a map\n\nDone.", "* two hooks\n* x\n* x\n* a map\n\nDone."
+    edits = revise(draft, reference)
+    assert actions(edits) == ["move"]
+    assert applied_by_the_metric(draft, edits) == reference
+
+
+def test_an_item_that_is_only_numbered_otherwise_is_fluency() -> None:
+    draft, reference = "1. a warm coat\n2. a rope\n3. a lamp", "1. a rope\n2. a lamp"
+    edits = revise(draft, reference)
+    assert [(edit["action_name"], edit["revision_intention"]) for edit in edits] == [
+        ("remove", "meaning"),
+        ("change", "fluency"),
+    ]
+    assert applied_by_the_metric(draft, edits) == reference
+    (edit,) = revise("It has 3 doors.", "It has 2 doors.")
+    assert edit["revision_intention"] == "meaning"
+
+
+LISTED = [
+    "a rope",
+    "a lamp",
+    "x",
+    "two hooks",
+    "Bring the map. Fold it",
+    "你好。世界",
+    "```\na. B.\n```",
+    "u. a. Bäcker",
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(["- ", "  * ", "1. ", "# ", "> ", ""]), st.sampled_from(["", "Bring:\n", "Go.\n\n"]), st.data())
+def test_lists_are_reproduced(mark: str, head: str, data: st.DataObject) -> None:
+    items = st.lists(st.sampled_from(LISTED), max_size=7).map(lambda some: "".join(f"{mark}{item}\n" for item in some))
+    draft, reference = (head + data.draw(items) + data.draw(st.sampled_from(["", "\nDone."])) for _ in range(2))
+    edits = revise(draft, reference)
+    assert folded(applied(draft, edits)) == folded(reference)
+    assert folded(applied_by_the_metric(draft, edits)) == folded(reference)
+
+
+# ------------------------------------------------- the same in every process
+
+PAIRS = """
+import hashlib, json, random, sys
+from longform.llm.revising import revise
+pick, found = random.Random(5), []
+def some(number):
+    return ["".join(pick.choices("abdegiklmnorstu", k=pick.randrange(2, 8))) for _ in range(number)]
+def said(words):
+    return " ".join(pick.sample(words, len(words))).capitalize() + "."
+for _ in range(300):
+    stays, shared = some(6), some(pick.randrange(5, 12))
+    alike = [said(shared + some(7)) for _ in range(pick.randrange(2, 5))]
+    theirs = shared + some(7)
+    alike += [said(theirs) for _ in range(pick.randrange(2, 5))]
+    draft, reference = [said(stays), said(shared + some(7)), said(stays[1:])], [said(stays), *alike, said(stays[1:])]
+    reference[0] = draft[0]
+    blank = pick.choice([" ", "\\n\\n", "\\n- "])
+    found.append(revise(blank.join(draft), blank.join(reference)))
+print(len(found), sum(map(len, found)), hashlib.sha256(json.dumps(found).encode()).hexdigest())
+"""
+
+
+def test_the_edits_are_the_same_whatever_order_sets_have() -> None:
+    told = set()
+    for seed in ("0", "1", "2", "3", "77"):
+        done = subprocess.run(
+            [sys.executable, "-c", PAIRS], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        told.add(done.stdout)
+    assert len(told) == 1
+    number, edits, _ = told.pop().split()
+    assert (number, int(edits) > 600) == ("300", True)
+
+
+# --------------------------------------------------------- composed letters
+
+
+def test_composed_and_decomposed_letters_are_the_same_word_but_not_the_same_text() -> None:
+    reference = "Élodie a cueilli des mûres près du château. Le café était fermé. Gisèle répète."
+    draft = normalize("NFD", reference)
+    edits = revise(draft, reference)
+    assert [(edit["action_name"], edit["revision_intention"]) for edit in edits] == [("change", "fluency")] * 3
+    assert applied_by_the_metric(draft, edits) == reference != draft
+    moved = normalize("NFD", "Le café était fermé. Élodie a cueilli des mûres près du château. Gisèle répète.")
+    assert sorted(map(str, actions(revise(moved, reference)))) == ["change", "change", "move and change"]
+
+
 # ------------------------------------------------------------- its sentences
 
 
@@ -457,6 +601,14 @@ def test_descriptions_carry_no_control_characters() -> None:
         "Bring:|\n1. |A rope|\n2. |Two hooks.| Big ones.|\n- |A lamp",
         "A line that is wrapped by hand after some seventy characters, as mail\nwas, is one sentence.| So it is.",
         "你好。|世界！| Hello.|\n# |A heading|\nThe text.",
+        "Man nimmt z. B. Bäcker, d. h. die Leute.| Das gilt i. d. R. für alle.| Brot o. Ä. Bäcker u. a. Müller.",
+        "D. h. die Mühle steht.| Es sind v. a. Frauen (z. B. „Ida“ u.\u00a0a. mehr), o. A\u0308. wie hier.| Ende.",
+        "Er starb 44 v. Chr. in Rom.| Dies war 44 v. Chr.| Danach kam er.",
+        "Il pleut, p. ex. le soir.| P. ex. ici, p. ex. Paul.| Fin.",
+        "Take Plan B.| The next is worse.| Buy vitamin C.| It helps.| Solve it for x.| Then stop.",
+        "The U. S. is big.| By P. Oak, p. 12.| He came at 5 p. m.| The mill stood, e. g. here.",
+        "Run this:|\n```py\na = 1. B = 2.\n\n# c. D.\n- d\n```|\nIt prints 2.| So.|\n~~~~\nA. B.\n~~~\nC.\n~~~~ ",
+        "- |```\n  a. Then b.\n  ```|\n- |x|\n~~~|\nNothing ends this.| So it is text.",
     ],
 )
 def test_sentences_end_where_a_reader_ends_them(text: str) -> None:
@@ -503,6 +655,9 @@ HOSTILE = {
     ),
     "list marks": ("- a\n" * 20_000, "* a\n" * 20_000),
     "NUL and surrogates": ("\0. " * 20_000, "\ud800. " * 20_000),
+    "fences": ("```x\n" * 50_000, "~~~\n```\n" * 30_000),
+    "spaced letters": ("u. a. z. B. " * 20_000, "p. ex. A. " * 20_000),
+    "joiners": ("\u200d" * 300_000, "a\u200c" * 300_000),
     "no blanks": ("你好。" * 20_000, "世界。" * 20_000),
 }
 

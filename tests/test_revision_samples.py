@@ -13,6 +13,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from toy_stages import building
 
 from flows.sources import acl_ocl, ultrafeedback, wildchat
+from longform.errors import SourceError
 from longform.rows import Rows
 from longform.store import sha256_of
 from schemas.papers import METADATA
@@ -162,6 +163,35 @@ def test_lines_that_are_no_pair_say_why_and_files_have_numbers(run: Build, tmp_p
         ("filtered", "repeated pair"),
         ("defect", "text too long"),
     ]
+
+
+@pytest.mark.parametrize("name", ["README.md", "pairs", "pairs.json", "pairs.jsonl.zip", "pairs.csv", ".jsonl~"])
+def test_a_file_of_something_else_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"original": "A. B.", "reordered": "B. A."}\n')
+    (tmp_path / "sound.JSONL").write_text("{}\n")
+
+    def never(path: Path) -> str:
+        raise AssertionError(f"{path} was read")
+
+    with pytest.raises(SourceError) as told:
+        open_pairs((tmp_path / one for one in ("sound.JSONL", name)), digest=never)
+    assert str(told.value).startswith(f"{tmp_path / name} does not end in .jsonl, .jsonl.gz, .jsonl.zst: give ")
+    assert told.value.exit_code == 5
+
+
+def test_folders_packed_files_and_capitals_are_files_of_pairs(tmp_path: Path) -> None:
+    folder = tmp_path / "given.md"
+    folder.mkdir()
+    for name in ("a.jsonl", "b.JSONL", "c.jsonl.gz", "README.md"):
+        (folder / name).write_text(name)
+    found = open_pairs([folder], digest=sha256_of)
+    assert [Path(one.path).name for one in found] == ["a.jsonl", "b.JSONL", "c.jsonl.gz"]
+    assert [one.path for one in open_pairs([folder / "c.jsonl.gz", str(folder / "b.JSONL")], digest=sha256_of)] == [
+        str(folder / "c.jsonl.gz"),
+        str(folder / "b.JSONL"),
+    ]
+    with pytest.raises(SourceError, match=r"gone\.md does not exist"):
+        open_pairs([tmp_path / "gone.md"], digest=sha256_of)
 
 
 def test_a_pair_is_a_whole_row() -> None:

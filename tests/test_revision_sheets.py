@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pandas as pd
 import pytest
 from expertqa_tables import Home
 from hypothesis import given
@@ -295,6 +296,36 @@ def test_the_same_expert_twice_on_a_sheet_counts_once_in_one_file_and_across_fil
     assert [(row["kind"], row["reason"]) for row in left] == [
         ("defect", "the expert has judged this sheet already")
     ] * 2
+
+
+def test_the_number_of_an_expert_is_the_same_however_pandas_writes_it(tmp_path: Path) -> None:
+    rows = two(1)
+    (sheet,) = sheets(rows)
+    whole = pd.DataFrame([filled_in(sheet, 3), filled_in(sheet, 12)])
+    holed = pd.DataFrame([filled_in(sheet, 3), filled_in(sheet, 12), {**sheet, "expert": None}])
+    assert (str(whole.expert[0]), str(holed.expert[0])) == ("3", "3.0")
+    lines = holed.head(2).to_json(orient="records", lines=True).replace('"expert":3,', '"expert":3.0,')
+    assert lines.count('"expert":3.0,') == 1
+    made, left = judged(
+        tmp_path,
+        rows,
+        ("a.csv", whole.to_csv(index=False).encode()),
+        ("b.csv", holed.to_csv(index=False).encode()),
+        ("c.jsonl", lines.encode()),
+        ("d.jsonl", jsonl(*(filled_in(sheet, name) for name in ("3,0", " 3.00 ", "v3.0", "3.5", "30")))),
+    )
+    assert sorted(row["expert"] for row in made) == ["12", "3", "3.5", "30", "v3.0"]
+    assert [row["reason"] for row in left if row["kind"] == "defect"] == [
+        "the expert has judged this sheet already"
+    ] * 6
+
+
+@pytest.mark.parametrize("expert", [3.5, 1e30, True, [3], {"a": 1}])
+def test_what_is_neither_a_number_nor_a_pseudonym_is_no_expert(tmp_path: Path, expert: Any) -> None:
+    (sheet,) = sheets(two(1))
+    made, left = judged(tmp_path, two(1), ("a.jsonl", jsonl(filled_in(sheet, expert))))
+    assert made == []
+    assert [row["reason"] for row in left] == ["ill-formed expert"]
 
 
 def test_lines_that_are_no_sheets_cost_themselves_only(tmp_path: Path) -> None:

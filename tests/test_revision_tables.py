@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from tasks.plots import inline
 from tasks.revision_distance import tables as made
 from tasks.revision_distance.experts import expert_tables, verdict
 from tasks.revision_distance.intervals import mean_interval, wilson
-from tasks.revision_distance.report import figures, tables
+from tasks.revision_distance.report import drafts_of, figures, tables
 
 SYSTEMS = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 INTENTIONS = ["fluency", "clarity", "coherence", "style", "meaning", "other"]
@@ -713,6 +714,41 @@ def test_the_report_has_its_tables_in_order_and_no_text_of_a_source(world: World
     assert len(titles) == len(set(titles)) == 14
     assert [re.search(r"\((.*?)\)$", title) is not None for title in titles[:6]] == [True] * 4 + [False, True]
     assert tables(**world.rows) == tables(**world.rows)
+
+
+def peak_of(rows: Rows) -> int:
+    """Bytes of Python at most at once, while the drafts of a report are read."""
+    tracemalloc.start()
+    drafts_of(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_many_edits_take_little_memory(tmp_path: Path) -> None:
+    dice = np.random.default_rng(3)
+    edits = [edit(dice, "hard") for _ in range(200)]
+    few, many = (
+        [
+            filled(PUBLISHED_DRAFTS, draft_id=f"{n}", case_id=f"hard/{n}", task="hard", edits=edits[n % 100 :][:number])
+            for n in range(4_000)
+        ]
+        for number in (0, 12)
+    )
+    with_none, with_many = (
+        Home(tmp_path / name).table(PUBLISHED_DRAFTS, rows) for name, rows in (("a", few), ("b", many))
+    )
+    assert sum(len(row["edits"]) for row in drafts_of(with_many)) == 48_000
+    drafts_of(with_none)  # what is loaded once is loaded
+    assert peak_of(with_many) - peak_of(with_none) < 48_000 * 150  # dicts of the five fields take 400 an edit
+
+
+def test_edits_that_are_read_are_those_that_were_written(world: World) -> None:
+    written = {row["draft_id"]: row["edits"] for row in world.drafts}
+    found = {row["draft_id"]: row["edits"] for row in drafts_of(world.rows["published"])}
+    assert {name: [one._asdict() for one in own] for name, own in found.items()} == {
+        name: [{field: one[field] for field in made.Edit._fields} for one in own] for name, own in written.items()
+    }
 
 
 def test_the_figure_shows_each_task_that_has_pairs(world: World) -> None:

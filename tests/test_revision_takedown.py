@@ -12,6 +12,7 @@ import pytest
 from expertqa_tables import Home, filled
 from revision_rows import case, cited, draft, drafted, edits_of, made, rating_of
 
+from longform.llm.fence import fenced
 from longform.llm.records import Record, ResponseStore
 from longform.llm.store import open_responses
 from longform.parts import Parts
@@ -196,6 +197,15 @@ def test_a_record_that_was_read_but_not_drawn_is_found_by_its_words(tmp_path: Pa
     stored = {f"x/{name}": words(name) for name in ("pots", "clay", "mugs", "cups", "other")}
     assert built.gone(paper, stored=stored) == {"x/pots", "x/clay", "x/mugs"}
     assert built.gone("acl/C", stored=stored) == {"x/cups"}
+
+
+def test_a_paper_without_an_abstract_is_found_by_its_title_where_that_stands_by_itself(tmp_path: Path) -> None:
+    built = Built(tmp_path)
+    of = {**case("hard/acl/2021.pot-1.9#1", title="On\npots"), "cited": [cited("acl/C", title="On cups")]}
+    built.write("take_cases", CASES, [of])
+    stored = {"x/own": fenced("On pots"), "x/cited": fenced("On cups"), "x/other": fenced("On cups and On pots")}
+    assert built.gone("acl/2021.pot-1.9", stored=stored) == {"x/own"}
+    assert built.gone("acl/C", stored=stored) == {"x/cited"}
 
 
 def test_a_home_without_any_stage_holds_nothing(tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ def refusing() -> Iterator[Server]:
 
 
 def endpoints(server: Server) -> dict[str, Any]:
-    return {"model": "mine", "endpoints": {"mine": {"base_url": server.url, "model": "m", "capabilities": ["json_schema"]}}}
+    return {
+        "model": "mine",
+        "endpoints": {"mine": {"base_url": server.url, "model": "m", "capabilities": ["json_schema"]}},
+    }
 
 
 def requests(home: Path) -> dict[str, dict[str, Any]]:
@@ -72,7 +75,7 @@ SITE = "tea.example"
 ASKED = {1: ("Is tea bitter?", "I like it mild."), 2: ("Is tea bitter? And is coffee?", "I like it mild."),
          3: ("Is tea a drink?", DRAWN), 4: ("How long does tea keep?", "Write to me@tea.example.")}  # fmt: skip
 ANSWERED = {11: (1, 9, "Tea is bitter if hot."), 12: (1, 3, "No."), 21: (2, 9, "Tea is bitter if hot. Coffee is."),
-            22: (2, 3, "Never tea."), 31: (3, 9, "Tea is."), 32: (3, 2, "Long " + "words of tea, " * 200 + "\n\nEnd."),
+            22: (2, 3, "Never tea."), 31: (3, 9, "Tea is."), 32: (3, 2, f"{'Such and so on ' * 100}\n\nTea ends."),
             41: (4, 9, "Long, tea at me@tea.example does."), 42: (4, 2, "A year.")}  # fmt: skip
 
 
@@ -140,6 +143,13 @@ def test_an_answer_of_a_few_words_goes_where_it_was_combined_or_a_passage(
     assert all(len(words_of(text)) < WINDOW for text in ANSWERS_SHOWN[number])
 
 
+def test_a_short_passage_of_a_long_answer_goes_too(tmp_path: Path, dump: Path, refusing: Server) -> None:
+    axioms(tmp_path / "home", refusing, dump)
+    shown = showing(requests(tmp_path / "home"), "Tea ends.")
+    assert shown
+    assert shown <= taken_down(tmp_path / "home", f"{SITE}/32")
+
+
 # ---------------------------------------------------------------- expertqa
 
 TEA = "Why does tea turn bitter?"
@@ -159,7 +169,7 @@ def sources(tmp_path: Path) -> dict[str, str]:
         {"question": question, "answer_string": text, "attribution": [f"[{n}] https://x.example/{n}" for n in (1, 2)]}
         for question, text in SAID.items()
     ]
-    tables = {
+    tables: dict[str, list[dict[str, Any]]] = {
         "questions": [{"question": text, **kinds} for text in BANK],
         "corpus": documents,
         "pages": documents[2:],
@@ -222,6 +232,25 @@ def test_a_page_of_a_few_words_goes_with_the_refused_answers_that_read_it_and_no
     assert len(shown) >= 2  # embedded and read
     assert taken_down(home, "https://corpus.example/tea") == shown
     assert showing(requests(home), CORPUS["tea/cold"])
+
+
+def test_a_claim_goes_whose_evidence_is_of_several_pages_asked_as_one(
+    tmp_path: Path, sources: dict[str, str], refusing: Server
+) -> None:
+    home, first, second = tmp_path / "home", "[1] https://x.example/1\n\nBy heat.", "[2] https://x.example/2\n\nNo."
+    claims = [
+        {"claim_string": "It turns bitter by heat [1][2].", "evidence": [first, second]},
+        {"claim_string": "It is cold [2].", "evidence": [second]},
+    ]
+    answer = {"answer_string": "It turns bitter by heat [1][2]. It is cold [2].", "attribution": [], "claims": claims}
+    Path(sources["questions"]).write_text(json.dumps({"question": TEA, "answers": {"bing_chat": answer}}))
+    expertqa(home, refusing, sources, commercial=[], systems=[], autoais="model")
+    stored = requests(home)
+    shown, alone = showing(stored, "By heat.\n\nNo."), showing(stored, "No.")
+    assert len(shown) == len(alone) == 1
+    gone = taken_down(home, "https://x.example/1")
+    assert gone == showing(stored, "It turns bitter by heat.", "It turns bitter by heat [1][2].") >= shown
+    assert not alone & gone
 
 
 def questions(home: Path) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from toy_stages import (
     cap,
     die,
     guess,
+    hoard,
     invent,
     linger,
     lose,
@@ -476,6 +477,25 @@ def test_a_worker_that_is_killed_ends_the_build_and_the_next_run_finishes_it(toy
         survived = die(run, items, deadly=deadly, log=toy.log)
     assert "ale" in toy.worked_on()
     assert values(survived) == numbered(ale=ALE, **dict.fromkeys(sites, TEA))
+
+
+@pytest.mark.parametrize("spawned", [False, True], ids=["here", "in a worker"])
+def test_a_stage_for_which_duckdb_has_too_little_memory_is_named_with_what_to_do(toy: Toy, spawned: bool) -> None:
+    hoarder = toy.switch("ale")
+    with building(toy.home) as run:
+        items = read_items(run, toy.sites())
+    told = (
+        r"^DuckDB had too little memory while hoard worked on ale\S* \([^()\n]+\([^()\n]+ used\)\): "
+        r"what was finished is kept; free some memory, or give the sources as smaller files, "
+        r"and run the command again\.$"
+    )
+    with building(toy.home, spawned=spawned) as run, pytest.raises(StoreError, match=told) as caught:
+        hoard(run, items, hoarder=hoarder)
+    assert caught.value.exit_code == 1
+    assert visible(toy.home, "hoard") == committed(toy.home, "hoard")
+    toy.switch("")
+    with building(toy.home) as run:
+        assert values(hoard(run, items, hoarder=hoarder)) == numbered(ale=ALE, coffee=COFFEE, tea=TEA)
 
 
 def visible(home: Path, stage: str) -> list[str]:

@@ -119,6 +119,57 @@ def test_a_ten_given_for_one_is_no_score_and_one_in_doubt_stays():
     assert [one["doubt"] for one in row["completions"]] == ["10 given for 1", None]
 
 
+NO_MEAN = "fine-grained score outside 1 to 5"
+
+
+@pytest.mark.parametrize(
+    ("written", "score", "doubt"),
+    [
+        ("1", 1.0, None),
+        ('"5.0"', 5.0, None),
+        ("4.75", 4.75, None),
+        ("0.99", None, NO_MEAN),
+        ("5.01", None, NO_MEAN),
+        ("42", None, NO_MEAN),
+        ("-3", None, NO_MEAN),
+        ("0", None, NO_MEAN),
+        ("Infinity", None, NO_MEAN),
+        ("-Infinity", None, NO_MEAN),
+        ("1e999", None, NO_MEAN),
+        ("NaN", 3.0, None),  # what upstream writes for none: the mean of 2, 3 and 4
+        ("null", 3.0, None),
+    ],
+)
+def test_a_fine_grained_score_that_no_ratings_have_as_their_mean_is_null_with_its_doubt(
+    tmp_path, written, score, doubt
+):
+    text = json.dumps(record(completion(fine="FINE", ratings="2 3 4 N/A"), completion("Ash.")))
+    line = text.replace('"FINE"', written)
+    (tmp_path / "a.jsonl").write_text(line + "\n")
+    rows, artifact = read(tmp_path / "home", tmp_path / "a.jsonl")
+    [row] = rows
+    assert [(one["fine_grained_score"], one["doubt"]) for one in row["completions"]] == [(score, doubt), (4.25, None)]
+    [part] = artifact.parts
+    assert dict(part.counts).get("fine-grained scores outside 1 to 5", 0) == (doubt is not None)
+
+
+@pytest.mark.parametrize("fine", [math.inf, -math.inf, 1e300, 5.5, math.nan, 2.5])
+def test_parquet_and_json_lines_agree_on_scores_that_are_none(tmp_path, fine):
+    given = record(completion(fine=fine), completion("Ash.", fine=2.0))
+    (tmp_path / "a.jsonl").write_text(json.dumps(given) + "\n")
+    pq.write_table(pa.Table.from_pylist([given]), tmp_path / "b.parquet")
+    assert list(read(tmp_path / "home", tmp_path / "a.jsonl")[0]) == list(read(tmp_path, tmp_path / "b.parquet")[0])
+
+
+def test_both_scores_may_be_in_doubt():
+    unrated = completion("Ash.", None, math.nan, "N/A N/A N/A N/A")
+    [row], _ = found(record(completion(overall=10, fine=50.0), unrated))
+    assert [(one["overall_score"], one["fine_grained_score"], one["doubt"]) for one in row["completions"]] == [
+        (10.0, None, "10 may stand for 1; fine-grained score outside 1 to 5"),
+        (None, None, "no overall score; no fine-grained score"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

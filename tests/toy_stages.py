@@ -158,6 +158,18 @@ def scribble(run: Run, items: Rows, *, log: str, fails: bool) -> Iterator[pa.Rec
         raise RuntimeError("a bug of this stage")
 
 
+@stage(ITEMS, revision=1)
+def hoard(run: Run, items: Rows, *, hoarder: str) -> Iterator[Row]:
+    """A site that is named in the file `hoarder` asks DuckDB for more than it may have."""
+    import duckdb
+
+    for item in items:
+        if item["item_id"].split("/")[0] in Path(hoarder).read_text().split():
+            with duckdb.connect(config={"memory_limit": "10MB", "threads": 1, "temp_directory": ""}) as database:
+                database.sql("SELECT list(range) FROM range(10_000_000)").fetchall()
+        yield item
+
+
 @stage(TEXTS, revision=1)
 def pad(run: Run, items: Rows, *, digits: int) -> Iterator[Row]:
     for item in items:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
+from unicodedata import normalize
 
 Pairs = list[tuple[int, int]]
 
@@ -59,9 +60,12 @@ class _Block(NamedTuple):
 
 
 def words_of(sentence: str) -> list[str]:
-    """In small letters; of Chinese, Japanese and Korean each character. No leading "First," or "However,"."""
+    """In small letters; of Chinese, Japanese and Korean each character. No leading "First," or "However,".
+
+    Composed: an É that is a letter and an accent makes no other word.
+    """
     marker = _MARKER.match(sentence)
-    return _WORD.findall(sentence[marker.end() if marker else 0 :].lower())
+    return _WORD.findall(normalize("NFC", sentence[marker.end() if marker else 0 :]).lower())
 
 
 def align(draft: Sequence[str], reference: Sequence[str], *, move_copies: bool = True) -> Alignment:

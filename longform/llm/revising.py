@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import NamedTuple
+from unicodedata import category, combining, normalize
 
 from longform.llm.alignment import Alignment, align, words_of
 from longform.llm.splitting import Sentence, folded, sentences, split_alike
@@ -25,12 +27,15 @@ _CONTEXT = 24
 _SPARE_CONTEXT = 2_000_000
 _COMPARED_WORDS = 400
 _SPELLING = 0.7
+_JOINERS = "\u200c\u200d"
+_VIRAMA = 9
 
 _SAYS = {
     "move": ("coherence", "The sentence {quote} stands at another place in the reference."),
     "remove": ("meaning", "The reference does not have the sentence {quote}."),
     "add": ("meaning", "The draft lacks the sentence {quote} of the reference."),
     "change": ("", "The reference words the sentence {quote} otherwise."),
+    "mark": ("fluency", "The sentence {quote} has another mark before it in the reference."),
     "rewrite": ("meaning", "Where the draft says {quote}, the reference says something else."),
     "move and change": ("coherence", "The sentence {quote} stands elsewhere in the reference, in other words."),
 }
@@ -82,9 +87,7 @@ def revise(draft: str, reference: str) -> list[Edit]:
     mine, theirs = sentences(draft), sentences(reference)
     mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
     found = None
-    for move_copies in (True, False):
-        alignment = align([each.key for each in mine], [each.key for each in theirs], move_copies=move_copies)
-        pieces = list(_pieces(draft, reference, mine, theirs, alignment))
+    for pieces in _plans(draft, reference, mine, theirs):
         edits = _Describer(draft).edits(pieces)
         if edits is not None and folded(_applied(draft, pieces)) == folded(reference):
             found = edits if found is None or len(edits) < len(found) else found
@@ -93,11 +96,23 @@ def revise(draft: str, reference: str) -> list[Edit]:
     return found or [_edit("rewrite", draft.strip(), reference.strip(), None, draft, reference)]
 
 
+def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
+    """The best first; the next ones are for copies of a sentence, whose move cannot always be told by snippets."""
+    last = None
+    for move_copies in (True, False):
+        alignment = align([each.key for each in mine], [each.key for each in theirs], move_copies=move_copies)
+        for by_lines in (True, False):
+            pieces = list(_pieces(draft, reference, mine, theirs, alignment, by_lines=by_lines))
+            if pieces != last:
+                yield pieces
+            last = pieces
+
+
 def _pieces(
-    draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
+    draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> Iterator[_Piece]:
     """Gap by gap: what is removed, what comes in, and the sentence that stays behind it, if it is changed."""
-    gaps, anchors = _gaps(draft, reference, mine, theirs, alignment)
+    gaps, anchors = _gaps(draft, reference, mine, theirs, alignment, by_lines=by_lines)
     source = {j: i for i, j in enumerate(alignment.becomes) if j is not None}
     cuts = {i: span for gap in gaps for i, span in gap.cuts.items()}
     for gap, anchor in zip(gaps, [*anchors, None], strict=True):
@@ -120,7 +135,7 @@ def _pieces(
 
 
 def _gaps(
-    draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
+    draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> tuple[list[_Gap], list[_Piece | None]]:
     """The gaps before, between and after the sentences that stay, and for each of these its change, if there is one."""
     gaps: list[_Gap] = []
@@ -135,7 +150,8 @@ def _gaps(
             [reference[start:end] for start, end in _seams(reference, theirs, reference_last, j)],
         )
         lead = mark = 0
-        if not _fill(gap, draft, reference, mine, theirs, alignment):
+        by_line = by_lines and _fill_by_lines(gap, draft, reference, theirs)
+        if not by_line and not _fill(gap, draft, reference, mine, theirs, alignment):
             lead, mark = _give_mark(gap, draft)
             _fill(gap, draft, reference, mine, theirs, alignment)
         gaps.append(gap)
@@ -144,7 +160,8 @@ def _gaps(
             text = reference[theirs[j].start - mark : theirs[j].end]
             changed = lead or mark or mine[i].key != theirs[j].key
             old, new = folded(draft[start:end]), folded(text)
-            anchors.append(_Piece(_renamed(old, new), start, end, start, text, old, new) if changed else None)
+            action = _renamed(old, new) if mine[i].key != theirs[j].key else "mark"
+            anchors.append(_Piece(action, start, end, start, text, old, new) if changed else None)
         last, reference_last = i, j
     return gaps, anchors
 
@@ -192,11 +209,49 @@ def _fill(
         wanted = [wanted[0][split:], *wanted[1:]]
         wanted[-1] = wanted[-1][: len(wanted[-1]) - rest]
     if gap.theirs:
-        bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
-        gap.chunks = dict(zip(gap.theirs, _chunks(bodies, wanted), strict=True))
+        _put(gap, reference, theirs, wanted)
     else:
         gap.instead = wanted[0] if stays is None else ""
     return True
+
+
+def _fill_by_lines(gap: _Gap, draft: str, reference: str, theirs: list[Sentence]) -> bool:
+    """Likewise, for a list: what goes and what comes are whole items with their marks ("- a warm coat\\n")."""
+    lines = _line_starts(gap, draft)
+    if not lines:
+        return False
+    gap.cuts = dict(zip(gap.mine, pairwise(lines), strict=True))
+    gap.at = lines[0]
+    wanted = [gap.wanted[0][gap.at - gap.seams[0].start :], *gap.wanted[1:]]
+    wanted[-1] = wanted[-1][: len(wanted[-1]) - (gap.seams[-1].end - lines[-1])]
+    _put(gap, reference, theirs, wanted)
+    return True
+
+
+def _put(gap: _Gap, reference: str, theirs: list[Sentence], wanted: list[str]) -> None:
+    bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
+    gap.chunks = dict(zip(gap.theirs, _chunks(bodies, wanted), strict=True)) if bodies else {}
+
+
+def _line_starts(gap: _Gap, draft: str) -> list[int] | None:
+    """In each seam of a list where its mark begins; None: it is no list, or what this leaves is not the reference's."""
+    starts = [_line_start(seam, draft) for seam in gap.seams]
+    if None in (starts[0], starts[-1]):
+        return None
+    lines = [seam.end if start is None else start for seam, start in zip(gap.seams, starts, strict=True)]
+    if any(start == end for start, end in gap.seams[1:-1]):
+        return None
+    head, tail = draft[gap.seams[0].start : lines[0]], draft[lines[-1] : gap.seams[-1].end]
+    if not gap.theirs:
+        return lines if gap.mine and gap.wanted[0] == head + tail else None
+    return lines if gap.wanted[0].startswith(head) and gap.wanted[-1].endswith(tail) else None
+
+
+def _line_start(seam: _Seam, draft: str) -> int | None:
+    """Where the line of its list mark begins; None: it has none."""
+    text = draft[seam.start : seam.end]
+    start = max(text.rfind("\n"), text.rfind("\r")) + 1
+    return seam.start + start if text[start:].strip() else None
 
 
 def _staying(gap: _Gap, draft: str) -> tuple[int, int] | None:
@@ -367,12 +422,9 @@ class _Describer:
 
 def _edit(action: str, original: str, revised: str, preceding: str | None, old: str, new: str) -> Edit:
     intention, says = _SAYS[action]
-    quote = old or new
-    quote = "".join(sign if sign.isprintable() else " " for sign in folded(quote[: 2 * _QUOTED]))
-    quote = quote if len(quote) <= _QUOTED else quote[: _QUOTED - 1].rstrip() + "…"
     return {
-        "action_name": action,
-        "revision_description": says.format(quote=f'"{quote}"'),
+        "action_name": "change" if action == "mark" else action,
+        "revision_description": says.format(quote=f'"{_quote(old or new)}"'),
         "revision_level": "sentence",
         "revision_intention": intention or _intention(old, new),
         "original_snippet": original,
@@ -381,10 +433,28 @@ def _edit(action: str, original: str, revised: str, preceding: str | None, old: 
     }
 
 
+def _quote(text: str) -> str:
+    """Its beginning, without control characters; joiners stay where they are of a word or an emoji."""
+    text = folded(text[: 2 * _QUOTED])
+    quote = "".join(sign if sign.isprintable() or _joins(text, at) else " " for at, sign in enumerate(text))
+    return quote if len(quote) <= _QUOTED else quote[: _QUOTED - 1].rstrip(" " + _JOINERS) + "…"
+
+
+def _joins(text: str, at: int) -> bool:
+    """Whether there is a joiner between two letters or emoji, or behind a letter that has lost its vowel."""
+    if text[at] not in _JOINERS or not at:
+        return False
+    return _is_joined(text[at - 1]) and (_is_joined(text[at + 1 : at + 2]) or combining(text[at - 1]) == _VIRAMA)
+
+
+def _is_joined(sign: str) -> bool:
+    return bool(sign) and (category(sign)[0] in "LM" or category(sign) in ("So", "Sk"))
+
+
 def _intention(old: str, new: str) -> str:
     """Of a changed sentence: fluency if only case, punctuation or the spelling of one or two words differs; clarity if
     up to three words are added or dropped, none of them a number or a name; else meaning."""
-    mine, theirs = re.findall(r"\w+", old), re.findall(r"\w+", new)
+    mine, theirs = (re.findall(r"\w+", normalize("NFC", text)) for text in (old, new))
     if len(mine) + len(theirs) > _COMPARED_WORDS:
         return "meaning"
     small, theirs_small = [word.lower() for word in mine], [word.lower() for word in theirs]

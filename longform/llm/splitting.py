@@ -138,7 +138,7 @@ def _runs(text: str) -> list[_Run]:
     line_end = -1
     for match in _LINE.finditer(text):
         line = match[0]
-        if line.isspace() or match.end() <= line_end:
+        if line.isspace() or match.start() < line_end:
             continue
         start = match.start() + len(line) - len(line.lstrip())
         end = match.start() + len(line.rstrip())
@@ -220,16 +220,15 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
     numbered = following.lstrip("(").lstrip("[")[:1].isdigit()
     if low in _BEFORE_NUMBERS and (numbered or len(word) > 1):
         return not numbered
-    last = before[-1].lstrip(_OPENING) if before else ""
-    spaced = len(last) == 2 and last[0].isalpha() and last[1] == "."
-    if spaced and last[0].islower() and low in _RESTS:
+    letter = _letter_before(before)
+    if letter and low in _RESTS:
         return False
-    if low in _BEFORE_SMALL or (spaced and last.lower() + low in _BEFORE_SMALL):
+    if low in _BEFORE_SMALL or (letter and f"{letter.lower()}.{low}" in _BEFORE_SMALL):
         return following.lstrip(_OPENING)[:1].isupper() and following[:1] not in "(["
     if low == "al" or _ACRONYM.search(word):
         return following[:1].isupper() and (cited or _first_word(following) in _STARTERS)
     if len(word) == 1 and word.islower():
-        return _small_letter_ends(last if spaced else "", before, after)
+        return _small_letter_ends(before, after)
     if len(word) == 1 and word.isupper():
         return _letter_ends(word, before, after)
     if word.isdigit() and len(word) <= 2:
@@ -238,12 +237,15 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
     return True
 
 
-def _small_letter_ends(previous: str, before: list[str], after: str) -> bool:
-    """Whether a single small letter is an end ("Solve it for x. Then stop.") and no abbreviation ("z. B.", "p. ex.").
+def _letter_before(before: list[str]) -> str:
+    """The single letter with a stop that the words before end with; empty: they end with another."""
+    last = before[-1].lstrip(_OPENING) if before else ""
+    return last[0] if len(last) == 2 and last[0].isalpha() and last[1] == "." else ""
 
-    `previous`: the letter with a stop right before it, if there is one.
-    """
-    if previous or _LETTER_FOLLOWS.match(after):
+
+def _small_letter_ends(before: list[str], after: str) -> bool:
+    """Whether a single small letter is an end ("Solve for x. Then stop.") and no abbreviation ("u. a.", "p. ex.")."""
+    if _letter_before(before) or _LETTER_FOLLOWS.match(after):
         return False
     following = after.lstrip().lstrip(_OPENING)
     word = _first_word(following)
@@ -257,9 +259,9 @@ def _letter_ends(letter: str, before: list[str], after: str) -> bool:
     name, next_letter = _NAME.match(after), _LETTER_FOLLOWS.match(after)
     if next_letter and (before or next_letter[1].islower()):
         return False
-    if before and _SMALL_LETTER.fullmatch(before[-1].lstrip(_OPENING)) and (letter == "B" or not name):
+    if _letter_before(before).islower() and (letter == "B" or not name):
         return False
-    if not name or name[1] in _PARTICLES:
+    if not name or name[1] in _PARTICLES or name[1] in _RESTS:
         return not name
     last = before[-1].lstrip(_OPENING) if before else ""
     if name[1][0].islower():

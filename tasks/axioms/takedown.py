@@ -4,8 +4,9 @@
     an answer    what was combined from it; open-book answers that had it as evidence, and their corruptions
 
 Found by the ids in the rows of the model stages, all that lie in the home, whichever build made them. What no row
-names (the reply of a rejected row, of a build that was interrupted, of stages that `gc` removed) is found by the
-record's words in the request. In doubt a response goes: it can be asked for again.
+names (the reply of a rejected row, of a build that was interrupted, of stages that `gc` removed; embeddings) is found
+by the record's words in the request, where a text of a few words must stand by itself: see tasks.purging. In doubt a
+response goes: it can be asked for again.
 """
 
 from __future__ import annotations
@@ -13,50 +14,55 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import duckdb
-import pyarrow as pa
 
 from longform.llm.records import ResponseStore
 from longform.rows import read_parquet
 from longform.store import Store
-from tasks.purging import by_words, files_of, first_column, windows_of
+from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
+from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
+from tasks.purging import by_words, each, files_of, first_column, register, responses_in
 
-ANSWERED = ("answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers")
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
+ASKED = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers")
 POSTS = ("read_posts", "admit_posts", "scrub_posts")
+PASSAGES = ("retrieve_passages",)
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """Keys of the stored responses that were made from these posts."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
-        database.register("listed", pa.table({"id": sorted(ids)}, schema=pa.schema([("id", pa.string())])))
+        register(database, "listed", ids)
         named = set(first_column(database, _named(store)))
-        windows = windows_of(first_column(database, _texts(store)))
-        known = set(first_column(database, _all_named(store)))
-    return named | set(by_words(responses, windows, known))
+        texts = set(first_column(database, _texts(store)))
+        known = set(first_column(database, each(store, ASKED, responses_in)))
+    return named | set(by_words(responses, texts, known))
 
 
 def _named(store: Store) -> Iterator[str]:
     """Queries for the responses of rows that name a listed record as question, parent or evidence."""
-    passages = files_of(store, "retrieve_passages")
-    for stage in ANSWERED:
-        if files := files_of(store, stage):
-            rows = f"SELECT response FROM {read_parquet(files)}"
-            yield f"{rows} WHERE question_id IN (SELECT id FROM listed)"
-            if stage == "combine_answers":
-                yield f"{rows} WHERE first_id IN (SELECT id FROM listed) OR second_id IN (SELECT id FROM listed)"
-            if stage in FROM_EVIDENCE and passages:
-                evidence = f"SELECT question_id, unnest(passages).answer_id AS id FROM {read_parquet(passages)}"
-                yield f"{rows} WHERE question_id IN (SELECT question_id FROM ({evidence}) SEMI JOIN listed USING (id))"
-
-
-def _all_named(store: Store) -> Iterator[str]:
-    for stage in ANSWERED:
-        if files := files_of(store, stage):
-            yield f"SELECT DISTINCT response FROM {read_parquet(files)}"
+    listed = "IN (SELECT id FROM listed)"
+    yield from each(store, ASKED, lambda rows: f"{responses_in(rows)} WHERE question_id {listed}")
+    parents = f"first_id {listed} OR second_id {listed}"
+    yield from each(store, ["combine_answers"], lambda rows: f"{responses_in(rows)} WHERE {parents}")
+    if passages := files_of(store, "retrieve_passages"):
+        evidence = f"SELECT question_id, unnest(passages).answer_id AS id FROM {read_parquet(passages)}"
+        told = f"SELECT question_id FROM ({evidence}) SEMI JOIN listed USING (id)"
+        yield from each(store, FROM_EVIDENCE, lambda rows: f"{responses_in(rows)} WHERE question_id IN ({told})")
 
 
 def _texts(store: Store) -> Iterator[str]:
-    for stage in POSTS:
-        if files := files_of(store, stage):
-            posts = f"SELECT coalesce(title, '') || ' ' || text FROM {read_parquet(files)}"
-            yield f"{posts} SEMI JOIN listed ON post_id = id"
+    """Queries for listed posts as they are asked, and their passages."""
+    asked = (
+        f"left(title || chr(10) || chr(10) || text, {QUESTION_CHARACTERS})",
+        f"title || chr(10) || left(text, {EMBEDDED_CHARACTERS})",
+        f"if(title IS NULL, left(text, {ANSWER_CHARACTERS}), NULL)",
+        "coalesce(title, '') || ' ' || text",
+    )
+    posts = f"SELECT unnest([{', '.join(asked)}]) FROM"
+    yield from each(store, POSTS, lambda rows: f"{posts} {rows} SEMI JOIN listed ON post_id = id")
+    passages = "SELECT unnest(passages) AS one FROM"
+    yield from each(
+        store,
+        PASSAGES,
+        lambda rows: f"SELECT DISTINCT one.text FROM ({passages} {rows}) SEMI JOIN listed ON one.answer_id = id",
+    )

@@ -31,6 +31,7 @@ CALLED = {"a": 0, "b": 1, "neither": None}
 TWICE = "the expert has judged this sheet already"
 LONGEST_EXPERT = 64
 _RATING = re.compile(r"([1-5])(?:[.,]0+)?")
+_NUMBERED = re.compile(r"([0-9]+)[.,]0+")
 
 Pair = tuple[Row, Row]
 
@@ -80,11 +81,16 @@ def _said(value: Any) -> bool:
 
 
 def _expert(value: Any) -> str:
+    """A pseudonym, or a whole number without the .0 that pandas adds to a column with empty cells."""
     if not _said(value):
         raise Unfit("no expert")
-    if isinstance(value, bool) or not isinstance(value, int | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise Unfit("ill-formed expert", str(value)[:80])
     name = str(value).strip()
+    if whole := _NUMBERED.fullmatch(name):
+        name = whole[1]
+    elif isinstance(value, float):
+        raise Unfit("ill-formed expert", name)
     if len(name) > LONGEST_EXPERT or not name.isprintable() or "@" in name:
         raise Unfit("ill-formed expert", f"a number or a pseudonym of at most {LONGEST_EXPERT} characters")
     return name

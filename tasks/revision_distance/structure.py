@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from longform.errors import SourceError
 from longform.rows import Source
 from schemas.revision_distance import STRUCTURE
 from tasks.sources.files import moment, open_files
@@ -36,11 +37,22 @@ OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated 
 
 def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
     """The files of pairs; those after the first know their number, which stands in the ids of their cases."""
-    first, *others = open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
+    given = [Path(path) for path in paths]
+    for path in given:
+        _refuse_other_files(path)
+    first, *others = open_files(given, group=GROUP, endings=ENDINGS, digest=digest)
     return [
         first,
         *(replace(one, facts=(*one.facts, ("number", str(number)))) for number, one in enumerate(others, 2)),
     ]
+
+
+def _refuse_other_files(path: Path) -> None:
+    if path.exists() and not path.is_dir() and not path.name.lower().endswith(ENDINGS):
+        raise SourceError(
+            f"{path} does not end in {', '.join(ENDINGS)}: give the pairs of the structure test as JSON lines, "
+            'each {"original": …, "reordered": …}.'
+        )
 
 
 @stage(STRUCTURE, revision=1)

@@ -5,21 +5,22 @@
 
 Found by the cases in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
 interrupted, `longform revise`) by the words of the record, of the reference, or of what models made of them, in a
-request, where a text of a few words must be all that stands between two fences: see tasks.purging. In doubt a response
-goes: it can be asked for again.
+request, where a text of a few words must stand by itself: see tasks.purging. In doubt a response goes: it can be asked
+for again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import duckdb
-import pyarrow as pa
 
 from longform.llm.records import ResponseStore
-from longform.rows import read_parquet
 from longform.store import Store
-from tasks.purging import by_words, fences_of, files_of, first_column, windows_of
+from tasks.purging import by_words, each, first_column, register, responses_in
+from tasks.revision_distance.checks import MESSAGE_CHARACTERS
+from tasks.revision_distance.drafting import paper_text
+from tasks.revision_distance.edits import REQUEST_CHARACTERS
 
 DRAFTED = ("write_weak", "write_strong", "write_vanilla", "recall_knowledge", "write_segments", "write_cot")
 ASKED = ("check_requests", *DRAFTED, "propose_edits", "rate_drafts")
@@ -34,41 +35,30 @@ RECORD = "split_part(substr(case_id, strpos(case_id, '/') + 1), '#', 1)"  # <tas
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """Keys of the stored responses that were made from these records, or from texts made from them."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
-        _register(database, "listed", ids)
-        _register(database, "touched", first_column(database, _touched(store)))
-        named = set(first_column(database, _each(store, ASKED, _responses_named)))
+        register(database, "listed", ids)
+        register(database, "touched", first_column(database, _touched(store)))
+        named = set(first_column(database, _named(store)))
         texts = set(first_column(database, _texts(store)))
-        known = set(first_column(database, _each(store, ASKED, _responses)))
-    return named | set(by_words(responses, windows_of(texts), known, fences_of(texts)))
-
-
-def _register(database: duckdb.DuckDBPyConnection, name: str, values: Collection[str] | Iterator[str]) -> None:
-    database.register(name, pa.table({"id": sorted(set(values))}, schema=pa.schema([("id", pa.string())])))
-
-
-def _each(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
-    """A query of each stage that has rows."""
-    yield from (query(read_parquet(files)) for stage in stages if (files := files_of(store, stage)))
+        texts |= {paper_text(paper) for paper in first_column(database, _papers(store))}
+        known = set(first_column(database, each(store, ASKED, responses_in)))
+    return named | set(by_words(responses, texts, known))
 
 
 def _touched(store: Store) -> Iterator[str]:
     """Queries for the cases that were made from a listed record, or cite one."""
     own = f"{RECORD} IN (SELECT id FROM listed)"
-    yield from _each(store, (*CASES, *ASKED), lambda rows: f"SELECT DISTINCT case_id FROM {rows} WHERE {own}")
+    yield from each(store, (*CASES, *ASKED), lambda rows: f"SELECT DISTINCT case_id FROM {rows} WHERE {own}")
     cited = "SELECT case_id, unnest(cited).paper_id AS paper_id FROM"
-    yield from _each(
+    yield from each(
         store,
         CITING,
         lambda rows: f"SELECT DISTINCT case_id FROM ({cited} {rows}) WHERE paper_id IN (SELECT id FROM listed)",
     )
 
 
-def _responses(rows: str) -> str:
-    return f"SELECT DISTINCT response FROM {rows}"
-
-
-def _responses_named(rows: str) -> str:
-    return f"{_responses(rows)} WHERE case_id IN (SELECT id FROM touched)"
+def _named(store: Store) -> Iterator[str]:
+    """Queries for the responses of rows of these cases."""
+    yield from each(store, ASKED, lambda rows: f"{responses_in(rows)} WHERE case_id IN (SELECT id FROM touched)")
 
 
 def _texts(store: Store) -> Iterator[str]:
@@ -78,15 +68,29 @@ def _texts(store: Store) -> Iterator[str]:
     have nothing to do with the listed paper show these too.
     """
     own, touched = f"{RECORD} IN (SELECT id FROM listed)", "case_id IN (SELECT id FROM touched)"
-    yield from _each(store, CASES, lambda rows: f"SELECT unnest([request, abstract]) FROM {rows} WHERE {own}")
-    yield from _each(store, CASES, lambda rows: f"SELECT reference FROM {rows} WHERE {touched}")
-    yield from _each(store, CASES, lambda rows: f"SELECT unnest(given).text FROM {rows} WHERE {touched}")
+    asked = f"request, left(request, {MESSAGE_CHARACTERS}), left(request, {REQUEST_CHARACTERS})"
+    yield from each(store, CASES, lambda rows: f"SELECT unnest([{asked}, abstract]) FROM {rows} WHERE {own}")
+    yield from each(store, CASES, lambda rows: f"SELECT reference FROM {rows} WHERE {touched}")
+    yield from each(store, CASES, lambda rows: f"SELECT unnest(given).text FROM {rows} WHERE {touched}")
     paragraph = "SELECT unnest([text, abstract]) FROM"
-    yield from _each(store, PARAGRAPHS, lambda rows: f"{paragraph} {rows} SEMI JOIN listed ON paper_id = id")
+    yield from each(store, PARAGRAPHS, lambda rows: f"{paragraph} {rows} SEMI JOIN listed ON paper_id = id")
     paper = "SELECT unnest(cited) AS one FROM"
-    yield from _each(
+    yield from each(
         store,
         CITING,
         lambda rows: f"SELECT one.abstract FROM ({paper} {rows}) WHERE one.paper_id IN (SELECT id FROM listed)",
     )
-    yield from _each(store, TEXTS, lambda rows: f"SELECT text FROM {rows} WHERE {touched}")
+    yield from each(store, TEXTS, lambda rows: f"SELECT text FROM {rows} WHERE {touched}")
+
+
+def _papers(store: Store) -> Iterator[str]:
+    """Queries for the title and abstract of listed papers, which are asked together."""
+    own = "SELECT {'title': title, 'abstract': abstract} FROM"
+    yield from each(store, CASES, lambda rows: f"{own} {rows} WHERE {RECORD} IN (SELECT id FROM listed)")
+    yield from each(store, PARAGRAPHS, lambda rows: f"{own} {rows} SEMI JOIN listed ON paper_id = id")
+    cited = "SELECT unnest(cited) AS one FROM"
+    yield from each(
+        store,
+        CITING,
+        lambda rows: f"SELECT one FROM ({cited} {rows}) WHERE one.paper_id IN (SELECT id FROM listed)",
+    )

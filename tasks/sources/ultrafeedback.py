@@ -11,7 +11,8 @@
                                       "helpfulness": {"Rating": "N/A", ...}}}, ...],
      "correct_answers": ["None"], "incorrect_answers": ["None"]}
 
-Ratings are texts, "N/A" where a model gave none; fine-grained_score, their mean, may be NaN, which JSON has not.
+Ratings are texts, "N/A" where a model gave none; fine-grained_score, their mean, may be NaN, which JSON has not. One
+that is no mean of ratings (outside 1 to 5, infinite) is null, and `doubt` says so.
 Before 2023-12-29 (commit 40b4365 of the repository) 2,628 answers that deserved 1 have an overall_score of 10: upstream
 wrote 1 where the mean of the ratings was at most 2, kept those above 4 and had the others rated anew. The source
 truthful_qa is a benchmark, and is left out. Some records have fewer than four completions.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -100,17 +101,17 @@ def content_hash(source: str, text: str, completions: list[Row]) -> str:
 
 def completion(record: dict[str, Any], *, mended: bool) -> Row:
     ratings = {aspect: rating(_annotation(record, aspect).get("Rating")) for aspect in ASPECTS}
-    fine, overall = number(record.get("fine-grained_score")), number(record.get("overall_score"))
-    known = [value for value in ratings.values() if value is not None]
-    if fine is None and known:
-        fine = sum(known) / len(known)
+    overall = number(record.get("overall_score"))
+    fine, fine_doubt = fine_grained(
+        record.get("fine-grained_score"), [one for one in ratings.values() if one is not None]
+    )
     doubt = doubt_of(overall, fine, mended=mended)
     return {
         "model": _text(record.get("model")) or "",
         "response": record["response"],
         "principle": _text(record.get("principle")),
         "overall_score": None if doubt in (MISSING, TEN_FOR_ONE) else overall,
-        "doubt": doubt,
+        "doubt": "; ".join(filter(None, (doubt, fine_doubt))) or None,
         "fine_grained_score": fine,
         **ratings,
         "critique": _text(record.get("critique")),
@@ -120,6 +121,16 @@ def completion(record: dict[str, Any], *, mended: bool) -> Row:
 MISSING = "no overall score"
 TEN_FOR_ONE = "10 given for 1"
 MAYBE_TEN_FOR_ONE = "10 may stand for 1"
+NO_FINE = "no fine-grained score"
+OUTSIDE = "fine-grained score outside 1 to 5"
+
+
+def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, str | None]:
+    """The score, and why there is none. Where none was given, or NaN, it is the mean of the ratings that are known."""
+    given = _float(value)
+    if given is None or math.isnan(given):
+        return (sum(ratings) / len(ratings), None) if ratings else (None, NO_FINE)
+    return (given, None) if 1 <= given <= 5 else (None, OUTSIDE)
 
 
 def doubt_of(overall: float | None, fine: float | None, *, mended: bool) -> str | None:
@@ -150,13 +161,18 @@ def rating(value: Any) -> float | None:
 
 def number(value: Any) -> float | None:
     """A finite number, also of a text; else None."""
+    found = _float(value)
+    return found if found is not None and math.isfinite(found) else None
+
+
+def _float(value: Any) -> float | None:
+    """As `number`, but infinite or NaN where the value is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        return float(value)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
 
 
 def _text(value: Any) -> str | None:
@@ -177,15 +193,20 @@ def records(piece: Piece) -> Iterator[Any]:
 
 
 def document(line: bytes) -> Any:
-    """What a line holds, NaN as null; the line itself where it is no JSON."""
+    """What a line holds, NaN as null, infinite numbers as their texts; the line itself where it is no JSON."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         pass
     try:
-        return orjson.loads(orjson.dumps(json.loads(line)))
+        return orjson.loads(orjson.dumps(json.loads(line, parse_constant=_finite, parse_float=_finite)))
     except (ValueError, TypeError, RecursionError):
         return line
+
+
+def _finite(text: str) -> float | str | None:
+    found = float(text)
+    return found if math.isfinite(found) else None if math.isnan(found) else text
 
 
 def instructions(given: Iterable[Any], origin: dict[str, Any], *, mended: bool) -> Iterator[Row | Rejected]:
@@ -220,7 +241,7 @@ def _raw(record: Any) -> bytes:
         return str(error).encode()
 
 
-@stage(COMPLETIONS, revision=1)
+@stage(COMPLETIONS, revision=2)
 def read_instructions(run: Run, files: Piece) -> Iterator[Row | Rejected]:
     """Instructions with their rated completions, in the order of the file."""
     origin = origin_of(files.source)
@@ -230,7 +251,8 @@ def read_instructions(run: Run, files: Piece) -> Iterator[Row | Rejected]:
     for item in instructions(records(files), columns, mended=origin["revision"] == MENDED):
         run.count("read", 1)
         if not isinstance(item, Rejected):
-            doubts = [one["doubt"] for one in item["completions"]]
+            doubts = [why for one in item["completions"] for why in (one["doubt"] or "").split("; ")]
             run.count("scores of 10 given for 1", doubts.count(TEN_FOR_ONE))
             run.count("scores of 10 in doubt", doubts.count(MAYBE_TEN_FOR_ONE))
+            run.count("fine-grained scores outside 1 to 5", doubts.count(OUTSIDE))
         yield item

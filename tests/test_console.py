@@ -1,0 +1,44 @@
+"""What a terminal is shown of a text: nothing that steers it, turns its writing or cannot be seen."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+
+from flows.console import visible
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ZERO WIDTH SPACE",
+        "LEFT-TO-RIGHT MARK",
+        "RIGHT-TO-LEFT MARK",
+        "WORD JOINER",
+        "ZERO WIDTH NO-BREAK SPACE",
+        "RIGHT-TO-LEFT OVERRIDE",
+        "FIRST STRONG ISOLATE",
+    ],
+)
+def test_what_is_not_seen_is_spelled_out_as_json_does(name: str) -> None:
+    mark = unicodedata.lookup(name)
+    assert visible(f"tea{mark}pot") == json.dumps(f"tea{mark}pot")[1:-1]
+    assert json.loads(f'"{visible(mark)}"') == mark
+
+
+@pytest.mark.parametrize(
+    "text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d👩\u200d👧", "שלום, مرحبا", "a\tb\nc", "naïve \u00a0 – ‘x’"]
+)
+def test_what_scripts_and_emoji_are_made_of_stays(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_no_mark_of_direction_and_no_control_is_left_in_all_of_unicode() -> None:
+    turning = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+    for number in range(0x11_0000):
+        sign = chr(number)
+        steers = unicodedata.bidirectional(sign) in turning or unicodedata.category(sign) == "Cc"
+        if steers and sign not in "\t\n":
+            assert visible(sign) == f"\\u{number:04x}"
