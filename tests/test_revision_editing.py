@@ -158,6 +158,14 @@ def test_a_failure_is_a_rejected_draft_and_never_a_distance_of_zero(kind: Any) -
     ]
 
 
+def test_null_words_are_none_and_a_null_intention_is_another(home: Home) -> None:
+    odd = {**REMOVED, "revised_snippet": None, "revision_intention": None}
+    with serve(say=json.dumps({"edits": [odd]})) as server:
+        made = run(home, propose_edits, *tables(home), model=over_http(server), **EDITORS)
+    found = [edit for row in made for edit in row["edits"]]
+    assert {(edit["revised_snippet"], edit["revision_intention"]) for edit in found} == {("", "other")}
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -167,7 +175,7 @@ def test_a_failure_is_a_rejected_draft_and_never_a_distance_of_zero(kind: Any) -
         '{"edits": null}\n=====',
         '{"edits": [{"action_name": "remove"}]}\n=====',
         '{"edits": [' + json.dumps(REMOVED),
-        json.dumps({"edits": [{**REMOVED, "original_snippet": None}]}),
+        json.dumps({"edits": [{**REMOVED, "original_snippet": 7}]}),
         json.dumps({"edits": [{**REMOVED, "action_name": " "}]}),
         reply(REMOVED) + "\nNo, rather:\n" + reply(MOVED),
     ],

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from longform.errors import UsageError
 from longform.llm.revising import Edit, revise
 from longform.llm.splitting import sentences
 from schemas.replies import ProposedEdit
@@ -672,3 +673,9 @@ def test_it_loads_nothing_heavy() -> None:
     script = "import sys, json, longform.llm.revising; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"numpy", "spacy", "pydantic", "pyarrow", "prefect", "openai"} & set(json.loads(done.stdout))
+
+
+def test_more_sentences_than_any_text_has_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"at most 50,000 sentences, not of 50,001: give a part"):
+        revise("It is. " * 50_001, "It was.")
+    assert len(revise("It is. " * 50_000, "It is. " * 49_999)) == 1

@@ -16,11 +16,13 @@ from itertools import pairwise
 from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
+from longform.errors import UsageError
 from longform.llm.alignment import Alignment, align, words_of
 from longform.llm.splitting import Sentence, folded, sentences, split_alike
 
 Edit = dict[str, str | None]
 
+MOST_SENTENCES = 50_000
 _CHANGED = 0.45
 _QUOTED = 60
 _CONTEXT = 24
@@ -80,11 +82,16 @@ def revise(draft: str, reference: str) -> list[Edit]:
     """The edits in the order of the reference, each with the seven fields of an edit; none if the words are the same.
 
     All refer to the draft as it is. `preceding_snippet` is null where original_snippet stands first in the draft where
-    it is meant; otherwise it is the text right before the place, as much as is needed to find it.
+    it is meant; otherwise it is the text right before the place, as much as is needed to find it. Raises UsageError
+    for more than MOST_SENTENCES on a side, which are no one text.
     """
     if folded(draft) == folded(reference):
         return []
     mine, theirs = sentences(draft), sentences(reference)
+    if (most := max(len(mine), len(theirs))) > MOST_SENTENCES:
+        raise UsageError(
+            f"The offline editor compares texts of at most {MOST_SENTENCES:,} sentences, not of {most:,}: give a part."
+        )
     mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
     found = None
     for pieces in _plans(draft, reference, mine, theirs):
