@@ -158,13 +158,14 @@ def document(found: Revision) -> dict[str, Any]:
 
 
 def show(found: Revision, draft: str) -> None:
+    from rich.text import Text
+
     from flows.console import console
 
     out = console()
     out.print(_head(found))
     for number, placed in enumerate(found.edits, start=1):
-        out.print()
-        _show_edit(out, number, placed, draft)
+        out.print(Text("\n").join([Text(), *_edit_lines(out, number, placed, draft)]), soft_wrap=True)
     out.print()
     for line in _foot(found):
         out.print(line)
@@ -189,7 +190,7 @@ def _foot(found: Revision) -> Iterator[str]:
         yield "Applied to the draft, they do not give the reference."
 
 
-def _show_edit(out: Console, number: int, placed: Placement, draft: str) -> None:
+def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Iterator[Text]:
     from rich.text import Text
 
     from flows.console import visible
@@ -197,22 +198,22 @@ def _show_edit(out: Console, number: int, placed: Placement, draft: str) -> None
     edit = placed.edit
     told = f"{edit.action_name} · {edit.revision_level} · {edit.revision_intention}"
     removed, added = _diff(edit.original_snippet.strip(), edit.revised_snippet.strip())
-    _hanging(out, str(number), "bold", Text(visible(told), style="bold"))
-    _hanging(out, "", "", Text(visible(edit.revision_description.strip())))
-    _hanging(out, "-", REMOVED, removed)
-    _hanging(out, "@", "dim", _where(placed, draft))
-    _hanging(out, "+", ADDED, added)
+    yield from _hanging(out, str(number), "bold", Text(visible(told), style="bold"))
+    yield from _hanging(out, "", "", Text(visible(edit.revision_description.strip())))
+    yield from _hanging(out, "-", REMOVED, removed)
+    yield from _hanging(out, "@", "dim", _where(placed, draft))
+    yield from _hanging(out, "+", ADDED, added)
     if placed.why_not:
-        _hanging(out, "!", "yellow", Text(f"{placed.why_not}: counted, not applied", style="yellow"))
+        yield from _hanging(out, "!", "yellow", Text(f"{placed.why_not}: counted, not applied", style="yellow"))
 
 
-def _hanging(out: Console, sign: str, style: str, text: Text) -> None:
+def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
     """A sign, and the text beside it, however many lines it takes; nothing where there is no text."""
     from rich.text import Text
 
     for number, line in enumerate(text.wrap(out, out.width - INDENT) if text.plain else ()):
         line.rstrip()
-        out.print(Text.assemble((f"{'' if number else sign:>{INDENT - 2}}  ", style), line))
+        yield Text.assemble((f"{'' if number else sign:>{INDENT - 2}}  ", style), line)
 
 
 def _where(placed: Placement, draft: str) -> Text:

@@ -87,10 +87,15 @@ def deployed(server: Server) -> Server:
 
 
 def test_the_deployment_has_its_schedule_and_says_what_each_parameter_means(deployed: Server) -> None:
-    deployment, other = sorted(deployed.all("deployment"), key=lambda each: str(each["name"]))
-    assert [each["enforce_parameter_schema"] for each in (deployment, other)] == [True, True]
-    assert (deployment["name"], other["name"], other["schedules"]) == ("nightly", "on-demand", [])
-    assert "ExpertqaConfig" in other["parameter_openapi_schema"]["definitions"]
+    deployment, *others = sorted(deployed.all("deployment"), key=lambda each: str(each["name"]))
+    assert all(each["enforce_parameter_schema"] for each in (deployment, *others))
+    assert (deployment["name"], *((each["name"], each["schedules"]) for each in others)) == (
+        "nightly",
+        ("on-demand", []),
+        ("on-demand", []),
+    )
+    defined = {name for each in others for name in each["parameter_openapi_schema"]["definitions"]}
+    assert {"ExpertqaConfig", "RevisionDistanceConfig"} <= defined
     assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 3 * * *"]
     schema = deployment["parameter_openapi_schema"]
     assert set(schema["properties"]) == {"config", "version", "home", "until", "force", "max_cost", "retry_errors"}
