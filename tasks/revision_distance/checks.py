@@ -10,9 +10,9 @@ from longform.recipe import fingerprint
 from schemas.replies import WritingCheck
 from schemas.revision_distance import CHECKED
 from tasks.answers import NO_MODEL, made_by, refused
+from tasks.revision_distance.draws import CHECKED_TASKS
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
-CHECKED_TASKS = ("easy", "free")
 MESSAGE_CHARACTERS = 20_000
 
 
