@@ -112,7 +112,8 @@ def rejects(
             shown.append((row["stage"], row["kind"], row["reason"], row["key"], _short(row["detail"] or row["raw"])))
         else:
             more += 1
-    console().print(table({"stage": "", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}, shown))
+    columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
+    console().print(table(columns, shown))
     if more:
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
 

@@ -258,7 +258,9 @@ def escaped(text: str) -> str:
 
 
 def type_name(type: pa.DataType) -> str:
-    """`list of string`, `timestamp (ms, UTC)`; else Arrow's own name."""
+    """`list of string`, `{start, end}`, `timestamp (ms, UTC)`; else Arrow's own name."""
+    if pa.types.is_struct(type):
+        return f"{{{', '.join(field.name for field in type)}}}"
     if pa.types.is_list(type) or pa.types.is_large_list(type):
         return f"list of {type_name(type.value_type)}"
     if pa.types.is_timestamp(type):

@@ -34,6 +34,7 @@ from tasks.card import (
     card,
     escaped,
     licence_url,
+    type_name,
 )
 
 HUMAN = {
@@ -357,3 +358,8 @@ def test_the_bytes_depend_on_no_hash_seed_time_zone_or_folder(tmp_path: Path) ->
         )
         digests.add(done.stdout)
     assert len(digests) == 1
+
+
+def test_a_struct_is_named_by_its_fields() -> None:
+    span = pa.struct([pa.field("start", pa.int32(), nullable=False), pa.field("end", pa.int32())])
+    assert type_name(pa.list_(span)) == "list of {start, end}"
