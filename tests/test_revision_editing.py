@@ -226,7 +226,6 @@ def proposed_offline(home: Home, draft_text: str, reference: str) -> Row:
 
 
 def test_offline_the_same_text_needs_no_edit_and_another_order_one(home: Home) -> None:
-    pytest.importorskip("longform.llm.revising")
     text = "First, the pond was dug. Second, the reeds were planted. Third, the frogs came by themselves."
     swapped = "First, the pond was dug. Third, the frogs came by themselves. Second, the reeds were planted."
     assert proposed_offline(home, text, text)["edits"] == []
@@ -234,7 +233,6 @@ def test_offline_the_same_text_needs_no_edit_and_another_order_one(home: Home) -
 
 
 def test_offline_edits_of_thousands_of_short_sentences_are_not_cut_off(home: Home) -> None:
-    pytest.importorskip("longform.llm.revising")
     sentences = [f"Go {number}." for number in range(2_000)]
     mixed = random.Random(1).sample(sentences, len(sentences))
     assert len(proposed_offline(home, " ".join(mixed), " ".join(sentences))["edits"]) > 1_000

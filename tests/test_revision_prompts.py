@@ -16,6 +16,7 @@ from longform.llm.fence import fenced, unfenced
 from longform.llm.prompts import Prompt, list_inputs, load_prompt
 from longform.llm.types import Form
 from schemas.replies import INTENTIONS, ProposedEdit, RevisionEdits, WritingCheck
+from tasks.revision_distance.placing import apply, place
 
 FOLDER = Path(__file__).parents[1] / "prompts"
 TEXTS: dict[str, list[tuple[str, str]]] = {  # prompt -> (label, input) of its texts, in order
@@ -186,11 +187,10 @@ def test_the_edits_of_the_example_bring_its_draft_to_its_reference() -> None:
 
 
 def test_the_edits_of_the_examples_are_all_placed_and_applied() -> None:
-    placing = pytest.importorskip("tasks.revision_distance.placing")
     draft, reference, edits = example("edit_to_reference")
-    assert placing.apply(draft, placing.place(draft, edits)) == reference
+    assert apply(draft, place(draft, edits)) == reference
     draft, _, edits = example("edit_freely")
-    assert placing.apply(draft, placing.place(draft, edits)) == (
+    assert apply(draft, place(draft, edits)) == (
         "Dear neighbour, I am away from Thursday to Sunday. Could you please water the tomatoes? "
         "Thank you so much. See you soon."
     )

@@ -19,7 +19,7 @@ from longform.rows import Piece, Row
 from schemas.conversations import CONVERSATIONS
 from schemas.preferences import COMPLETIONS
 from schemas.revision_distance import EASY, FREE
-from tasks.revision_distance.requests import all_kinds, asked, check_languages
+from tasks.revision_distance.requests import asked, check_languages, words_of
 from tasks.revision_distance.selection import (
     chosen_and_rejected,
     easy_case,
@@ -31,6 +31,7 @@ from tasks.stage import Run, stage
 
 DATA = Path(__file__).parent / "data"
 KINDS = ["email", "letter", "article"]
+EVERY_KIND = set(words_of("English").kinds.values())
 REQUEST = "Write an email to the caretaker about the broken lamp on the stairs."
 REPLY = "Subject: Lamp\n\nHello,\n\n" + "The lamp on the stairs is broken. " * 10
 
@@ -56,7 +57,7 @@ def measured(requests: list[tuple[str, str]], kinds: list[str]) -> tuple[float, 
     [("revision_requests.tsv", 150), ("revision_requests_held_out.tsv", 60)],
     ids=["tuned", "held out"],
 )
-@pytest.mark.parametrize("kinds", [KINDS, all_kinds()], ids=["easy", "free"])
+@pytest.mark.parametrize("kinds", [KINDS, EVERY_KIND], ids=["easy", "free"])
 def test_nine_of_ten_labelled_requests_and_more_are_told_right(name: str, least: int, kinds: list[str]) -> None:
     requests = labelled(name)
     assert len({message for _, message in requests}) == len(requests) >= least
@@ -129,7 +130,7 @@ def test_a_message_of_a_megabyte_takes_no_time(message: str) -> None:
 @given(st.text(max_size=300))
 def test_no_message_breaks_the_rules(message: str) -> None:
     found = asked(message)
-    assert found is None or found.kind in all_kinds()
+    assert found is None or found.kind in EVERY_KIND
 
 
 # ---------------------------------------------------------------- conversations

@@ -125,11 +125,6 @@ def _shortest(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def all_kinds(language: str = "English") -> list[str]:
-    """The kinds of writing that are told apart, in their order."""
-    return list(dict.fromkeys(words_of(language).kinds.values()))
-
-
 def plain(text: str) -> str:
     """In lower case, with plain quotes and dashes."""
     return text.translate(_PLAIN).lower()
