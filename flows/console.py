@@ -259,7 +259,8 @@ def _cost_cells(planned: Planned) -> list[str]:
 
 
 def plan_foot(stages: Iterable[Planned]) -> list[str]:
-    """What the table cannot say: time, batch, what is not known. Nothing where nothing is paid."""
+    """What the table cannot say: time, batch, what is not known, what the web is asked."""
+    stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
     asked = [planned for planned in online if planned.exact and planned.calls]
     said = [_time_and_batch(asked)] if any(planned.usd_high for planned in asked) else []
@@ -271,7 +272,17 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
         )
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
     said += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
-    return said
+    return said + _web(stages)
+
+
+def _web(stages: list[Planned]) -> list[str]:
+    asking = [planned.stage for planned in stages if planned.web]
+    if not asking:
+        return []
+    return [
+        f"{', '.join(asking)}: up to one web search a row, and the pages it leads to, in no price here; "
+        "what was found before is not asked for again"
+    ]
 
 
 def _time_and_batch(asked: list[Planned]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -15,6 +16,13 @@ OURS = frozenset({
     "input", "logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "response_format", "stream",
     "stream_options", "top_logprobs",
 })  # fmt: skip
+
+
+def without_user(address: str) -> str:
+    """The address; ValueError where it holds a user or a password, which configurations do not keep."""
+    if "@" in address.split("/")[2]:
+        raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
+    return address
 
 
 class PriceConfig(BaseModel):
@@ -58,17 +66,27 @@ class EndpointConfig(BaseModel):
     def is_an_address(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
-        if "@" in value.split("/")[2]:
-            raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
-        return value
+        return without_user(value)
 
     @field_validator("parameters")
     @classmethod
     def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name in value:
-            if name in OURS:
-                raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
-        return value
+        return not_ours(value)
+
+
+def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
+    """What the endpoint's own parameters say goes first; the offline model draws nothing."""
+    if endpoint.offline:
+        return endpoint
+    return replace(endpoint, parameters=tuple(sorted({**parameters, **dict(endpoint.parameters)}.items())))
+
+
+def not_ours(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of requests; ValueError where one is what the build sets itself."""
+    for name in parameters:
+        if name in OURS:
+            raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
+    return parameters
 
 
 def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:

@@ -7,9 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
+from flows.endpoints import (
+    EndpointConfig,
+    StageConfig,
+    check_endpoints,
+    check_stages,
+    endpoint_of,
+    model_of,
+    not_ours,
+    sampling,
+    without_user,
+)
 from flows.inputs import listed, opened
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
@@ -64,6 +74,8 @@ SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc
 POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
 SHARES = [0.8, 0.1, 0.1]
 SEARCHES_AT_ONCE = 4
+SECRETS = frozenset({"key", "apikey", "api_key", "api-key", "token", "access_token", "password", "secret", "auth"})
+ANSWERING = ("write_closed_book", "write_from_passages")
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
 ABOUT = About(
@@ -111,8 +123,11 @@ class WebConfig(BaseModel):
     def engine_can_be_reached(self) -> Self:
         if not self.url.startswith(("http://", "https://")) or (self.kind == "searxng" and self.url == BRAVE):
             raise ValueError(f'{self.kind} needs its address: set url, e.g. "http://127.0.0.1:8080"')
+        without_user(self.url)
         if self.kind == "brave" and not self.key_env:
             raise ValueError("brave needs a key: set key_env to the environment variable that holds it")
+        if secret := next((name for name in self.parameters if name.casefold() in SECRETS), None):
+            raise ValueError(f"parameters holds a {secret}: keys belong into a variable, see key_env")
         return self
 
 
@@ -157,6 +172,10 @@ class ExpertqaConfig(BaseModel):
     mode: Literal["online", "batch"] = Field(
         "online", description="batch: through the provider's Batch API, at about half the price, within a day"
     )
+    answer_parameters: dict[str, Any] = Field(
+        {"temperature": 1.0},
+        description="of the answering systems, where an endpoint does not say otherwise (section 3); set whole",
+    )
     backend: Literal["bm25", "tantivy", "dense", "hybrid"] = Field("bm25", description="how passages are ranked")
     embedding: str | None = Field(
         None, description="of dense and hybrid: an endpoint's name, or a sentence-transformers model"
@@ -199,6 +218,11 @@ class ExpertqaConfig(BaseModel):
         [], description="predicted answers to the test questions, scored by ROUGE (tables 9 and 14)"
     )
 
+    @field_validator("answer_parameters")
+    @classmethod
+    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return not_ours(value)
+
     @model_validator(mode="after")
     def windows_move_on(self) -> Self:
         if self.overlap >= self.window:
@@ -237,6 +261,7 @@ class ExpertqaConfig(BaseModel):
 def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = None) -> Published | None:
     """The method, stage by stage. Called with a plan it only says what would run."""
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
     check_backend(config.autoais)
@@ -245,7 +270,7 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
 
     bank = read_questions(run, opened(run, open_banks, config.questions), licence=config.licence)
     questions = admit(run, admit_questions, bank)
-    asked = take_questions(run, questions, limit=config.limit) if config.limit else questions
+    asked = take_questions(run, questions, limit=config.limit)
     corpus, pages = corpora(run, config)
 
     released = read_released(run, asked)

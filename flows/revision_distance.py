@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from flows.endpoints import OURS, EndpointConfig, StageConfig, check_endpoints, check_stages, model_of
+from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, model_of, not_ours, sampling
 from flows.inputs import digests, listed, opened
 from flows.prompts import PROMPTS
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
@@ -194,10 +194,7 @@ class RevisionDistanceConfig(BaseModel):
     @field_validator("easy_parameters", "hard_parameters")
     @classmethod
     def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name in value:
-            if name in OURS:
-                raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
-        return value
+        return not_ours(value)
 
     @model_validator(mode="after")
     def lengths_are_a_range(self) -> Self:
@@ -335,13 +332,6 @@ def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
             'name another endpoint in [stages.write_weak] model = "...", or set easy = 0.'
         )
     return found
-
-
-def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
-    """What the endpoint's own parameters say goes first; the offline model draws nothing."""
-    if endpoint.offline:
-        return endpoint
-    return replace(endpoint, parameters=tuple(sorted({**parameters, **dict(endpoint.parameters)}.items())))
 
 
 def conversations_of(run: Build | Plan, config: RevisionDistanceConfig) -> Rows:

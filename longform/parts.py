@@ -55,12 +55,22 @@ class Parts:
 
     One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and rows
     must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut
-    once more by the values of that column.
+    once more by the values of that column. With `rows_each` rows keep their order: the one key's part ends after so
+    many, and `<key>.00001` goes on.
     """
 
-    def __init__(self, store: Store, stage: str, schema: pa.Schema, keys: list[str], split_by: str | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        stage: str,
+        schema: pa.Schema,
+        keys: list[str],
+        split_by: str | None,
+        rows_each: int | None = None,
+    ) -> None:
         self.store, self.stage, self.schema = store, stage, schema
-        self.keys, self.split_by = keys, split_by
+        self.keys, self.split_by, self.rows_each = list(keys), split_by, rows_each
+        self.rows = 0
         self.cut = schema.metadata[b"cut"].decode()
         self.check = row_check(schema)
         self.groups = _ranges(keys) if len(keys) > 1 else {}
@@ -104,6 +114,9 @@ class Parts:
             self._write(piece)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
+        if self.rows_each is not None:
+            yield from self._counted(batch, self.rows_each)
+            return
         if len(self.keys) == 1:
             yield 0, batch
             return
@@ -113,6 +126,16 @@ class Parts:
             if end == len(places) or places[end] != places[start]:
                 yield places[start], batch.slice(start, end - start)
                 start = end
+
+    def _counted(self, batch: pa.RecordBatch, each: int) -> Iterable[tuple[int, pa.RecordBatch]]:
+        while batch.num_rows:
+            position, filled = divmod(self.rows, each)
+            if position == len(self.keys):
+                self.keys.append(f"{self.keys[0]}.{position:05d}")
+            piece = batch.slice(0, each - filled)
+            self.rows += piece.num_rows
+            yield position, piece
+            batch = batch.slice(piece.num_rows)
 
     def _place(self, key: str) -> int:
         first, shift = self.groups[group_of(key)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longform.llm.prompts import Prompt
-from longform.llm.replies import strip_end_mark
+from longform.llm.replies import whole_reply
 from longform.llm.types import Answer, Endpoint, Failure
 from longform.rows import Rejected, Row
 
@@ -16,7 +16,7 @@ def refused(key: str, answer: Failure) -> Rejected:
 
 def usable(key: str, answer: Answer) -> str | Rejected:
     """The text of a reply without its end mark, or why the row it is for is rejected."""
-    text = strip_end_mark(answer.text)
+    text = whole_reply(answer.text, answer.finish)
     if text is None:
         return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
     return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)

@@ -36,7 +36,7 @@ class Planned:
 
     Of a plan with prices: `exact` where its inputs are built and what it would ask was counted; else `usd_high` may be
     a bound. `unpriced` maps endpoints to their models where the price is unknown. `measured`: what replies take is
-    reckoned from stored ones.
+    reckoned from stored ones. `web`: it asks the web, as often as it has rows at most.
     """
 
     stage: str
@@ -63,6 +63,7 @@ class Planned:
     measured: bool = False
     batch: bool = False
     unpriced: dict[str, str] | None = None
+    web: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -110,6 +111,7 @@ class Plan:
             known,
             endpoint.name if endpoint else None,
             recipe.fingerprint,
+            web=work.asks_web(arguments) and not artifact,
         )
         if self._where is not None and endpoint and not artifact:
             jobs = self._unfinished(work, recipe, inputs, arguments) if known else []

@@ -54,21 +54,35 @@ OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def stage(
-    schema: pa.Schema, *, revision: int, split_by: str | None = None, several: bool = False
+    schema: pa.Schema,
+    *,
+    revision: int,
+    split_by: str | None = None,
+    several: bool = False,
+    rows_each: int | None = None,
 ) -> Callable[[Body], Stage]:
     """Make a generator of rows a stage. Raise `revision` when its code changes its meaning.
 
     `several`: it may ask a model more than once for a row of its first input, or make more rows of it than one. A plan
     then knows no bound before the inputs are built; no identity.
+    `rows_each`: a unit of parts or sources makes parts of at most so many rows, in its order; later stages work on
+    them side by side, and hold one at a time.
     """
-    return lambda body: Stage(body, schema, revision, split_by, several)
+    return lambda body: Stage(body, schema, revision, split_by, several, rows_each)
 
 
 class Stage:
     def __init__(
-        self, body: Body, schema: pa.Schema, revision: int, split_by: str | None = None, several: bool = False
+        self,
+        body: Body,
+        schema: pa.Schema,
+        revision: int,
+        split_by: str | None = None,
+        several: bool = False,
+        rows_each: int | None = None,
     ) -> None:
-        self.body, self.schema, self.revision, self.split_by, self.several = body, schema, revision, split_by, several
+        self.body, self.schema, self.revision = body, schema, revision
+        self.split_by, self.several, self.rows_each = split_by, several, rows_each
         self.name = body.__name__
         self.__doc__ = body.__doc__
         hints = typing.get_type_hints(body)
@@ -83,6 +97,7 @@ class Stage:
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
         given = {name: _input_identity(value) for name, value in inputs.items()}
         columns = shape(self.schema) + ([["split by", self.split_by]] if self.split_by else [])
+        columns += [["rows each", str(self.rows_each)]] if self.rows_each else []
         return Recipe(self.name, self.revision, columns, identity(arguments), given)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
@@ -231,7 +246,7 @@ def _check_inputs(job: Job, store: Store) -> None:
 
 
 def _execute(job: Job, work: Stage, store: Store, models: Models) -> list[Part]:
-    parts = Parts(store, work.name, work.schema, job.keys, work.split_by)
+    parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.rows_each)
     run = Run(store, parts, models, job.recipe, job.shared)
     try:
         for item in work.body(run, **job.inputs, **job.arguments):

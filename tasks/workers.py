@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from longform.errors import StoreError
 from longform.store import Part
@@ -18,6 +18,7 @@ from tasks.stage import execute
 from tasks.units import Job
 
 UNITS_WAITING = 8
+Made = TypeVar("Made")
 
 
 class Result(Protocol):
@@ -39,27 +40,37 @@ class Workers:
     def __init__(self) -> None:
         self.pool: ProcessPoolExecutor | None = None
         self.lock = threading.Lock()
+        self.at_work: set[Future[Any]] = set()
 
     def run(self, job: Job) -> list[Part]:
-        with self.lock:
-            if self.pool is None:
-                arguments = (os.getpid(),)
-                self.pool = ProcessPoolExecutor(
-                    processors(), mp_context=get_context("spawn"), initializer=_leave_with, initargs=arguments
-                )
+        future = self.submit(execute, job)
         try:
-            return self.pool.submit(execute, job).result()
+            return future.result()
         except BrokenProcessPool:
             raise StoreError(
                 f"A worker died while it made {job.stage} of {job.label} (killed, or out of memory): "
                 "what was finished is kept; run the same command again."
             ) from None
 
+    def submit(self, work: Callable[..., Made], *arguments: Any) -> Future[Made]:
+        with self.lock:
+            if self.pool is None:
+                self.pool = ProcessPoolExecutor(
+                    processors(), mp_context=get_context("spawn"), initializer=_leave_with, initargs=(os.getpid(),)
+                )
+            future = self.pool.submit(work, *arguments)
+            self.at_work.add(future)
+        future.add_done_callback(self.at_work.discard)
+        return future
+
     def close(self) -> None:
-        if self.pool is not None:
-            for process in list((self.pool._processes or {}).values()):
-                process.terminate()
-            self.pool.shutdown(wait=False, cancel_futures=True)
+        """Workers that have nothing to do end by themselves, and clean up; those at work are stopped."""
+        if self.pool is None:
+            return
+        idle = not self.at_work
+        for process in [] if idle else list((self.pool._processes or {}).values()):
+            process.terminate()
+        self.pool.shutdown(wait=idle, cancel_futures=True)
 
 
 def units_at_once() -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from postgresql import postgres as postgres
 from postgresql import postgres_url as postgres_url
 
@@ -15,6 +16,9 @@ from longform.store import Part
 from longform.versions import Version
 from tasks.build import Build, StageRun
 from tasks.workers import Threads
+
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")  # other work may run beside the tests
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "stackexchange"
 

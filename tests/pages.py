@@ -32,7 +32,7 @@ def commands(page: str) -> list[str]:
 def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program = shlex.quote(str(Path(sys.executable).parent / "longform"))
     words = f"{program} {line.removeprefix('longform ')}"
-    return subprocess.run(words, shell=True, cwd=folder, text=True, capture_output=True, timeout=120)
+    return subprocess.run(words, shell=True, cwd=folder, text=True, capture_output=True, timeout=600)
 
 
 def built(line: str, model: Any, folder: Path) -> None:

@@ -175,9 +175,24 @@ def test_what_does_not_fit_is_cut_at_the_end_of_the_evidence_and_never_the_claim
     assert not judge.fits("word " * 510, "claim")
 
 
+def test_what_is_no_number_is_an_error_and_no_zero() -> None:
+    with pytest.raises(UsageError, match="gave no number"):
+        Nli(Words().measure, lambda pairs: [math.nan for _ in pairs]).scores([("kegs", "kegs")])
+
+
+def test_a_model_that_reads_less_is_given_less() -> None:
+    words = Words()
+    judge = Nli(words.measure, words.predict, 64)
+    evidence, claim = judge.cut("word " * 2_000, "kegs hold beer")
+    assert (claim, words.measure(evidence, claim)) == ("kegs hold beer", 64)
+
+
 def test_the_label_entailment_is_found_by_its_name() -> None:
     assert entailment_place("m", {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}) == 2
     assert entailment_place("m", {0: "entailment", 1: "not_entailment"}) == 0
+    assert entailment_place("m", {0: "REFUTES", 1: "SUPPORTS", 2: "NOT ENOUGH INFO"}) == 1
+    with pytest.raises(UsageError, match="labels entailment: an"):
+        entailment_place("m", {0: "entailment"})
     with pytest.raises(UsageError, match="labels LABEL_0, LABEL_1: an entailment model has exactly one"):
         entailment_place("m", {0: "LABEL_0", 1: "LABEL_1"})
 

@@ -79,6 +79,6 @@ def test_no_reply_breaks_the_reading(reply: str) -> None:
 
 @pytest.mark.parametrize("unit", ["<claim>", "<", "< ", "<corrupted_answer>", "</claim>", "<corrupted_answer></"])
 def test_long_hostile_replies_are_read_in_linear_time(unit: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse_corruption(unit * (1_000_000 // len(unit)))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 5

@@ -490,7 +490,7 @@ def test_prefect_keeps_neither_key_nor_posts(steps: tuple[str, ...], tmp_path: P
             work.append((server.url, more, password if step == "password" else ""))
         command = [sys.executable, "-c", CHILD, str(home), dump, json.dumps(work)]
         done = subprocess.run(
-            command, cwd=ROOT, env={**kept, **given}, capture_output=True, text=True, timeout=170, check=False
+            command, cwd=ROOT, env={**kept, **given}, capture_output=True, text=True, timeout=600, check=False
         )
     assert f"codes {json.dumps([CODES[step] for step in steps])}" in done.stdout, done.stdout + done.stderr
     assert_silent(done.stdout + done.stderr)

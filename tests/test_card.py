@@ -165,7 +165,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "README.md").write_text(text, encoding="utf-8")
     home = str(tmp_path_factory.mktemp("home"))
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": home, "TZ": "UTC", "PYTHONUTF8": "1"}
-    done = subprocess.run([sys.executable, "-c", READ], cwd=top, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", READ], cwd=top, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.expertqa.citations import (
@@ -17,6 +17,7 @@ from tasks.expertqa.citations import (
     marks,
     phrases,
     references,
+    urls,
     without_marks,
 )
 
@@ -50,6 +51,8 @@ REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand
         ("Tin [source 9].", [9]),
         ("Tin [1](https://a.example/b).", [1]),
         ("Tin 【3†source】.", [3]),
+        ("Tin [[1]] [[2]](https://a.example/b).", [1, 2]),
+        ("Tin [Document 2] [doc 3] [passage_id: 4].", [2, 3, 4]),
         ("x in [0, 1]", []),
         ("Tin (2) and [a] and [1a] and []", []),
         ("Tin [1.5]", []),
@@ -73,6 +76,8 @@ def test_numbers_in_marks_are_read_in_order_each_once(text: str, expected: list[
         ("Tin [https://a.example/b https://a.example/c].", "Tin."),
         ("Tin [Source: https://a.example/b].", "Tin."),
         ("Tin <https://a.example>.", "Tin."),
+        ("Tin (see https://a.example/b; https://a.example/c).", "Tin."),
+        ("Tin [1: https://a.example/b] [[2]](https://a.example/b).", "Tin."),
         ("Tin [melts](https://a.example/b) [1](https://a.example/b).", "Tin melts."),
         ("Tin\n[1] melts", "Tin\n melts"),
         ("x in [0, 1], a (2), [b] and f(x)", "x in [0, 1], a (2), [b] and f(x)"),
@@ -84,7 +89,6 @@ def test_a_text_without_its_marks_keeps_its_words(text: str, expected: str) -> N
 
 
 @given(st.text(alphabet="ab1,-–^[]()\n .:/", max_size=60))
-@settings(deadline=None)
 def test_spans_of_marks_are_in_order_and_what_is_between_them_stays(text: str) -> None:
     spans = mark_spans(text)
     assert all(0 <= start < end <= len(text) for start, end in spans)
@@ -117,6 +121,10 @@ A, B = "https://a.example/x", "https://b.example/y_(z)"
         (f"\nSOURCES\n1. A book\n{A}\n2. Another\n{B}", {1: A, 2: B}),
         ("\nReferences\n1. A book\n2. Another", {}),
         ("\nReferences:", {}),
+        (f"\nSource: {A}", {1: A}),
+        (f" Sources: {A}, <{B}>.", {1: A, 2: B}),
+        (f"\nReferences:\n[1] {A}, {B}", {1: A}),
+        (f"\n\nLinks:\n[1] {A}", {1: A}),
         (f" References: [1] {A} [2] {B}", {1: A, 2: B}),
         (f" Sources: 1. {A}, 2. {B}", {1: A, 2: B}),
         (f"\n[2] {B}\n[1] {A}\n[2] {A}", {2: B, 1: A}),
@@ -158,6 +166,11 @@ def test_sources_are_those_listed_and_those_named_in_the_text() -> None:
     assert all(row.keys() == {"number", "url", "passage_id", "title", "text"} for row in cited)
 
 
+@pytest.mark.parametrize("text", [f"“{A}”", f"`{A}`.", f"{{{A}}}", f"{A}’,", f"{A},{A}", f"| {A}|", f"({A}; {A})"])
+def test_signs_around_an_address_are_no_part_of_it(text: str) -> None:
+    assert urls(text) == [A]
+
+
 def test_a_source_without_an_address_is_known_by_its_title() -> None:
     _, cited = cited_sources("Tin [1].\n\nReferences:\n1. Vane, On Tin, 1911")
     assert [(row["number"], row["url"], row["title"]) for row in cited] == [(1, None, "Vane, On Tin, 1911")]
@@ -181,6 +194,10 @@ def test_an_answer_without_sources_is_its_own_body() -> None:
         "The provided context does not contain the melting point of tin.",
         "I DON'T KNOW",
         "Based on the passages, there is not enough information in the context to say.",
+        "The provided passages do not mention the melting point of tin.",
+        "I couldn't find any relevant information in the passages.",
+        "It is not possible to answer this question from the passages.",
+        "Although the passages speak of lead, the passages do not mention tin.",
     ],
 )  # fmt: skip
 def test_an_answer_that_declines_is_an_abstention(text: str) -> None:
@@ -197,6 +214,12 @@ def test_an_answer_that_declines_is_an_abstention(text: str) -> None:
         "I don't know of a single cause, but damp air is the main one [1].",
         "I don't know all of it, but tin melts at 232 degrees [1].",
         "Hi don't knowingly heat tin.",
+        "If I don't have enough information, I ask the smith; so should you [1].",
+        "When the passages do not mention tin, look for pewter [1].",
+        '"I don\'t know" is an answer that surveys should offer [1].',
+        "The provided passages do not mention tin. However, they say that lead melts at 327 degrees [1].",
+        "The question cannot be answered with yes or no; it depends on the load [1].",
+        "Not enough information in the deed makes it void [2].",
         "I don't know. " + "Yet tin melts at 232 degrees, as the first source says [1]. " * 20,
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def released() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("splitter", ["sentences", "lists"])
 @given(text=st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_a_claim_is_what_stands_at_its_place_with_white_space_folded(splitter: str, text: str) -> None:
     claims = claims_of(text, splitter=splitter)
     assert all(folded(text[claim.start : claim.end]) == claim.text for claim in claims)
@@ -47,7 +48,7 @@ def test_a_claim_is_what_stands_at_its_place_with_white_space_folded(splitter: s
 def test_claims_are_sentences_with_their_marks() -> None:
     answer = "  Tin melts\nat 232 degrees [1] [2].\n\nLead melts at 327 [2-4]. "
     first, second = claims_of(answer, splitter="sentences")
-    assert first == ("Tin melts at 232 degrees [1] [2].", 2, 35, [1, 2])
+    assert first == ("Tin melts at 232 degrees [1] [2].", 2, 35, [1, 2], [])
     assert (second.text, second.marks) == ("Lead melts at 327 [2-4].", [2, 3, 4])
 
 
@@ -74,6 +75,50 @@ def test_marks_of_bing_chat_are_cleaned_and_still_count() -> None:
     assert answer[claims[2].start : claims[2].end] == "Zinc melts.[^3^]"
 
 
+@pytest.mark.parametrize("mark", ["[7]", "[7][8]", "[7, 8]", "[7-9]", "[ 7 ]"])
+@pytest.mark.parametrize(
+    ("before", "after", "following"),
+    [
+        ('Ask, "Why tin?', '"', 'or "Why lead?"'),
+        ("Tin (or lead, etc.", ")", "if it melts."),
+        ("It said “Tin…! Lead.", "”", "He left."),
+    ],
+)
+def test_a_mark_glued_before_a_closing_sign_is_not_seen_and_kept(
+    mark: str, before: str, after: str, following: str
+) -> None:
+    plain = claims_of(f"{before}{after} {following}", splitter="sentences")
+    text = f"{before}{mark}{after}\n{following}"
+    claims = claims_of(text, splitter="sentences")
+    assert [claim.text.replace(mark, "") for claim in claims] == [claim.text for claim in plain]
+    (held,) = [claim for claim in claims if mark in claim.text]
+    assert held.marks[0] == 7
+    assert text[held.start : held.end] == held.text
+    assert following.startswith(claims[-1].text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentences"),
+    [
+        ("Tin melts.[7] Lead melts.", ["Tin melts.[7]", "Lead melts."]),
+        ('"Tin melts."[7] Lead melts.', ['"Tin melts."[7]', "Lead melts."]),
+        ("Tin melts. [1] Lead melts. [2]", ["Tin melts. [1]", "Lead melts. [2]"]),
+        ("Tin melts. [1] [2], [3] Lead melts [4].", ["Tin melts. [1] [2], [3]", "Lead melts [4]."]),
+        ("Tin melts. (Passage 2) Lead melts.", ["Tin melts. (Passage 2)", "Lead melts."]),
+        ("Tin melts.\n[https://a.example/x] Lead melts.", ["Tin melts. [https://a.example/x]", "Lead melts."]),
+        ("Tin melts [1]. Lead melts [2].", ["Tin melts [1].", "Lead melts [2]."]),
+        ("Tin, e.g. [1], melts. So it is.", ["Tin, e.g. [1], melts.", "So it is."]),
+    ],
+)
+def test_citations_after_a_full_stop_belong_to_the_sentence_before(answer: str, sentences: list[str]) -> None:
+    claims = claims_of(answer, splitter="sentences")
+    assert [claim.text for claim in claims] == sentences
+    assert [folded(answer[claim.start : claim.end]) for claim in claims] == sentences
+    numbers = [[int(number) for number in re.findall(r"(?:\[|Passage )(\d+)[\])]", text)] for text in sentences]
+    assert [claim.marks for claim in claims] == numbers
+    assert [claim.urls for claim in claims] == [re.findall(r"https://[a-z./]+", text) for text in sentences]
+
+
 def test_the_splitter_for_lists_keeps_marks_with_what_they_follow() -> None:
     answer = "Metals:\n1. Tin melts. [1] [2]\n2. Lead\n"
     assert [(claim.text, claim.marks) for claim in claims_of(answer, splitter="lists")] == [
@@ -94,13 +139,13 @@ def test_planted_lists_are_found_better_by_the_splitter_that_knows_them() -> Non
 
 @needs_real
 def test_published_claims_are_found_in_their_answers_to_the_letter() -> None:
-    """1,227 of 1,237; the other ten are of answers that the authors put together from claims, marks inside."""
+    """1,232 of 1,237; the other five are of two answers that the authors put together from claims, line ends lost."""
     found = total = 0
     for one in released():
         known = set(texts(one["answer_string"]))
         total += len(one["claims"])
         found += sum(folded(claim["claim_string"]) in known for claim in one["claims"])
-    assert (found, total) == (1_227, 1_237)
+    assert (found, total) == (1_232, 1_237)
 
 
 @needs_real

@@ -153,7 +153,7 @@ def test_the_interval_covers_the_truth_about_95_times_in_100() -> None:
     assert 178 <= covered <= 199
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=2, max_size=12), st.randoms())
 def test_the_order_of_the_answers_changes_nothing(rows: list[tuple[int, int]], random) -> None:
     shuffled = list(rows)

@@ -41,7 +41,7 @@ class Shell:
     def __call__(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [LONGFORM, *map(str, arguments)]
         given = {**self.environment, **environment}
-        return subprocess.run(command, cwd=self.folder, env=given, capture_output=True, text=True, timeout=180)
+        return subprocess.run(command, cwd=self.folder, env=given, capture_output=True, text=True, timeout=600)
 
     def json(self, *arguments: object, **environment: str) -> Any:
         done = self(*arguments, "--json", **environment)

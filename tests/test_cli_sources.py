@@ -39,7 +39,7 @@ class Shell:
 
     def __call__(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         command, given = [LONGFORM, *map(str, arguments)], {**self.environment, **environment}
-        return subprocess.run(command, cwd=self.folder, env=given, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=self.folder, env=given, capture_output=True, text=True, timeout=600)
 
     def json(self, *arguments: object) -> Any:
         done = self(*arguments, "--json")

@@ -330,7 +330,7 @@ def test_one_system_may_fail_where_the_other_answers(home: Home, standin: Server
 
 
 def test_a_reply_without_its_end_mark_was_cut_off(home: Home) -> None:
-    with serve(say="Copper turns green [1].") as server:
+    with serve(say="Copper turns green [1] and") as server:
         made = from_memory(home, over_http(server))
     assert list(made) == []
     assert set(home.rejected(made).values()) == {"has released answers", "the reply is cut off"}

@@ -332,7 +332,7 @@ def test_released_records_are_kept_whatever_their_metadata_hold():
     assert rows[2]["answers"] is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.dictionaries(st.sampled_from(["answers", "metadata", "annotator_id", "x", "é"]) | st.text(max_size=4), VALUES),
     st.sampled_from(["answers", "metadata"]),

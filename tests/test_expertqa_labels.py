@@ -283,6 +283,8 @@ A = FIRST["answer_id"]
         (filled_sheet(usefulness=["Useful"]), "unknown label", f'usefulness ["Useful"] of {A}'),
         (filled_sheet(revised_answer=7), "ill-formed revised_answer", A),
         (filled_sheet(annotation_time="long"), "ill-formed annotation_time", A),
+        (filled_sheet(annotation_time=-5), "ill-formed annotation_time", A),
+        (filled_sheet(annotation_time=10**30), "ill-formed annotation_time", A),
         (with_claim(claim_id=None), "no claim_id", None),
         (with_claim(claim_id="a_q1_gpt4#9"), "unknown claim", f"a_q1_gpt4#9 of {A}"),
         (with_claim(claim_id="a_q2_bing_chat#0"), "unknown claim", f"a_q2_bing_chat#0 of {A}"),
@@ -492,6 +494,21 @@ def test_whatever_a_file_holds_it_is_rows_rejected_rows_or_a_source_error(conten
     assert rows == []
 
 
+def test_settings_of_argilla_are_no_labels(tmp_path: Path) -> None:
+    for name, content in sheet_files(made(), "argilla").items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    assert [Path(one.path).name for one in open_labels([tmp_path], sha256_of)] == ["records.json"]
+
+
+def test_a_sheet_of_an_answer_that_is_no_longer_sampled_says_so() -> None:
+    content = json.dumps(filled_sheet()).encode()
+    unsampled = {name: Labelled(one.question_id, one.system) for name, one in ANSWERS.items()}
+    (found,) = parse_labels(read_records(iter([content]), "labels.jsonl"), unsampled)
+    assert isinstance(found, Rejected)
+    assert (found.kind, found.reason) == ("defect", "answer not sampled, or without claims")
+
+
 def test_files_are_found_in_folders_plain_and_packed(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(b"[]"))
@@ -569,10 +586,15 @@ def test_of_labels_in_two_files_the_latest_counts(tmp_path: Path) -> None:
         assert rows[0]["labelled_at"].isoformat() == "2026-11-22T10:00:00+00:00"
 
 
-def test_a_released_label_outside_the_known_ones_is_rejected_and_named(tmp_path: Path) -> None:
+def test_a_released_label_outside_the_known_ones_is_rejected_and_the_others_stand(tmp_path: Path) -> None:
     one, claims = released(support="Mostly")
     rows, rejected, _ = collected(tmp_path, [one], claims)
-    assert rows == []
+    (row,) = rows
+    assert (row["usefulness"], row["claims"][0]["support"], row["claims"][0]["correctness"]) == (
+        "Useful",
+        None,
+        "Unsure",
+    )
     assert rejected == {one["answer_id"]: ("defect", "unknown label")}
 
 
@@ -595,7 +617,7 @@ def test_the_released_labels_survive_every_format(
         ((system, given_answer),) = json.loads(line)["answers"].items()
         one = answer(f"q{number}", system, text=given_answer["answer_string"])
         own = [claim(one, place, each["claim_string"]) for place, each in enumerate(given_answer["claims"])]
-        found = [claim_labels(row["claim_id"], each) for row, each in zip(own, given_answer["claims"], strict=True)]
+        found = [claim_labels(row["claim_id"], each, []) for row, each in zip(own, given_answer["claims"], strict=True)]
         labelled = {
             "usefulness": given_answer["usefulness"],
             "revised_answer": given_answer["revised_answer_string"] or None,

@@ -139,7 +139,7 @@ def test_a_plan_knows_no_bound_of_stages_that_may_ask_more_often_than_they_have_
     tmp_path: Path, server: Server
 ) -> None:
     home = tmp_path / "home"
-    made(home, server.url, options={"until": "read_questions"})
+    made(home, server.url, options={"until": "take_questions"})
     found = planned(home, server.url)
     assert (found["write_closed_book"].calls, found["write_closed_book"].exact) == (LINES, True)
     assert found["write_from_passages"].calls is None  # two systems

@@ -78,14 +78,26 @@ def claims_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return list(released_claims(answer)) if answer["claims"] else []
 
 
-def labelled(answer: dict[str, Any]) -> dict[str, Any] | str:
-    """The row of LABELS, as its stage completes it, or why there is none."""
+def labels_and_wrong(answer: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The row of LABELS, as its stage completes it, and what of it is no label; ids without the answer's."""
     (row,), _ = checked(answers_of(question(gpt4=answer)))
-    found = labels_of(row, claims_of(row))
-    if not isinstance(found, str):
-        later = {name: None for name in LABELS.names if name not in found}
-        row_check(LABELS)(found | later)
-        check_batch(pa.RecordBatch.from_pylist([found | later], schema=LABELS), LABELS)
+    found, wrong = labels_of(row, claims_of(row))
+    later = {name: None for name in LABELS.names if name not in found}
+    row_check(LABELS)(found | later)
+    check_batch(pa.RecordBatch.from_pylist([found | later], schema=LABELS), LABELS)
+    return found, [(reason, detail.replace(row["answer_id"], "a")) for reason, detail in wrong]
+
+
+def labelled(answer: dict[str, Any]) -> dict[str, Any]:
+    found, wrong = labels_and_wrong(answer)
+    assert wrong == []
+    return found
+
+
+def claim_labelled(given: dict[str, Any]) -> dict[str, Any]:
+    wrong: list[tuple[str, str]] = []
+    found = claim_labels("c", given, wrong)
+    assert wrong == []
     return found
 
 
@@ -222,47 +234,65 @@ def test_the_labels_of_a_released_answer():
     ],
 )
 def test_labels_of_a_claim(given, ours):
-    plain = claim_labels("c", CLAIM)
-    found = claim_labels("c", {**CLAIM, **given})
+    plain = claim_labelled(CLAIM)
+    found = claim_labelled({**CLAIM, **given})
     assert {name: value for name, value in found.items() if name != "said_as"} == {
         name: value for name, value in {**plain, **ours}.items() if name != "said_as"
     }
 
 
 def test_what_a_label_came_as_is_kept_where_it_differs():
-    found = claim_labels(
-        "c", {**CLAIM, "reliability": "Somewhat Reliable", "worthiness": " yes", "support": "Complete"}
-    )
+    found = claim_labelled({**CLAIM, "reliability": "Somewhat Reliable", "worthiness": " yes", "support": "Complete"})
     assert json.loads(found["said_as"]) == {"worthiness": " yes", "reliability": "Somewhat Reliable"}
-    other = claim_labels("c", {**NULLS, "source_reliability": "NOT RELIABLE AT ALL"})
+    other = claim_labelled({**NULLS, "source_reliability": "NOT RELIABLE AT ALL"})
     assert json.loads(other["said_as"]) == {"reliability": "NOT RELIABLE AT ALL"}
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({**ANSWER, "usefulness": "Very useful"}, 'unknown label: usefulness "Very useful"'),
-        ({**ANSWER, "claims": [CLAIM, {**CLAIM, "support": "Fully"}]}, 'unknown label: support "Fully"'),
-        ({**ANSWER, "claims": [{**CLAIM, "source_reliability": "So so"}]}, 'unknown label: reliability "So so"'),
-        ({**ANSWER, "claims": [{**CLAIM, "correctness": 3}]}, "unknown label: correctness 3"),
-        ({**ANSWER, "claims": [{**CLAIM, "revised_claim": ["a"]}]}, "ill-formed revised_claim"),
-        ({**ANSWER, "claims": [{**CLAIM, "revised_evidence": 1}]}, "ill-formed revised_evidence"),
-        ({**ANSWER, "claims": [{**CLAIM, "reason_missing_support": {}}]}, "ill-formed reason_missing_support"),
-        ({**ANSWER, "revised_answer_string": 1}, "ill-formed revised_answer_string"),
-        ({**ANSWER, "annotation_time": "3 min"}, "ill-formed annotation_time"),
-        ({**ANSWER, "annotation_time": True}, "ill-formed annotation_time"),
-        ({**ANSWER, "annotation_time": float("nan")}, "ill-formed annotation_time"),
-        ({**ANSWER, "annotation_time": 10**400}, "ill-formed annotation_time"),
-        ({**ANSWER, "annotator_id": 17}, "ill-formed annotator_id"),
+        ({"usefulness": "Very useful"}, ("unknown label", 'usefulness "Very useful" of a')),
+        ({"claims": [CLAIM, {**CLAIM, "support": "Fully"}]}, ("unknown label", 'support "Fully" of a#1')),
+        ({"claims": [{**CLAIM, "source_reliability": "So so"}]}, ("unknown label", 'reliability "So so" of a#0')),
+        ({"claims": [{**CLAIM, "correctness": 3}]}, ("unknown label", "correctness 3 of a#0")),
+        ({"claims": [{**CLAIM, "revised_claim": ["a"]}]}, ("ill-formed revised_claim", "a#0")),
+        ({"claims": [{**CLAIM, "revised_evidence": 1}]}, ("ill-formed revised_evidence", "a#0")),
+        ({"claims": [{**CLAIM, "reason_missing_support": {}}]}, ("ill-formed reason_missing_support", "a#0")),
+        ({"revised_answer_string": 1}, ("ill-formed revised_answer_string", "a")),
+        ({"annotation_time": "3 min"}, ("ill-formed annotation_time", "a")),
+        ({"annotation_time": True}, ("ill-formed annotation_time", "a")),
+        ({"annotation_time": float("nan")}, ("ill-formed annotation_time", "a")),
+        ({"annotation_time": 10**400}, ("ill-formed annotation_time", "a")),
+        ({"annotator_id": 17}, ("ill-formed annotator_id", "a")),
     ],
 )
 def test_labels_that_are_none_are_named(answer, why):
-    assert labelled(answer) == why
+    _, wrong = labels_and_wrong({**ANSWER, **answer})
+    assert wrong == [why]
+
+
+def test_what_is_no_label_costs_no_other_one():
+    bad = {"support": "Fully", "worthiness": 1, "revised_evidence": 7}
+    found, wrong = labels_and_wrong(
+        {**ANSWER, "usefulness": "Super", "annotator_id": 17, "claims": [{**CLAIM, **bad}, CLAIM]}
+    )
+    plain = labelled({**ANSWER, "claims": [CLAIM, CLAIM]})
+    first, second = plain["claims"]
+    assert found["claims"] == [{**first, **dict.fromkeys(bad)}, second]
+    rest = ("revised_answer", "annotation_time")
+    assert [found[name] for name in rest] == [plain[name] for name in rest]
+    assert (found["usefulness"], found["annotator_id"]) == (None, "unknown")
+    assert sorted(wrong) == [
+        ("ill-formed annotator_id", "a"),
+        ("ill-formed revised_evidence", "a#0"),
+        ("unknown label", 'support "Fully" of a#0'),
+        ("unknown label", 'usefulness "Super" of a'),
+        ("unknown label", "worthiness 1 of a#0"),
+    ]
 
 
 def test_an_answer_without_labels_has_a_row_of_nulls():
     found = labelled({"answer_string": "Green.", "claims": [{"claim_string": "Green."}]})
-    assert isinstance(found, dict)
     assert (found["usefulness"], found["annotator_id"], found["annotation_time"]) == (None, "unknown", None)
     (claim,) = found["claims"]
     assert {name for name, value in claim.items() if value is not None} == {"claim_id"}
@@ -277,8 +307,8 @@ def test_labels_of_the_released_file_are_counted_as_in_the_file():
     for asked in parse_questions(jsonl_records(lines), "MIT"):
         for answer in answers_of(asked):
             assert not isinstance(answer, Rejected)
-            found = labels_of(answer, claims_of(answer))
-            assert isinstance(found, dict)
+            found, wrong = labels_of(answer, claims_of(answer))
+            assert wrong == []
             assert all(claim["said_as"] is None for claim in found["claims"])
             counted.update(("usefulness", value) for value in [found["usefulness"]])
             for claim in found["claims"]:

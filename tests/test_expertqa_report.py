@@ -28,8 +28,9 @@ from schemas.expertqa import (
     RANDOM_SPLIT,
     SAMPLES,
 )
-from tasks.card import Figure, ReportTable
+from tasks.card import Figure, ReportTable, figure
 from tasks.expertqa import tables as made
+from tasks.expertqa.distributions import distribution
 from tasks.expertqa.figures import plots, shown
 from tasks.expertqa.report import figures, tables, texts_of
 
@@ -115,6 +116,13 @@ def test_figures_5_9_and_10_are_what_pandas_counts(released: tuple[list[Row], li
         agrees(system, frame, name, "system")
         agrees(field, frame, name, "field")
         agrees(type, of_types, name, "question_types")
+
+
+def test_a_share_is_rounded_as_the_exact_fraction_is() -> None:
+    """23 of 160 are 14.375 %, which a float holds: half to even is 14.38, also where 23 / 160 is a little less."""
+    claims = [{"system": "gpt4", "support": "Complete" if n < 23 else "Missing"} for n in range(160)]
+    table = made.labels_table(distribution(claims, "support", "system"), "system", "claims")
+    assert figure(by_group(table)["gpt4"]["Complete %"]) == "14.38"
 
 
 def test_table_2_and_figure_8_are_what_pandas_counts(released: tuple[list[Row], list[Row], list[Row]]) -> None:
@@ -389,6 +397,33 @@ def test_an_imported_model_is_judged_over_the_claims_it_predicts(stages: dict[st
     whole = rows["tuned", "labelled", "all"]
     assert [whole[name] for name in ("precision, %", "recall, %", "scored")] == [50.0, 100.0, 2]
     assert rows["tuned", "labelled", "bing_chat"]["recall, %"] is None, "no claim of it is complete"
+    assert [rows["tuned", "labelled", name]["unscored"] for name in ("gpt4", "bing_chat", "all")] == [1, 0, 1]
+
+
+def test_a_sampled_answer_without_claims_and_labels_is_counted_as_not_labelled(
+    tmp_path: Path, stages: dict[str, Rows]
+) -> None:
+    silent = [filled(SAMPLES, answer_id=f"a_{n}", question_id="expertqa/q2", system="gpt4") for n in (8, 9)]
+    sampled = [*(row for batch in stages["samples"].batches() for row in batch.to_pylist()), *silent]
+    found = by_group(titled(tables(**{**stages, "samples": Home(tmp_path).table(SAMPLES, sampled)}), "Usefulness"))
+    assert (found["gpt4"]["answers labelled"], found["gpt4"]["without a label"]) == (1, 3)
+    assert found["all"]["without a label"] == 3
+
+
+def test_agreement_that_is_all_chance_has_a_kappa_of_zero_without_a_sign() -> None:
+    """Both raters say each word as often as chance wants: by hand (49/121 - 49/121) / (1 - 49/121)."""
+    words = ("Useful", "Partially useful", "Not useful at all")
+    shown = set()
+    for a, b, c in ((7, 2, 2), (5, 3, 1), (4, 4, 3), (9, 1, 1), (6, 5, 2)):
+        one = [word for word, times in zip(words, (a, b, c), strict=True) for _ in range(times * (a + b + c))]
+        other = [
+            word for _ in range(a + b + c) for word, times in zip(words, (a, b, c), strict=True) for _ in range(times)
+        ]
+        reference = [label(f"a_{n}", "e", "q1", [], usefulness=word) for n, word in enumerate(one)]
+        second = [label(f"a_{n}", "f", "q1", [], usefulness=word) for n, word in enumerate(other)]
+        (row, *_) = made.second_labelling(reference, second, {"expertqa/q1": "Law"}).rows
+        shown.add(figure(row[4]))
+    assert shown == {"0.00"}
 
 
 def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: dict[str, Rows]) -> None:

@@ -160,7 +160,7 @@ def test_a_worker_that_is_killed_ends_the_build_with_a_sentence_and_the_next_run
     kept = stamps(home)
     workers = [child for child in psutil.Process(build.pid).children() if "spawn_main" in " ".join(child.cmdline())]
     workers[0].kill()
-    _, said = build.communicate(timeout=60)
+    _, said = build.communicate(timeout=600)
     assert re.search(r"StoreError: A worker died while it made \w+ of .*: what was finished is kept; run", said)
     wait_for(lambda: gone(workers), seconds=10)
     build_axioms(home, dump=dumps)

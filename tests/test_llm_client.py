@@ -131,7 +131,7 @@ def truncated(handler: Any) -> None:
 
 
 def slow(handler: Any) -> None:
-    time.sleep(1.5)
+    time.sleep(10)
     send(handler, 200, completion("too late"))
 
 
@@ -252,7 +252,7 @@ def test_the_timeout_is_on_the_whole_request(server: Server, store: Path) -> Non
         answer = one(client, "q")
     assert isinstance(answer, Answer)
     assert answer.text == "answer to q"
-    assert time.monotonic() - started < 1.4
+    assert time.monotonic() - started < 9
 
 
 def test_retry_after_is_honoured(server: Server, store: Path) -> None:

@@ -236,7 +236,7 @@ def test_headers_written_after_the_bucket_has_filled_again_are_understood(
     assert Late(Server(rate, size)).go(180, latency=latency, refusing=0.05, failing=0.02).share(180) >= least - 0.12
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([3, 10, 60, 600]))
 def test_the_rate_is_reached_among_faults_and_slow_answers(seed: int, size: int):
     run = Run(Server(10, size), seed).go(120, refusing=0.05, failing=0.02, slow=0.1)
@@ -267,7 +267,7 @@ def test_a_bucket_makes_up_for_shared_pauses(seed: int):
     assert run.sent_in_a_pause() == []
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     size=st.integers(2, 600),
     rate=st.floats(1, 50),

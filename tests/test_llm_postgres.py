@@ -226,7 +226,7 @@ def test_a_number_without_end_does_not_cost_the_reply(store: ResponseStore) -> N
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200), texts=st.lists(ANY_TEXT, min_size=5, max_size=5))
 def test_any_bytes_and_any_text_come_back_as_they_were(
     mine: PostgresResponses, content: bytes, texts: list[str]
@@ -379,7 +379,7 @@ def test_four_may_be_the_first_to_open_a_database(postgres_url: str) -> None:
         worker.stdin.write(b"go\n")
         worker.stdin.flush()
     for worker in workers:
-        worker.communicate(timeout=30)
+        worker.communicate(timeout=600)
     assert [worker.returncode for worker in workers] == [0] * 4
     store = PostgresResponses(postgres_url)
     assert len(list(store.scan())) == 4
@@ -502,7 +502,7 @@ def test_a_store_can_be_closed_while_the_server_is_away(postgres: Server, postgr
     try:
         before = time.monotonic()
         store.close()
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < 30
     finally:
         postgres.start()
     with pytest.raises(StoreError, match="is closed"):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from longform.llm.completion import read_completion, read_embeddings
 from longform.llm.faults import fault_of, scrub
-from longform.llm.replies import cited_passages, strip_end_mark
+from longform.llm.replies import cited_passages, strip_end_mark, whole_reply
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,40 @@ from longform.llm.replies import cited_passages, strip_end_mark
 )
 def test_a_reply_without_its_end_mark_is_cut_off(reply: str, text: str | None) -> None:
     assert strip_end_mark(reply) == text
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("Tea is hot.", "Tea is hot."),
+        ("Tea is hot [1].\n", "Tea is hot [1]."),
+        ("Tea is hot. [1] [2, 3]", "Tea is hot. [1] [2, 3]"),
+        ("Tea is hot.[^1^]", "Tea is hot.[^1^]"),
+        ('"Tea is hot!"', '"Tea is hot!"'),
+        ("**Tea is hot.**", "**Tea is hot.**"),
+        ("茶は熱い。", "茶は熱い。"),
+        ("<think>Hm. Tea.</think>\n\nTea is hot.", "Tea is hot."),
+        ("Tea is hot.\n=====", "Tea is hot."),
+        ("<think>Hm. Tea is hot.", None),
+        ("Tea is", None),
+        ("Tea is hot [1", None),
+        ("Tea is hot.\n====", None),
+        ("Tea is hot:", None),
+        ("", None),
+    ],
+)
+def test_a_reply_of_whole_sentences_needs_no_end_mark_where_the_model_stopped_by_itself(
+    reply: str, text: str | None
+) -> None:
+    assert whole_reply(reply, "stop") == text
+    assert whole_reply(reply, "") == (text if reply.endswith("=====") else None)
+
+
+@pytest.mark.parametrize("unit", ["[1] ", ".", "[", " ", ". [1]", '"'])
+def test_the_end_of_a_long_hostile_reply_is_found_in_linear_time(unit: str) -> None:
+    started = time.process_time()
+    whole_reply(unit * (1_000_000 // len(unit)), "stop")
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -67,10 +101,10 @@ def test_no_reply_breaks_the_reading(text: str) -> None:
 @pytest.mark.parametrize("unit", ["(Passage 1, ", "(passage ", "=", "= ", "(Passage 1 and ", "((((", "(Passages 4,4,"])
 def test_long_hostile_replies_are_read_in_linear_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     cited_passages(text)
     strip_end_mark(text)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 5
 
 
 @given(st.binary() | st.text().map(str.encode))

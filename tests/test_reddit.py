@@ -419,7 +419,7 @@ FIELDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.booleans(), st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=6), st.booleans())
 def test_no_value_of_any_type_crashes_and_every_line_is_accounted_for(
     asks: bool, changed: dict[str, Any], select: bool
@@ -427,7 +427,7 @@ def test_no_value_of_any_type_crashes_and_every_line_is_accounted_for(
     parsed([line(SUBMISSION if asks else COMMENT, **changed)], ("explainlikeimfive",) if select else ())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=80), st.integers(0, 400), st.integers(0, 40))
 def test_no_damage_to_a_line_crashes(noise: bytes, start: int, length: int) -> None:
     whole = line(COMMENT, _meta={"retrieved_2nd_on": 1})
@@ -507,7 +507,7 @@ def test_the_frames_really_ask_for_the_wide_window() -> None:
         zstd.decompress(PACKED["RC_2024-01.zst"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 @pytest.mark.parametrize("name", [name for name in PACKED if "." in name and ".jsonl" not in name])
 def test_a_dump_that_was_cut_anywhere_is_no_shorter_dump(

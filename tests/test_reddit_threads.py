@@ -137,7 +137,7 @@ PLACES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PLACES)
 def test_the_join_equals_one_of_dicts(tmp_path_factory: pytest.TempPathFactory, places: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("join")

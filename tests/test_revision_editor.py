@@ -97,7 +97,7 @@ def texts(draw: st.DrawFn, blanks: tuple[str, ...] | None = None) -> str:
     return draw(st.sampled_from(["", "", " ", "\n", "1. "])) + "".join(text + blank for text, blank in chosen)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(), texts())
 @example("", "A.")
 @example("A.", "")
@@ -113,7 +113,7 @@ def test_the_edits_make_the_draft_its_reference_word_for_word(draft: str, refere
     assert (edits == []) == (folded(draft) == folded(reference))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_two_texts_do(draft: str, reference: str) -> None:
     edits = revise(draft, reference)
@@ -121,7 +121,7 @@ def test_any_two_texts_do(draft: str, reference: str) -> None:
     assert folded(applied_by_the_metric(draft, edits)) == folded(reference)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([" ", "\n", "\n\n", "  ", "\n- "]), st.data())
 def test_it_is_the_reference_to_the_letter_where_the_white_space_is_the_same(blank: str, data: st.DataObject) -> None:
     some = st.lists(st.sampled_from(SENTENCES[:11]), max_size=9).map(blank.join)
@@ -342,7 +342,7 @@ def levenshtein(first: Words, second: Words) -> int:
     return row[-1]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.integers(2, 12), st.data())
 def test_it_is_never_more_than_the_edit_distance_without_moves(size: int, data: st.DataObject) -> None:
     some = st.lists(st.sampled_from([f"{name} trees grow in the park." for name in PEOPLE[:size]]), max_size=12)
@@ -350,7 +350,7 @@ def test_it_is_never_more_than_the_edit_distance_without_moves(size: int, data: 
     assert len(revise(" ".join(draft), " ".join(reference))) <= levenshtein(draft, reference)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.permutations(range(9)))
 def test_reordered_sentences_are_moves_of_all_but_a_longest_chain_in_order(order: list[int]) -> None:
     reference = [f"{name} trees grow in the park." for name in PEOPLE[:9]]
@@ -527,7 +527,7 @@ LISTED = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(["- ", "  * ", "1. ", "# ", "> ", ""]), st.sampled_from(["", "Bring:\n", "Go.\n\n"]), st.data())
 def test_lists_are_reproduced(mark: str, head: str, data: st.DataObject) -> None:
     items = st.lists(st.sampled_from(LISTED), max_size=7).map(lambda some: "".join(f"{mark}{item}\n" for item in some))

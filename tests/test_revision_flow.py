@@ -196,7 +196,7 @@ def test_a_record_that_is_taken_down_leaves_the_next_version(sample: tuple[Path,
 
 def typed(*arguments: str, home: Path) -> str:
     command = [LONGFORM, *arguments, "--home", str(home)]
-    done = subprocess.run(command, cwd=home.parent, text=True, capture_output=True, timeout=120)
+    done = subprocess.run(command, cwd=home.parent, text=True, capture_output=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

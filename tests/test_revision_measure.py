@@ -92,7 +92,7 @@ TEXT = st.lists(SENTENCE, max_size=7).map(" ".join)
 
 
 @given(TEXT | st.text(max_size=60), TEXT | st.text(max_size=60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_offline_editors_edits_make_the_reference(offline: Client, draft: str, reference: str):
     found = distance(draft, reference, offline)
     assert found.reproduces in ("exactly", "words")

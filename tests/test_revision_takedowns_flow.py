@@ -117,7 +117,7 @@ def calls(server: Server) -> int:
 
 def typed(home: Path, *words: str) -> dict[str, Any]:
     command = [LONGFORM, *words, "--home", str(home), "--json"]
-    done = subprocess.run(command, cwd=home.parent, text=True, capture_output=True, timeout=120)
+    done = subprocess.run(command, cwd=home.parent, text=True, capture_output=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(json.loads(done.stdout))
 

@@ -183,7 +183,7 @@ PIECES = st.sampled_from([*MAILS, *PHONES, *HANDLES, *MARKUP, *WORDS])
 
 
 @given(pieces=st.lists(PIECES, max_size=12))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example(pieces=["x@y.com", "@", "z.com"])
 def test_scrubbing_again_changes_nothing(pieces: list[str]) -> None:
     once = scrub("".join(pieces)).text
@@ -191,14 +191,14 @@ def test_scrubbing_again_changes_nothing(pieces: list[str]) -> None:
 
 
 @given(text=st.text(alphabet="@.ab1 -()+/`\n~u_[]", max_size=60))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_text_is_scrubbed_once_for_all(text: str) -> None:
     once = scrub(text).text
     assert scrub(once) == Scrubbed(once)
 
 
 @given(pieces=st.lists(PIECES | st.text(max_size=6), max_size=5))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_a_text_that_is_not_suspect_stays_as_it_is(pieces: list[str]) -> None:
     text = "".join(pieces)
     if not re.search(SUSPECT, text, re.IGNORECASE):

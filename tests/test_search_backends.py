@@ -88,7 +88,7 @@ def in_order(hits: list[Hit]) -> bool:
 
 
 @given(CORPUS, st.lists(TEXT.map(" ".join), max_size=5), st.integers(0, 16))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_fixed_index_finds_what_the_definition_finds(texts: list[str], queries: list[str], k: int) -> None:
     passages = named(texts)
     with tempfile.TemporaryDirectory() as path:
@@ -154,7 +154,7 @@ def test_an_index_that_was_not_finished_is_not_there(folder: Path) -> None:
 
 
 @given(CORPUS, TEXT.map(" ".join), st.integers(0, 16))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_a_growing_index_finds_the_passages_that_share_a_word(texts: list[str], query: str, k: int) -> None:
     passages = named(texts)
     with tempfile.TemporaryDirectory() as path, GrowingIndex(Path(path), write=True) as index:
@@ -265,7 +265,7 @@ def dense(folder: Path, vectors: np.ndarray, queries: np.ndarray, width: int = 4
     st.integers(0, 45),
 )
 @example([[0, 0, 0, 0]] * 30 + [[1, 0, 0, 0]] * 9, [[1, 1, 0, 0], [0, 0, 0, 0]], 5)
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_the_nearest_are_those_of_a_plain_product(vectors: Any, queries: Any, k: int) -> None:
     one, asked = (np.array(each, float).reshape(-1, 4) for each in (vectors, queries))
     with tempfile.TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch:

@@ -106,13 +106,13 @@ def test_an_emoticon_over_a_blank_changes_where_a_sentence_ends() -> None:
 
 
 @given(st.lists(st.sampled_from(ATOMS), max_size=20).map("".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_sentences_of_any_mixture_are_those_of_spacy(text: str) -> None:
     assert sentence_spans(text) == their_spans(text)
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_sentences_of_any_text_are_those_of_spacy(text: str) -> None:
     assert sentence_spans(text) == their_spans(text)
 
@@ -215,7 +215,6 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.text(alphabet="ab. \n\t\u00a0[1]", max_size=60))
-@settings(deadline=None)
 def test_folded_text_knows_where_its_words_were(text: str) -> None:
     folded = Folded(text, [])
     assert folded.text == " ".join(text.split())
@@ -271,7 +270,7 @@ def test_a_very_long_sentence_is_cut_at_its_semicolons() -> None:
         "".join
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_listed_spans_are_in_order_apart_and_lose_no_word(text: str) -> None:
     spans = listed_spans(text)
     assert all(0 <= start < end <= len(text) for start, end in spans)

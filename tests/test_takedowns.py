@@ -374,7 +374,7 @@ def test_terms_are_part_of_a_version_and_no_row(tmp_path: Path) -> None:
 
 def longform(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LONGFORM")}
-    return subprocess.run([LONGFORM, *words], cwd=folder, env=kept, capture_output=True, text=True, timeout=120)
+    return subprocess.run([LONGFORM, *words], cwd=folder, env=kept, capture_output=True, text=True, timeout=600)
 
 
 def test_the_commands_add_and_list(tmp_path: Path, server: Server) -> None:

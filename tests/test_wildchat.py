@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import Silent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources import wildchat as flow
@@ -144,7 +144,6 @@ RECORD = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(records=st.lists(RECORD, max_size=6), toxic=st.booleans())
 def test_parquet_and_json_lines_give_the_same_rows(tmp_path_factory, records, toxic):
     folder = tmp_path_factory.mktemp("both")

@@ -47,7 +47,7 @@ def word_by_word(text: str) -> list[tuple[int, int]]:
 @example("  a  b \n\n c ")
 @example("\n a \t")
 @example("tea'' ''tea")
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_tokens_are_spacys_word_by_word(text: str) -> None:
     assert list(check_tokenizer("spacy-en")(text)) == word_by_word(text)
 
@@ -59,7 +59,7 @@ def test_tokens_of_prose_are_those_of_the_whole_text(page: str) -> None:
 
 
 @given(TEXT, st.integers(1, 7), st.integers(0, 6))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_windows_hold_every_token_and_share_the_overlap(text: str, size: int, overlap: int) -> None:
     if overlap >= size:
         with pytest.raises(UsageError, match="must be less than the size"):

@@ -7,6 +7,21 @@ _LIST = r"[\d,;&\s]{1,80}"
 _CITATION = re.compile(rf"\(\s{{0,3}}passages?({_LIST}(?:(?:and|passages?){_LIST}){{0,20}})\)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
 _QUOTES = "\"'“”‘’*"
+_ENDS_A_SENTENCE = re.compile(r"[.!?…。！？][\"'“”‘’*)\]»]{0,4}(?:\s?\[[\d,;\s^-]{1,40}\]){0,20}\.?\s*\Z")
+
+
+def whole_reply(text: str, finish: str) -> str | None:
+    """The reply without its end mark and its thought; None where it seems cut off.
+
+    Without the mark a reply counts as whole where the server says that the model stopped by itself (`stop`) and a
+    sentence ends there: not every model writes the mark.
+    """
+    marked = strip_end_mark(text)
+    if marked is not None or finish != "stop":
+        return marked
+    thought = THOUGHT.match(text)
+    body = text[thought.end() if thought else 0 :].strip("\r\n").rstrip()
+    return None if body.lstrip().startswith("<think>") or not _ENDS_A_SENTENCE.search(body[-2_000:]) else body
 
 
 def strip_end_mark(text: str) -> str | None:

@@ -18,7 +18,7 @@ QUESTION_CHARACTERS = 8_000
 ANSWER_CHARACTERS = 12_000
 
 
-@stage(ANSWERS, revision=1)
+@stage(ANSWERS, revision=2)
 def answer_open_book(
     run: Run, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -37,7 +37,7 @@ def answer_open_book(
         yield _answer(question, "open_book", answer, model, prompt)
 
 
-@stage(ANSWERS, revision=1)
+@stage(ANSWERS, revision=2)
 def answer_closed_book(run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """LLM(q): an answer written from nothing but the question."""
     requests = ((thread["question_id"], prompt.request(model, question=asked(thread))) for thread in threads)
@@ -111,7 +111,7 @@ def _said(claims: list[str]) -> list[str]:
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-@stage(COMBINED, revision=1)
+@stage(COMBINED, revision=2)
 def combine_answers(
     run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:

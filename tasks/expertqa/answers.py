@@ -26,7 +26,7 @@ QUESTION_CHARACTERS = 8_000
 FIELD_CHARACTERS = 500
 
 
-@stage(ANSWERS, revision=1)
+@stage(ANSWERS, revision=2)
 def write_closed_book(
     run: Run, questions: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -59,7 +59,7 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
     return _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
 
 
-@stage(ANSWERS, revision=1, several=True)
+@stage(ANSWERS, revision=2, several=True)
 def write_from_passages(
     run: Run, questions: Rows, found: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -127,7 +127,7 @@ def _has_answers(question: Row) -> Rejected:
     return Rejected(question["question_id"], "filtered", "has released answers")
 
 
-@stage(POST_HOC, revision=1)
+@stage(POST_HOC, revision=2)
 def answer_post_hoc(run: Run, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
     """The closed-book answer without its citations, once for each system: its evidence is looked for afterwards."""
     for answer in closed:
@@ -161,7 +161,7 @@ def _written(question: str, system: str, kind: str, text: str, cited: list[Row],
     }
 
 
-@stage(ANSWERS, revision=1)
+@stage(ANSWERS, revision=2)
 def collect_answers(
     run: Run, questions: Rows, released: Rows, closed: Rows, read: Rows, post_hoc: Rows, commercial: Whole
 ) -> Iterator[Row | Rejected]:

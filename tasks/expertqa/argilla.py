@@ -42,6 +42,7 @@ GUIDELINES = (
 _QUESTION = re.compile(r"([a-z_]+?)(?:_(\d{1,6}))?")
 _OF_CLAIMS = (*CLAIM_PROPERTIES[:-2], "left_out", *CLAIM_PROPERTIES[-2:])
 RESPONSES = ".responses"
+SETTINGS = ".argilla"
 
 
 def record(sheet: Row) -> Row:

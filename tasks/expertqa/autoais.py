@@ -36,7 +36,7 @@ SYSTEMS = ("gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere
 ALL = "all"
 
 
-@stage(ATTRIBUTIONS, revision=1)
+@stage(ATTRIBUTIONS, revision=2)
 def estimate_attribution(
     run: Run, claims: Rows, *, backend: str, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
@@ -63,7 +63,7 @@ def estimate_attribution(
 
 
 def check_backend(backend: str) -> None:
-    """Raise UsageError where there is no such backend, or what it needs is not installed."""
+    """Raise UsageError where there is no such backend, or what it needs is not installed or no entailment model."""
     named = backend.startswith(NLI) and backend.removeprefix(NLI).strip()
     if backend not in ("lexical", "model", RELEASED) and not named:
         raise UsageError(
@@ -131,12 +131,12 @@ def released_claim(claim: Row) -> Row:
 
 
 def _by_nli(claims: Sequence[Row], backend: str) -> Iterator[Row]:
+    """Each claim by itself: what others stand in its batch would change its last decimal."""
     judge = entailment.load_nli(backend.removeprefix(NLI))
-    read = [read_evidence(claim, judge.fits, judge.score) for claim in claims]
-    pairs = [(found.text, judged_text(claim)) for claim, found in zip(claims, read, strict=True) if found]
-    scores = iter(judge.scores(pairs))
-    for claim, found in zip(claims, read, strict=True):
-        yield _attribution(claim, backend, found, next(scores) if found else None, entailment.NLI_THRESHOLD)
+    for claim in claims:
+        read = read_evidence(claim, judge.fits, judge.score)
+        score = judge.score([read.text], judged_text(claim))[0] if read else None
+        yield _attribution(claim, backend, read, score, entailment.NLI_THRESHOLD)
 
 
 def _by_model(run: Run, claims: Sequence[Row], model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:

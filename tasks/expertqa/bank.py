@@ -37,6 +37,7 @@ ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in
 LONGEST = {"question": 20_000, "annotator_id": 500, "field": 500, "specific_field": 2_000, "question_types": 5_000}
 HEADERS = {**{name: name for name in LONGEST}, "question_type": "question_types", "types": "question_types"}
 MOST_BROKEN = 1_000
+QUESTIONS_A_PART = 256  # with what is found for them, 100 MB
 
 Record = dict[str, Any]
 
@@ -63,11 +64,12 @@ def read_questions(run: Run, files: Piece, *, licence: str | None) -> Iterator[R
         yield item
 
 
-@stage(QUESTIONS, revision=1)
-def take_questions(run: Run, questions: Rows, *, limit: int) -> Iterator[Row | Rejected]:
-    """The first questions of each file: a pilot."""
+@stage(QUESTIONS, revision=2, rows_each=QUESTIONS_A_PART)
+def take_questions(run: Run, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
+    """The questions that are asked, in parts of 256: all, or for a pilot the first of each file."""
     for number, question in enumerate(questions):
-        yield question if number < limit else Rejected(question["question_id"], "filtered", "beyond the limit")
+        within = limit is None or number < limit
+        yield question if within else Rejected(question["question_id"], "filtered", "beyond the limit")
 
 
 def is_csv(name: str) -> bool:

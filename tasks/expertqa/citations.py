@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,25 +25,33 @@ _HERE = Path(__file__).parent
 
 _DASH = "[-‐‑–—]"
 _URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
-_NAME = r"(?:(?:passages?|sources?|refs?|references?|citations?)\.?(?:\s(?:ids?|numbers?))?[\s:#]{0,3})"
+_NAME = (
+    r"(?:(?:passages?|sources?|documents?|docs?|refs?|references?|citations?)\.?(?:[\s_](?:ids?|numbers?))?[\s:#]{0,3})"
+)
 _ITEM = rf"\^?\d{{1,9}}\^?(?:\s?{_DASH}\s?\^?\d{{1,9}}\^?)?"
 _ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}){{0,60}}"
-_NUMBERS = rf"\[\s?{_NAME}?{_ITEMS}\s?\]|\(\s?{_NAME}{_ITEMS}\s?\)|【\s?{_ITEMS}(?:†[^【】\n]{{0,100}})?\s?】"
+_SQUARE = rf"\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
+_NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|【\s?{_ITEMS}(?:†[^【】\n]{{0,100}})?\s?】"
 _TITLE = r"(?:\s{1,2}\"[^\"\n]{0,300}\")?"
 _LINKED = rf"\(\s?<?{_URL}>?{_TITLE}\s?\)"
-_BRACKETED = rf"\[\s?(?:[A-Za-z ]{{1,30}}:\s?)?<?{_URL}>?(?:\s{{1,2}}<?{_URL}>?){{0,20}}\s?\](?:{_LINKED})?"
-_ADDRESS = rf"{_BRACKETED}|\(\s?(?:[A-Za-z ]{{1,30}}:\s?)?<?{_URL}>?\s?\)|<{_URL}>"
+_LABEL = r"(?:[A-Za-z ]{1,30}(?::\s?|\s)|\d{1,9}[:,.]?\s)?"
+_URLS = rf"{_LABEL}<?{_URL}>?(?:\s{{1,2}}(?:and\s)?<?{_URL}>?){{0,20}}"
+_ADDRESS = rf"\[\s?{_URLS}\s?\](?:{_LINKED})?|\(\s?{_URLS}\s?\)|<{_URL}>"
 
 _MARK = re.compile(_NUMBERS, re.IGNORECASE)
 _LINK = re.compile(rf"\[([^\[\]\n]{{1,300}})\]{_LINKED}")
 _CITATION = re.compile(rf"[ \t]{{0,8}}(?:(?:{_NUMBERS})(?:{_LINKED})?|{_ADDRESS})", re.IGNORECASE)
 _NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({_URL})", re.IGNORECASE)
 _ANY_URL = re.compile(_URL)
+_GLUED = re.compile(r"[,;](?=https?://)")
 _NUMBER = re.compile(rf"(\d{{1,9}})(?:\s?{_DASH}\s?(\d{{1,9}}))?")
 _CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]")
+_UNSEEN = re.compile(rf"(?<=[.!?…])(?:\[\s?{_ITEMS}\s?\])++(?=[\"'”’»›)\]}}])|{_CARETS.pattern}", re.IGNORECASE)
+_ENDED = re.compile(r"[.!?…][\"'”’»)]{0,2}\s{0,5}\Z")
 
 _HEADING = re.compile(
-    r"[ \t#*_]{0,12}(?:references?|sources?|citations?|bibliography|works cited|footnotes|reference list|source list)"
+    r"[ \t#*_]{0,12}(?:references?|sources?|citations?|bibliography|works cited|footnotes|reference list|source list"
+    r"|urls|links)"
     r"(?:\s?\[\d{1,4}\])?[ \t:*_#]{0,12}",
     re.IGNORECASE,
 )
@@ -52,9 +61,12 @@ _ENTRY = re.compile(
 )
 _BULLET = re.compile(r"[ \t]{0,12}(?:[-*•]\s{1,3})?(?P<rest>.*)")
 _ONE_LINE = re.compile(
-    r"(?<!\w)(?:references|sources|citations)[*_]{0,2}:[*_]{0,2}\s{1,4}(?=\[?\^?\d{1,6}\^?[\].):])", re.IGNORECASE
+    r"(?<!\w)(?:references?|sources?|citations?)[*_]{0,2}:[*_]{0,2}\s{1,4}(?=\[?\^?\d{1,6}\^?[\].):]|<?https?://)",
+    re.IGNORECASE,
 )
-_ONE_ENTRY = re.compile(rf"\s{{0,4}}(?:\[\^?(\d{{1,6}})\^?\]:?|(\d{{1,6}})[.):])\s{{0,4}}<?({_URL})>?[,;.]?\s{{0,4}}")
+_BARE = rf"\s{{0,4}}<?(?P<url>{_URL})>?[,;.]?\s{{0,4}}"
+_ONE_ENTRY = re.compile(rf"\s{{0,4}}(?:\[\^?(?P<one>\d{{1,6}})\^?\]:?|(?P<two>\d{{1,6}})[.):]){_BARE}")
+_BARE_ENTRY = re.compile(_BARE)
 
 
 # ---------------------------------------------------------------- marks
@@ -78,6 +90,16 @@ def mark_spans(text: str) -> Spans:
     return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
 
 
+def citation_runs(text: str) -> Spans:
+    """(start, end) of citations, of which those that nothing but blanks and commas divide are one."""
+    runs: Spans = []
+    for start, end in mark_spans(text):
+        if runs and not text[runs[-1][1] : start].strip(" \t\r\n,;"):
+            start = runs.pop()[0]
+        runs.append((start, end))
+    return runs
+
+
 def _is_interval(citation: str) -> bool:
     mark = _MARK.match(citation.lstrip())
     return mark is not None and not _numbers(mark[0])
@@ -88,6 +110,21 @@ def caret_spans(text: str) -> Spans:
     return [match.span() for match in _CARETS.finditer(text)]
 
 
+def unseen_spans(text: str) -> Spans:
+    """(start, end) of citations that a splitter of sentences must not see: it would cut inside them, or at them.
+
+    [^1^]; a mark before the quote or bracket that closes a sentence, as released post-hoc answers have them (`asked
+    "Why?[2]"`); citations that follow the end of a sentence (`Tin melts. [1] Lead does, too.`).
+    """
+    following = [(start, end) for start, end in citation_runs(text) if _ENDED.search(text[max(0, start - 9) : start])]
+    spans: Spans = []
+    for start, end in sorted([match.span() for match in _UNSEEN.finditer(text)] + following):
+        if spans and start <= spans[-1][1]:
+            start, end = spans[-1][0], max(spans.pop()[1], end)
+        spans.append((start, end))
+    return spans
+
+
 def without_marks(text: str) -> str:
     """The text without its citations; of `[words](https://…)` the words stay."""
     text = _LINK.sub(lambda link: link[0] if _MARK.fullmatch(f"[{link[1]}]") else link[1], text)
@@ -96,11 +133,12 @@ def without_marks(text: str) -> str:
 
 def urls(text: str) -> list[str]:
     """Addresses in a text, in order, each once."""
-    return list(dict.fromkeys(_clean(match[0]) for match in _ANY_URL.finditer(text)))
+    found = (url for match in _ANY_URL.finditer(text) for url in _GLUED.split(match[0]))
+    return list(dict.fromkeys(map(_clean, found)))
 
 
 def _clean(url: str) -> str:
-    return url.rstrip(".,;:!?'*_")
+    return url.rstrip(".,;:!?'*_`|}’”»。")
 
 
 # ---------------------------------------------------------------- sources
@@ -158,15 +196,17 @@ def _list_of_references(text: str) -> tuple[int, dict[int, Source]]:
 
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
-    """`… of copper. References: [1] https://… [2] https://…`, all on one line."""
+    """`… of copper. References: [1] https://… [2] https://…`, all on one line, or `Source: https://…`."""
     headings = list(_ONE_LINE.finditer(text))
     if not headings:
         return None
     heading = headings[-1]
     entries: dict[int, Source] = {}
     at = heading.end()
-    while entry := _ONE_ENTRY.match(text, at):
-        entries.setdefault(int(entry[1] or entry[2]), Source(_clean(entry[3]), None))
+    bare = text.startswith(("http", "<http"), at)
+    while entry := (_BARE_ENTRY if bare else _ONE_ENTRY).match(text, at):
+        number = len(entries) + 1 if bare else int(entry["one"] or entry["two"])
+        entries.setdefault(number, Source(_clean(entry["url"]), None))
         at = entry.end()
     start = heading.start()
     start -= len(text[:start]) - len(text[:start].rstrip("*_#"))
@@ -241,15 +281,20 @@ def abstention(text: str) -> str | None:
     if len(words) > SHORT_ANSWER:
         return None
     plain = _plain(without_marks(" ".join(words)))
-    first = re.split(r"(?<=[.!?])[\"')]{0,2}\s", plain, maxsplit=1)[0]
+    first, *rest = re.split(r"(?<=[.!?])[\"')]{0,2}\s", plain, maxsplit=1)
+    if rest and rest[0].lstrip().startswith(_TURNS):
+        return None
     return next((phrase for phrase in _abstentions() if _says(first, phrase)), None)
 
 
 def _says(sentence: str, phrase: str) -> bool:
-    """As whole words, not quoted, and with no answer after it: "I don't know of any, but …" is one."""
+    """As whole words, not quoted, and with no answer after it: "I don't know of any, but …" is one.
+
+    Nor does a clause decline that something follows from: "If I don't know the dose, I ask", "Although …, it says".
+    """
     before, found, after = sentence.partition(phrase)
-    quoted = before.endswith(('"', "'")) and before.strip("\"' ") != ""
-    goes_on = after.startswith(" of ") or ", but " in after
+    quoted = before.endswith(('"', "'")) and (before.strip("\"' ") != "" or after[:2] in ('" ', "' "))
+    goes_on = after.startswith(" of ") or ", but " in after or (_CLAUSE.match(before) and "," not in before)
     return bool(found) and not before[-1:].isalnum() and not after[:1].isalnum() and not quoted and not goes_on
 
 
@@ -257,6 +302,8 @@ def _plain(text: str) -> str:
     return text.translate(_QUOTES).casefold()
 
 
+_TURNS = ("however", "nevertheless", "that said", "but ")  # "…. However, the passages suggest" is an answer
+_CLAUSE = re.compile(r"(?:if|when|where|whether|while|although|though|even if|even though)\b")
 _QUOTES = str.maketrans("’‘“”", "''\"\"")
 
 
@@ -266,6 +313,11 @@ def _abstentions() -> tuple[str, ...]:
 
 
 def phrases(name: str) -> tuple[str, ...]:
-    """The phrases of a data file beside this module: one a line, in small letters; lines with # are comments."""
+    """The phrases of a data file beside this module, in small letters; lines with # are comments, (a|b) is a choice."""
     lines = (line.strip() for line in (_HERE / name).read_text("utf-8").splitlines())
-    return tuple(_plain(line) for line in lines if line and not line.startswith("#"))
+    return tuple(_plain(phrase) for line in lines if line and not line.startswith("#") for phrase in _choices(line))
+
+
+def _choices(line: str) -> Iterator[str]:
+    parts = (part.split("|") if place % 2 else [part] for place, part in enumerate(re.split(r"\(([^()]*)\)", line)))
+    return map("".join, product(*parts))

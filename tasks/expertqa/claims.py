@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from schemas.expertqa import CLAIMS
-from tasks.expertqa.citations import caret_spans, mark_spans, marks, phrases, urls
+from tasks.expertqa.citations import caret_spans, mark_spans, marks, phrases, unseen_spans, urls
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.stage import Rejected, Row, Rows, Run, stage
 from tasks.text.lists import listed_spans
@@ -23,12 +23,13 @@ _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
 
 
 class Claim(NamedTuple):
-    """A sentence of an answer: its text folded, where it was, and the numbers it cites, in order, each once."""
+    """A sentence of an answer: its text folded, where it was, the numbers and addresses it names, each once."""
 
     text: str
     start: int
     end: int
     marks: list[int]
+    urls: list[str]
 
 
 def claims_of(
@@ -38,9 +39,13 @@ def claims_of(
 
     A claim's text is `text[start:end]` with white space folded; marks of the form [^1^] are cleaned out of it, but
     count among its marks. `small_talk` and `questions`: drop such sentences; shorter ones are dropped always.
+    Citations after a full stop belong to the claim before them.
     """
-    spans = folded_spans(text, caret_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
-    found = (Claim(_folded(text[start:end]), start, end, marks(text[start:end])) for start, end in spans)
+    spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
+    found = (
+        Claim(_folded(text[start:end]), start, end, marks(text[start:end]), urls(text[start:end]))
+        for start, end in spans
+    )
     return [claim for claim in found if _is_claim(claim.text, small_talk, least_characters, questions)]
 
 
@@ -68,7 +73,7 @@ def _small_talk() -> tuple[str, ...]:
 # ---------------------------------------------------------------- the stage
 
 
-@stage(CLAIMS, revision=1)
+@stage(CLAIMS, revision=2)
 def split_claims(
     run: Run, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
@@ -97,7 +102,7 @@ def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool)
         return
     found = claims_of(answer["text"], splitter=splitter, small_talk=small_talk, least_characters=least_characters)
     for position, claim in enumerate(found):
-        yield {**_columns(answer, position), **linked(claim, answer["text"], answer["cited"])}
+        yield {**_columns(answer, position), **linked(claim, answer["cited"])}
 
 
 def _columns(answer: Row, position: int) -> Row:
@@ -109,12 +114,11 @@ def _columns(answer: Row, position: int) -> Row:
     }
 
 
-def linked(claim: Claim, answer: str, cited: Iterable[Row]) -> Row:
+def linked(claim: Claim, cited: Iterable[Row]) -> Row:
     """The claim with the sources it cites, by number or by address; numbers that no source has are unmatched."""
     sources = {source["number"]: source for source in reversed(list(cited))}
-    addresses = set(urls(answer[claim.start : claim.end]))
     wanted = [number for number in claim.marks if number in sources]
-    wanted += [number for number in sorted(sources) if sources[number]["url"] in addresses and number not in wanted]
+    wanted += [number for number in sorted(sources) if sources[number]["url"] in claim.urls and number not in wanted]
     return {
         "text": claim.text,
         "start": claim.start,

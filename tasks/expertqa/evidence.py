@@ -105,7 +105,7 @@ def find_for_questions(
     yield from _found(run, questions, asked, _Places(corpus, pages, search, embedding, web, crawl))
 
 
-@stage(FOUND_FOR_CLAIMS, revision=1)
+@stage(FOUND_FOR_CLAIMS, revision=2)
 def find_for_claims(
     run: Run,
     claims: Rows,

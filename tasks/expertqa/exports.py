@@ -11,6 +11,7 @@ from typing import Any
 
 from longform.errors import StoreError
 from longform.rows import Row
+from tasks.expertqa.autoais import RELEASED
 from tasks.expertqa.bank import released_record
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.exact import write_exact
@@ -57,15 +58,18 @@ def examples(
 
     Imported examples are equal to what was imported; answers of our systems stand beside those they came with, or
     are left out. With `estimates` every claim has ours of `atomic_claims`, `atomic_evidences`, `fact_score` and
-    `autoais_label`, which take the place of what it came with. StoreError for rows in another order.
+    `autoais_label`, which take the place of what it came with; where nothing was judged, or AutoAIS is what was
+    released, that stays. StoreError for rows in another order.
     """
     tables = {field.name: InOrder(field.name, getattr(made, field.name)) for field in fields(made)}
+    scored = tables["judged"].ahead is not None
     for question in questions:
         own = Made(**{name: table.of(question["question_id"]) for name, table in tables.items()})
         record = released_record(question)
         if record is None and only_imported:
             continue
-        yield question["question_id"], _example(question, record, own, estimates, only_imported)
+        estimated = _estimates(own, scored) if estimates else None
+        yield question["question_id"], _example(question, record, own, estimated, only_imported)
     for table in tables.values():
         table.check_end()
 
@@ -92,9 +96,10 @@ class InOrder:
             )
 
 
-def _example(question: Row, record: Example | None, own: Made, estimates: bool, only_imported: bool) -> Example:
+def _example(
+    question: Row, record: Example | None, own: Made, estimated: Mapping[str, Row] | None, only_imported: bool
+) -> Example:
     example = _question(question) if record is None else record
-    estimated = _estimates(own) if estimates else None
     if estimated:
         _estimate(example, own.answers, estimated)
     ours = {} if only_imported else _ours(own, estimated)
@@ -153,7 +158,7 @@ def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] |
             "claim_string": claim["text"],
             "evidence": [_evidence(one) for one in claim["evidence"]],
             **{name: said.get(claim["claim_id"], {}).get(name) for name in (*RATED, *REVISED)},
-            **({} if estimated is None else estimated.get(claim["claim_id"], UNESTIMATED)),
+            **({} if estimated is None else UNESTIMATED | estimated.get(claim["claim_id"], {})),
         }
         for claim in claims
     ]
@@ -175,23 +180,32 @@ def _evidence(one: Row) -> str:
 UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": None, "autoais_label": None}
 
 
-def _estimates(own: Made) -> dict[str, Row]:
-    """claim id -> the four properties that the full released file has; of claims that were looked at."""
+def _estimates(own: Made, scored: bool) -> dict[str, Row]:
+    """claim id -> of the four properties that the full released file has those that are ours."""
     passages = {row["fact_id"]: row["passages"] for row in own.found}
     facts: dict[str, list[Row]] = {}
     for fact in own.judged:
         facts.setdefault(fact["claim_id"], []).append(fact)
-    labels = {row["claim_id"]: row["attributable"] for row in own.attributions}
-    return {claim: _estimate_of(facts.get(claim, []), passages, labels.get(claim)) for claim in [*labels, *facts]}
+    labels = {row["claim_id"]: _autoais_label(row) for row in own.attributions}
+    return {
+        claim: (_scores(facts.get(claim, []), passages) if scored else {}) | labels.get(claim, {})
+        for claim in [*labels, *facts]
+    }
 
 
-def _estimate_of(facts: list[Row], passages: Mapping[str, list[Row]], attributable: bool | None) -> Row:
+def _scores(facts: list[Row], passages: Mapping[str, list[Row]]) -> Row:
     return {
         "atomic_claims": [fact["text"] for fact in facts],
         "atomic_evidences": [_read(fact, passages.get(fact["fact_id"], [])) for fact in facts],
         "fact_score": fact_score(fact["is_true"] for fact in facts),
-        "autoais_label": None if attributable is None else "Y" if attributable else "N",
     }
+
+
+def _autoais_label(attribution: Row) -> Row:
+    """Nothing where it is what the claim came with."""
+    if attribution["backend"] == RELEASED:
+        return {}
+    return {"autoais_label": {None: None, True: "Y", False: "N"}[attribution["attributable"]]}
 
 
 def _read(fact: Row, passages: list[Row]) -> str:

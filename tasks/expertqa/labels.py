@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from longform.errors import SourceError
 from longform.rows import Rejected, Row, Rows, Source, Whole
 from schemas.expertqa import LABELS
-from tasks.expertqa.argilla import is_record, read_record
+from tasks.expertqa.argilla import SETTINGS, is_record, read_record
 from tasks.expertqa.given import ANSWER_PROPERTIES, CLAIM_PROPERTIES, CLAIM_RATINGS, RAW_CHARS, Given, texts_of
 from tasks.expertqa.label_studio import is_minimal, is_task, read_task
-from tasks.expertqa.released import labels_of
+from tasks.expertqa.released import LONGEST_TIME, labels_of
 from tasks.expertqa.sheets import read_sheet
 from tasks.expertqa.vocabulary import UnknownLabel, label
 from tasks.sources.files import open_files
@@ -37,8 +37,9 @@ SUPERSEDED = "labelled again by the same annotator"
 
 
 def open_labels(paths: Iterable[Path | str], digest: Callable[[Path], str]) -> list[Source]:
-    """Files of labels, and those in folders: JSON or JSON lines, plain or packed."""
-    return open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
+    """Files of labels, and those in folders: JSON or JSON lines, plain or packed; not the settings of Argilla."""
+    found = open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
+    return [source for source in found if Path(source.path).parent.name != SETTINGS]
 
 
 @dataclass(slots=True)
@@ -65,6 +66,8 @@ def label_row(given: Given, answers: dict[str, Labelled]) -> Row:
         raise Unfit("unknown answer")
     if given.annotator is None:
         raise Unfit("no annotator")
+    if (given.claims or given.shown) and not answer.claims:
+        raise Unfit("answer not sampled, or without claims")
     said = _of_claims(given, answer)
     return {
         "label_id": given.key,
@@ -154,7 +157,7 @@ def _evidence(said: Any, claim_id: str) -> list[str] | None:
 def _number(said: Any, of: str) -> float | None:
     if said is None:
         return None
-    if isinstance(said, bool) or not isinstance(said, int | float):
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= LONGEST_TIME:
         raise Unfit("ill-formed annotation_time", of)
     return float(said)
 
@@ -260,13 +263,13 @@ def _of_array(lines: Iterable[bytes], subject: str) -> Iterator[tuple[Any, str, 
 # ---------------------------------------------------------------- stages
 
 
-@stage(LABELS, revision=1)
+@stage(LABELS, revision=2)
 def read_labels(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
     """What annotators said of answers and their claims."""
     yield from _read(files, claims, answers)
 
 
-@stage(LABELS, revision=1)
+@stage(LABELS, revision=2)
 def read_second_labels(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
     """As `read_labels`: a second labelling, which only agreement is computed with (section 4.2)."""
     yield from _read(files, claims, answers)
@@ -290,9 +293,9 @@ def labelled(answers: Rows, claims: Rows) -> dict[str, Labelled]:
     return found
 
 
-@stage(LABELS, revision=1)
+@stage(LABELS, revision=2)
 def collect_labels(run: Run, answers: Rows, claims: Rows, given: Whole) -> Iterator[Row | Rejected]:
-    """The labels of each answer, released and given ones, by annotator.
+    """The labels of each answer, released and given ones, by annotator; a Rejected for every released one that is none.
 
     Given ones win over released ones of the same annotator; of given ones from several files the latest counts where
     both are dated, else the first.
@@ -318,26 +321,26 @@ def _collected(run: Run, answer: Row, claims: list[Row], given: list[Row]) -> It
     found: dict[str, Row] = {}
     for row in given:
         found[row["annotator_id"]] = later(found.get(row["annotator_id"], row), row)
-    released = released_labels(answer, claims)
-    if isinstance(released, Rejected):
-        yield released
-    elif released is not None:
+    released, wrong = released_labels(answer, claims)
+    yield from wrong
+    if released is not None:
         found.setdefault(released["annotator_id"], released)
     run.count(
         "labellings by an annotator who has a later or a given one",
-        len(given) + isinstance(released, dict) - len(found),
+        len(given) + (released is not None) - len(found),
     )
     yield from (found[annotator] for annotator in sorted(found))
-    if not found and not isinstance(released, Rejected):
+    if not found and not wrong:
         yield Rejected(answer["answer_id"], "filtered", "not labelled")
 
 
-def released_labels(answer: Row, claims: list[Row]) -> Row | Rejected | None:
-    """The labels that a released answer came with; None where it has none."""
+def released_labels(answer: Row, claims: list[Row]) -> tuple[Row | None, list[Rejected]]:
+    """The labels that a released answer came with, None where it has none; and what of them is no label."""
     if answer["kind"] != "released":
-        return None
-    row = labels_of(answer, [claim for claim in claims if claim["original"] is not None])
-    if isinstance(row, str):
-        reason, _, detail = row.partition(": ")
-        return Rejected(answer["answer_id"], "defect", reason, detail or None, (answer["claims"] or "")[:RAW_CHARS])
-    return {**row, "labelled_at": None} if says_something(row) else None
+        return None, []
+    row, wrong = labels_of(answer, [claim for claim in claims if claim["original"] is not None])
+    rejected = [
+        Rejected(answer["answer_id"], "defect", reason, detail, (answer["claims"] or "")[:RAW_CHARS])
+        for reason, detail in wrong
+    ]
+    return ({**row, "labelled_at": None} if says_something(row) else None), rejected

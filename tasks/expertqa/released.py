@@ -36,6 +36,7 @@ from tasks.stage import Piece, Rejected, Row, Rows, Run, Whole, stage
 SYSTEM_CHARS = 200
 LONGEST_TIME = 1e15
 UNKNOWN_ANNOTATOR = "unknown"
+NO_LABEL = (None, None)
 
 _SOURCE = re.compile(r"\s*\[(\d{1,6})\]\s*(.*)", re.DOTALL)
 
@@ -209,49 +210,62 @@ def _folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def labels_of(answer: Row, claims: list[Row]) -> Row | str:
-    """The row of LABELS that a released answer came with, or why there is none: property and label.
+Wrong = tuple[str, str]
 
-    Whatever is no label stays in `original` of the answer and of its claims.
+
+def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Wrong]]:
+    """The row of LABELS that a released answer came with; and what of it is no label: why, and the word and its claim.
+
+    What is none is null in the row, and costs no other label. It stays in `original` of the answer and of its claims.
     """
-    given = read_exact(answer["original"])
-    try:
-        return {
-            "label_id": f"{answer['answer_id']}/{_annotator(given)}",
-            "answer_id": answer["answer_id"],
-            "question_id": answer["question_id"],
-            "system": answer["system"],
-            "annotator_id": _annotator(given),
-            "usefulness": label("usefulness", given.get("usefulness"))[0],
-            "revised_answer": _text(given, "revised_answer_string"),
-            "annotation_time": _time(given),
-            "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"])) for claim in claims],
-            "source": "released",
-        }
-    except (UnknownLabel, IllTyped) as error:
-        return str(error)
+    given, key = read_exact(answer["original"]), answer["answer_id"]
+    wrong: list[Wrong] = []
+    annotator = _taken(wrong, key, _text, given, "annotator_id") or UNKNOWN_ANNOTATOR
+    row = {
+        "label_id": f"{key}/{annotator}",
+        "answer_id": key,
+        "question_id": answer["question_id"],
+        "system": answer["system"],
+        "annotator_id": annotator,
+        "usefulness": (_taken(wrong, key, label, "usefulness", given.get("usefulness")) or NO_LABEL)[0],
+        "revised_answer": _taken(wrong, key, _text, given, "revised_answer_string"),
+        "annotation_time": _taken(wrong, key, _time, given),
+        "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],
+        "source": "released",
+    }
+    return row, wrong
 
 
 class IllTyped(ValueError):
     """A property whose value is of a type that no annotator can have given; `str` names it."""
 
 
-def claim_labels(claim_id: str, given: dict[str, Any]) -> Row:
-    """One of LABELS.claims; UnknownLabel or IllTyped for what is none. `source_reliability` and `revised_claim_string`
-    stand in where `reliability` and `revised_claim` are missing."""
+def _taken(wrong: list[Wrong], of: str, read: Callable[..., Any], *said: Any) -> Any:
+    """What `read` makes of what was said; None where that is no label, which is then one of `wrong`."""
+    try:
+        return read(*said)
+    except (UnknownLabel, IllTyped) as error:
+        reason, _, what = str(error).partition(": ")
+        wrong.append((reason, f"{what} of {of}" if what else of))
+        return None
+
+
+def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Wrong]) -> Row:
+    """One of LABELS.claims. `source_reliability` and `revised_claim_string` stand in where `reliability` and
+    `revised_claim` are missing."""
     said = {name: given.get(name) for name in LABELLED}
-    found = {name: label(name, value) for name, value in said.items()}
-    other = label("reliability", given.get("source_reliability"))
-    if said["reliability"] is None:
+    found = {name: _taken(wrong, claim_id, label, name, value) or NO_LABEL for name, value in said.items()}
+    other = _taken(wrong, claim_id, label, "reliability", given.get("source_reliability"))
+    if said["reliability"] is None and other:
         found["reliability"] = other
     as_given = {name: word for name, (_, word) in found.items() if word is not None}
-    revised = _text(given, "revised_claim")
+    revised = "revised_claim_string" if given.get("revised_claim") is None else "revised_claim"
     return {
         "claim_id": claim_id,
         **{name: ours for name, (ours, _) in found.items()},
-        "reason_missing_support": _text(given, "reason_missing_support"),
-        "revised_claim": _text(given, "revised_claim_string") if revised is None else revised,
-        "revised_evidence": _revised_evidence(given.get("revised_evidence")),
+        "reason_missing_support": _taken(wrong, claim_id, _text, given, "reason_missing_support"),
+        "revised_claim": _taken(wrong, claim_id, _text, given, revised),
+        "revised_evidence": _taken(wrong, claim_id, _revised_evidence, given.get("revised_evidence")),
         "said_as": write_exact(as_given) if as_given else None,
     }
 
@@ -279,7 +293,3 @@ def _time(given: dict[str, Any]) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LONGEST_TIME:
         raise IllTyped("ill-formed annotation_time")
     return float(value)
-
-
-def _annotator(given: dict[str, Any]) -> str:
-    return _text(given, "annotator_id") or UNKNOWN_ANNOTATOR

@@ -40,6 +40,7 @@ def tables(
 ) -> list[ReportTable]:
     """Tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are the published ones."""
     asked, said = list(read(questions, QUESTIONS)), list(read(claims, CLAIMS))
+    sampled = list(read(samples, ("answer_id", "system")))
     predicted, given = list(read(predictions, PREDICTIONS)), _labels(labels)
     backends = {row["autoais_backend"] for row in said if row["autoais_backend"]}
     judges = {row["fact_score_model"] for row in said if row["fact_score_model"]}
@@ -47,7 +48,7 @@ def tables(
     fields = {row["question_id"]: row["field"] for row in asked}
     return [
         made.question_types(asked),
-        made.systems(read(answers, ("system", "kind", "abstention")), read(samples, ("system",))),
+        made.systems(read(answers, ("system", "kind", "abstention")), sampled),
         made.attribution(said, backends),
         made.attribution_against_people(said, backends),
         made.imported_against_people(said, read(entailed, ("claim_id", "model", "attributable"))),
@@ -56,7 +57,7 @@ def tables(
         made.predictions(predicted, tests, zero_shot=False),
         made.predictions(predicted, tests, zero_shot=True),
         made.second_labelling(given, _labels(second_labels), fields),
-        *made.by_systems(answers_of(said, given), said),
+        *made.by_systems(answers_of([*sampled, *said], given), said),
         made.types_table(asked),
         *made.by_fields_or_types(said, "field"),
         *made.by_fields_or_types(said, "question_types"),
@@ -75,9 +76,9 @@ def read(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
         yield from batch.to_pylist()
 
 
-def answers_of(claims: Iterable[Row], labels: Iterable[Row]) -> list[Row]:
-    """Each answer that has claims or labels, once: its system, and the usefulness that its first labels say."""
-    found = {row["answer_id"]: {"system": row["system"], "usefulness": None} for row in claims}
+def answers_of(rows: Iterable[Row], labels: Iterable[Row]) -> list[Row]:
+    """Each answer of `rows` (answers or their claims) and labels, once: its system, and what its first labels say."""
+    found = {row["answer_id"]: {"system": row["system"], "usefulness": None} for row in rows}
     first = {row["answer_id"]: row for row in reversed(list(labels))}
     return list((found | first).values())
 

@@ -22,7 +22,7 @@ ANSWER_CHARACTERS = 12_000
 EVIDENCE_CHARACTERS = 4_000
 
 
-@stage(REVISED, revision=1)
+@stage(REVISED, revision=2)
 def revise_answers(
     run: Run,
     answers: Rows,

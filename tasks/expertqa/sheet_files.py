@@ -25,8 +25,8 @@ def sheet_files(found: Sequence[Row], format: Format) -> dict[str, bytes]:
     longest = max((len(one["claims"]) for one in found), default=0)
     return {
         MAIN[format]: _json([argilla.record(one) for one in found]),
-        ".argilla/dataset.json": _json(argilla.dataset()),
-        ".argilla/settings.json": _json(argilla.settings(longest)),
+        f"{argilla.SETTINGS}/dataset.json": _json(argilla.dataset()),
+        f"{argilla.SETTINGS}/settings.json": _json(argilla.settings(longest)),
     }
 
 

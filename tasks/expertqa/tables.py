@@ -82,7 +82,7 @@ def attribution(claims: Iterable[Row], backends: Iterable[str]) -> ReportTable:
     note = (
         f"{_said_by(backends)} Of claims with complete support, as the paper has it; other selections beside. Macro: "
         "mean over answers of the share of their claims that are attributable; micro: share of the claims. Intervals "
-        "(95 %) by bootstrap over answers. Unscored claims, which have no text of evidence, count nowhere."
+        "(95 %) by bootstrap over answers. Unscored claims (no text of evidence, or no estimate) count nowhere."
     )
     columns = (
         "claims with",
@@ -131,10 +131,13 @@ def imported_against_people(claims: Iterable[Row], entailed: Iterable[Row]) -> R
         (model, *cells)
         for model, labels in sorted(predicted.items())
         for cells in attribution_against_people(
-            ({**row, "autoais": labels.get(row["claim_id"])} for row in given if row["claim_id"] in labels), ()
+            ({**row, "autoais": labels.get(row["claim_id"])} for row in given), ()
         ).rows
     ]
-    note = "Predictions of entailment models that were imported (`entailments`), over the claims they predict."
+    note = (
+        "Predictions of entailment models that were imported (`entailments`), over the claims they predict; unscored: "
+        "labelled claims they do not predict."
+    )
     columns = ("model", *attribution_against_people((), ()).columns)
     return ReportTable("Imported entailment models against people (table 6)", note, columns, rows)
 
@@ -216,11 +219,14 @@ def predictions(rows: Iterable[Row], tests: Mapping[str, int], *, zero_shot: boo
 def second_labelling(labels: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> ReportTable:
     """Figure 4: agreement of a second labelling with the reference labels."""
     rows = [
-        (row["field"] or "all", row["property"], row["labelled"], _hundredfold(row["agreement"]), row["kappa"])
+        (row["field"] or "all", row["property"], row["labelled"], _hundredfold(row["agreement"]), _shown(row["kappa"]))
         for row in agreement(labels, second, fields)
         if row["labelled"] or row["field"] is None
     ]
-    note = "Labelled by both; claims, of usefulness answers. Kappa: agreement beyond chance, 1 at most."
+    note = (
+        "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
+        "Kappa: agreement beyond chance, 1 at most."
+    )
     columns = ("field", "property", "labelled", "agreement, %", "Cohen's kappa")
     return ReportTable("Agreement with a second labelling (figure 4)", note, columns, rows)
 
@@ -256,7 +262,7 @@ def labels_table(found: Distribution, by: By, what: str, which: str = "") -> Rep
 
 
 def _labels_row(group: Counts, labels: Iterable[str]) -> tuple[Cell, ...]:
-    cells = (cell for label in labels for cell in (group.labels[label], _hundredfold(group.share(label))))
+    cells = (cell for label in labels for cell in (group.labels[label], percent(group.labels[label], group.labelled)))
     return (group.group, *cells, group.labelled, group.unlabelled)
 
 
@@ -286,6 +292,11 @@ def percent(part: int, whole: int) -> float | None:
 
 def _hundredfold(share: float | None) -> float | None:
     return None if share is None else 100 * share
+
+
+def _shown(number: float | None) -> float | None:
+    """Without the sign of a zero, which sums of fractions leave."""
+    return None if number is None else round(number, 9) + 0.0
 
 
 def shortened(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from longform.errors import UsageError
@@ -23,6 +24,8 @@ NLI_THRESHOLD = 0.5
 MOST_TOKENS = 512
 BEST_SENTENCES = 2
 BATCH = 16
+ENTAILING = ("entailment", "entailed", "entails", "supports", "supported")  # what models call it
+UNLOADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
 DECIMALS = 6  # of a score: below it floating point differs from machine to machine
 
 _WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
@@ -132,15 +135,18 @@ class Nli:
     """A model of natural language inference: the probability that evidence entails a claim.
 
     `measure` counts the tokens of a pair as the model reads it, `predict` says the probabilities of a batch of pairs
-    that fit. What does not fit into 512 tokens is cut off at its end: the claim to half of them, then the evidence.
+    that fit. What does not fit into `most_tokens` is cut off at its end: the claim to half of them, then the evidence.
+    Padding moves a score by about 1e-7, so the scores of one call depend on nothing but its pairs.
     """
 
-    def __init__(self, measure: Measure, predict: Callable[[list[Pair]], list[float]]) -> None:
-        self._measure, self._predict = measure, predict
+    def __init__(
+        self, measure: Measure, predict: Callable[[list[Pair]], list[float]], most_tokens: int = MOST_TOKENS
+    ) -> None:
+        self._measure, self._predict, self._most = measure, predict, most_tokens
 
     def fits(self, evidence: str, claim: str) -> bool:
-        """Whether both together have at most 512 tokens."""
-        return self._measure(evidence, claim) <= MOST_TOKENS
+        """Whether both together have at most 512 tokens, or as many as the model can read."""
+        return self._measure(evidence, claim) <= self._most
 
     def score(self, texts: Sequence[str], claim: str) -> list[float]:
         return self.scores([(text, claim) for text in texts])
@@ -150,14 +156,18 @@ class Nli:
         found: list[float] = []
         for start in range(0, len(cut), BATCH):
             found += self._predict(cut[start : start + BATCH])
+        if not all(map(math.isfinite, found)):
+            raise UsageError(
+                "The entailment model gave no number for a claim: its weights are damaged, so choose another model."
+            )
         return [round(float(score), DECIMALS) for score in found]
 
     def cut(self, evidence: str, claim: str) -> Pair:
         """The pair as it is read."""
         if self.fits(evidence, claim):
             return evidence, claim
-        claim = _longest(claim, lambda text: self._measure("", text) <= MOST_TOKENS // 2)
-        return _longest(evidence, lambda text: self._measure(text, claim) <= MOST_TOKENS), claim
+        claim = _longest(claim, lambda text: self._measure("", text) <= self._most // 2)
+        return _longest(evidence, lambda text: self._measure(text, claim) <= self._most), claim
 
 
 def _longest(text: str, fits: Callable[[str], bool]) -> str:
@@ -171,35 +181,78 @@ def _longest(text: str, fits: Callable[[str], bool]) -> str:
     return text[:low]
 
 
+class Opened(NamedTuple):
+    """What of a Hugging Face model is read before its weights."""
+
+    config: Any
+    tokenizer: Any
+    writes: bool  # 1 or 0, as T5 of the TRUE kind does; else it classifies
+    most_tokens: int
+
+
+@cache
+def check_nli(model: str) -> Opened:
+    """All of a model but its weights; UsageError where that, or a package that it needs, is missing."""
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise _lacks(model, package)
+    return open_nli(import_module("transformers"), model)
+
+
+def open_nli(transformers: Any, model: str) -> Opened:
+    """Configuration, tokenizer and kind of a model, named or in a folder; UsageError where it cannot be one.
+
+    A text that holds `</s>` or `[SEP]` means these letters: a tokenizer left to itself would end the evidence there.
+    """
+    try:
+        config = transformers.AutoConfig.from_pretrained(model)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model, split_special_tokens=True)
+    except UNLOADABLE as error:
+        raise _unloadable(model, error) from None
+    if Path(model).is_dir() and not _has_weights(Path(model)):
+        raise _unloadable(model, OSError("the folder holds no weights"))
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise _unloadable(model, OSError("it has no tokenizer"))
+    writes = config.is_encoder_decoder and not _classifies(config)
+    if not writes:
+        entailment_place(model, config.id2label)
+    elif len({tuple(reply) for reply in _replies(tokenizer)}) == 1:
+        raise _unloadable(model, ValueError("its tokenizer knows neither 1 nor 0"))
+    positions = getattr(config, "max_position_embeddings", None) or MOST_TOKENS
+    return Opened(config, tokenizer, writes, min(MOST_TOKENS, tokenizer.model_max_length, positions))
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(each.suffix in (".safetensors", ".bin") for each in folder.iterdir())
+
+
 @cache
 def load_nli(model: str) -> Nli:
     """A Hugging Face model, named or in a folder: sequence classification, or one that writes 1 or 0 (T5 TRUE).
 
-    Raises UsageError where transformers is missing, the model cannot be loaded, or is of neither kind.
+    It computes in 32 bits, whatever it was stored in: in 16, batches change scores in the second decimal. Raises
+    UsageError where transformers is missing, the model cannot be loaded, lacks weights, or is of neither kind.
     """
+    opened = check_nli(model)
+    torch, transformers = import_module("torch"), import_module("transformers")
+    kind = transformers.AutoModelForSeq2SeqLM if opened.writes else transformers.AutoModelForSequenceClassification
     try:
-        torch, transformers = import_module("torch"), import_module("transformers")
-        config = transformers.AutoConfig.from_pretrained(model)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-        writes = config.is_encoder_decoder and not _classifies(config)
-        kind = transformers.AutoModelForSeq2SeqLM if writes else transformers.AutoModelForSequenceClassification
-        loaded = kind.from_pretrained(model).to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    except ImportError as error:
-        raise _lacks(model, error.name or "transformers") from None
-    except (OSError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise UsageError(
-            f'The entailment model "{model}" cannot be loaded ({reason}): give a folder that holds it, '
-            "or set the backend to lexical or model."
-        ) from None
-    return _writer(torch, tokenizer, loaded) if writes else _classifier(torch, model, tokenizer, loaded)
+        loaded, report = kind.from_pretrained(model, output_loading_info=True)
+    except (*UNLOADABLE, import_module("safetensors").SafetensorError) as error:
+        raise _unloadable(model, error) from None
+    if report["missing_keys"]:
+        named = ", ".join(sorted(report["missing_keys"])[:3])
+        raise _unloadable(model, OSError(f"its files hold no weights for {named}"))
+    ready = loaded.float().to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    return (_writer if opened.writes else _classifier)(torch, opened, ready)
 
 
-def check_nli(model: str) -> None:
-    """Raise UsageError where a package that loads it is missing; whether it can be loaded only its use shows."""
-    for package in ("torch", "transformers"):
-        if find_spec(package) is None:
-            raise _lacks(model, package)
+def _unloadable(model: str, error: Exception) -> UsageError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return UsageError(
+        f'The entailment model "{model}" cannot be loaded ({reason}): give a folder that holds it, '
+        "or set the backend to lexical or model."
+    )
 
 
 def _lacks(model: str, package: str) -> UsageError:
@@ -218,18 +271,24 @@ def premise(evidence: str, claim: str) -> str:
     return f"premise: {evidence} hypothesis: {claim}"
 
 
-def _writer(torch: Any, tokenizer: Any, model: Any) -> Nli:
+def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
     """The probability of the reply 1 where it must be 1 or 0."""
-    replies = tokenizer(["1", "0"]).input_ids
+    tokenizer = opened.tokenizer
+    replies = _replies(tokenizer)
 
     def predict(pairs: list[Pair]) -> list[float]:
         read = tokenizer([premise(*pair) for pair in pairs], padding=True, return_tensors="pt").to(model.device)
         with torch.inference_mode():
             encoded = model.get_encoder()(input_ids=read.input_ids, attention_mask=read.attention_mask)
             yes, no = (_log_likelihood(torch, model, encoded, read.attention_mask, reply) for reply in replies)
-        return [1 / (1 + math.exp(min(700.0, gap))) for gap in (no - yes).double().tolist()]
+        return [float(share) for share in (yes - no).double().sigmoid().tolist()]
 
-    return Nli(lambda evidence, claim: len(tokenizer(premise(evidence, claim)).input_ids), predict)
+    return Nli(lambda *pair: len(tokenizer(premise(*pair), verbose=False).input_ids), predict, opened.most_tokens)
+
+
+def _replies(tokenizer: Any) -> list[list[int]]:
+    found: list[list[int]] = tokenizer(["1", "0"]).input_ids
+    return found
 
 
 def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list[int]) -> Any:
@@ -239,9 +298,9 @@ def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list
     return logits.float().log_softmax(-1).gather(2, labels.unsqueeze(-1)).squeeze(-1).sum(1)
 
 
-def _classifier(torch: Any, name: str, tokenizer: Any, model: Any) -> Nli:
+def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
     """The probability of the label entailment among all labels."""
-    place = entailment_place(name, model.config.id2label)
+    tokenizer, place = opened.tokenizer, entailment_place(opened.config.name_or_path, opened.config.id2label)
 
     def predict(pairs: list[Pair]) -> list[float]:
         texts, claims = (list(side) for side in zip(*pairs, strict=True))
@@ -250,17 +309,15 @@ def _classifier(torch: Any, name: str, tokenizer: Any, model: Any) -> Nli:
             shares = model(**read).logits.float().softmax(-1)
         return [float(share) for share in shares[:, place].tolist()]
 
-    return Nli(lambda evidence, claim: len(tokenizer(evidence, claim).input_ids), predict)
+    return Nli(lambda *pair: len(tokenizer(*pair, verbose=False).input_ids), predict, opened.most_tokens)
 
 
 def entailment_place(name: str, labels: dict[int, str]) -> int:
-    """Which of a classifier's labels is entailment; UsageError where none is, or more than one."""
-    places = [
-        place for place, label in labels.items() if label.strip().lower() in ("entailment", "entailed", "entails")
-    ]
-    if len(places) != 1:
+    """Which of a classifier's labels is entailment; UsageError where none is, or more than one, or it is the only."""
+    places = [place for place, label in labels.items() if str(label).strip().lower() in ENTAILING]
+    if len(places) != 1 or len(labels) < 2:
         raise UsageError(
-            f'The model "{name}" has the labels {", ".join(labels.values())}: '
-            "an entailment model has exactly one named entailment, so choose another."
+            f'The model "{name}" has the labels {", ".join(map(str, labels.values()))}: an entailment model has '
+            "exactly one named entailment, and another for what is not entailed, so choose another."
         )
     return places[0]

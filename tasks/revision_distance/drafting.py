@@ -45,13 +45,13 @@ Inputs = Callable[[Row], Row]
 # ---------------------------------------------------------------- easy writing
 
 
-@stage(DRAFTS, revision=1)
+@stage(DRAFTS, revision=2)
 def write_weak(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """What the weak model writes, by the request alone."""
     yield from _drafts(run, cases, "easy", "weak", _request, model, prompt)
 
 
-@stage(DRAFTS, revision=1)
+@stage(DRAFTS, revision=2)
 def write_strong(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """What the strong model writes, by the request alone."""
     yield from _drafts(run, cases, "easy", "strong", _request, model, prompt)
@@ -60,13 +60,13 @@ def write_strong(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> I
 # ---------------------------------------------------------------- related work
 
 
-@stage(DRAFTS, revision=1)
+@stage(DRAFTS, revision=2)
 def write_vanilla(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """A related-work paragraph from the paper and the papers it cites, in one call."""
     yield from _drafts(run, cases, "hard", "vanilla", papers_of, model, prompt)
 
 
-@stage(KNOWLEDGE, revision=1)
+@stage(KNOWLEDGE, revision=2)
 def recall_knowledge(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """Step 1: what the model knows of the subject."""
     for case, made in _written(run, cases, "hard", papers_of, model, prompt, STEP_TOKENS):
@@ -74,7 +74,7 @@ def recall_knowledge(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) 
         yield made if isinstance(made, Rejected) else {**key, **made}
 
 
-@stage(SEGMENTS, revision=1, several=True)
+@stage(SEGMENTS, revision=2, several=True)
 def write_segments(
     run: Run, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
@@ -109,7 +109,7 @@ def _all_or_none(segments: list[Row | Rejected]) -> list[Row | Rejected]:
     return [each for each in segments if isinstance(each, Rejected)] or segments
 
 
-@stage(DRAFTS, revision=1)
+@stage(DRAFTS, revision=2)
 def write_cot(
     run: Run, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
