@@ -24,7 +24,12 @@ TABLES = {
     "labels": "collect_labels",
     "revised": "revise_answers",
 }
-ESTIMATES = {"attributions": "estimate_attribution", "judged": "judge_facts", "found": "find_for_facts"}
+ESTIMATES = {
+    "attributions": "estimate_attribution",
+    "facts": "break_claims",
+    "judged": "judge_facts",
+    "found": "find_for_facts",
+}
 
 Format = Annotated[str, typer.Option("--format", metavar="F", help=", ".join(FORMATS))]
 Target = Annotated[Path, typer.Option("--to", metavar="FILE", help="the file to write")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -58,7 +59,7 @@ def list_versions(
 def show(address: Address, home: Home = None, as_json: Json = False) -> None:
     """Show a version's stages: fingerprints, rows in and out, filtered, rejected by reason, duration."""
     from flows.console import console, table
-    from flows.inspection import describe
+    from flows.inspection import WORDS, describe
 
     store, version = version_at(address, home)
     stages = describe(store, version)
@@ -81,7 +82,7 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
     out.print(table(columns, [[row[0], row[1][:12], *row[2:]] for row in rows]))
     for stage in stages:
         for reason in stage["reasons"]:
-            out.print(f"  {stage['stage']}: {reason['rows']:,} {reason['kind']}: {reason['reason']}")
+            out.print(f"  {stage['stage']}: {reason['rows']:,} {WORDS[reason['kind']]}: {reason['reason']}")
         for name, number in stage["counts"].items():
             if number:
                 out.print(f"  {stage['stage']}: {number:,} {name}")
@@ -91,31 +92,45 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
 def rejects(
     address: Address,
     stage: Annotated[str | None, typer.Option("--stage", metavar="S", help="of this stage only")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="rows to print")] = 20,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="K", help="rejected, for what is broken; or filtered, by a rule")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="rows to print; else 20, with --json all")
+    ] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Print the rows a build left out, each with its reason and, for a defect, its raw text."""
+    """Print the rows a build left out, the rejected ones first, each with its reason and, if rejected, its raw text."""
     from flows.console import console, table
-    from flows.inspection import rejected_rows
+    from flows.inspection import WORDS, rejected_rows
 
     store, version = version_at(address, home)
-    rows = rejected_rows(store, version, stage)
+    rows = rejected_rows(store, version, stage, _kinds(kind))
     if as_json:
-        for row in rows:
+        for row in islice(rows, limit):
             print_json(row, indent=None)
         return
-    shown: list[tuple[str, ...]] = []
-    more = 0
-    for row in rows:
-        if len(shown) < limit:
-            shown.append((row["stage"], row["kind"], row["reason"], row["key"], _short(row["detail"] or row["raw"])))
-        else:
-            more += 1
+    shown = [
+        (row["stage"], WORDS[row["kind"]], row["reason"], row["key"], _short(row["detail"] or row["raw"]))
+        for row in islice(rows, limit or 20)
+    ]
+    more = sum(1 for _ in rows)
     columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
     console().print(table(columns, shown))
     if more:
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
+
+
+def _kinds(said: str | None) -> list[str]:
+    """The kinds a person asks for; `defect` is what files call the rejected ones."""
+    from flows.inspection import WORDS
+    from longform.errors import UsageError
+
+    found = [kind for kind, word in WORDS.items() if said in (None, kind, word)]
+    if not found:
+        raise UsageError(f'There is no kind "{said}" of rows left out; there is {" and ".join(WORDS.values())}.')
+    return found
 
 
 @app.command()

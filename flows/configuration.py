@@ -26,7 +26,7 @@ def read(
     for setting in settings:
         _set(values, show, setting)
     try:
-        return model(**values)
+        return model(**{name: _none_of(model, name) if value is None else value for name, value in values.items()})
     except ValidationError as error:
         raise UsageError(_explain(subject, model, error, show)) from None
 
@@ -66,6 +66,12 @@ def _value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     return text if isinstance(value, date | time) else value
+
+
+def _none_of(model: type[BaseModel], name: str) -> str | None:
+    """What `--set name=none` means: the word, where that is one of the choices, else no value."""
+    field = model.model_fields.get(name)
+    return "none" if field and "none" in get_args(field.annotation) else None
 
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show: str) -> str:

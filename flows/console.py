@@ -266,9 +266,11 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
     said = [_time_and_batch(asked)] if any(planned.usd_high for planned in asked) else []
     if any(planned.usd_high for planned in asked) and not all(planned.measured for planned in asked):
         said.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
-    if any(not planned.exact for planned in online):
+    if waiting := next((planned for planned in online if not planned.exact), None):
+        stage = waiting.rows.removeprefix("unknown until ") if waiting.rows.startswith("unknown until ") else "STAGE"
         said.append(
-            "what comes after a stage that is not built is a bound, or unknown, until it is: `build --until STAGE`"
+            "what comes after a stage that is not built is a bound, or unknown, until it is: "
+            f"`build --until {'STAGE' if stage == 'read' else stage}`"
         )
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
     said += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]

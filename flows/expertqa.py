@@ -20,7 +20,7 @@ from flows.endpoints import (
     sampling,
     without_user,
 )
-from flows.inputs import listed, opened
+from flows.inputs import digests, listed, opened
 from flows.prompts import PROMPTS
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.llm.types import Endpoint
@@ -34,7 +34,7 @@ from tasks.card import Paper, Wording
 from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.answers import CORPORA as READ
 from tasks.expertqa.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
-from tasks.expertqa.autoais import check_backend, estimate_attribution
+from tasks.expertqa.autoais import estimate_attribution, opened_backend
 from tasks.expertqa.bank import open_banks, read_questions, take_questions
 from tasks.expertqa.claims import split_claims
 from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
@@ -66,7 +66,7 @@ from tasks.sources.web import BRAVE, Crawl, WebBackend
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "expertqa"
-QUESTIONS = str(SAMPLES / "questions.jsonl")
+QUESTIONS = [str(SAMPLES / "questions.jsonl"), str(SAMPLES / "released.jsonl")]
 OF_SAMPLES = {"commercial": "bing_chat", "corpus": "corpus", "pages": "pages"}
 
 System = Literal["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]
@@ -145,7 +145,7 @@ class ExpertqaConfig(BaseModel):
     )
 
     questions: str | list[str] = Field(
-        QUESTIONS,
+        list(QUESTIONS),
         description="the bank of questions: released .jsonl, own .jsonl or .csv, or a list; from where you type",
     )
     licence: str | None = Field(None, description="of the questions, e.g. MIT for the released ones")
@@ -236,6 +236,16 @@ class ExpertqaConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def systems_are_told_apart(self) -> Self:
+        if len(set(self.systems)) < len(self.systems):
+            raise ValueError("systems names one of them twice: name each once")
+        if self.commercial_system in SYSTEMS:
+            raise ValueError(
+                f'commercial_system is "{self.commercial_system}", which one of ours is called: name another'
+            )
+        return self
+
+    @model_validator(mode="after")
     def one_web(self) -> Self:
         if self.web is not None and self.pages:
             raise ValueError("pages and web are both set: pages stand in for the web, so leave out one of them")
@@ -264,7 +274,7 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
-    check_backend(config.autoais)
+    autoais, nli = opened_backend(config.autoais, digests(run))
     judge = config.autoais == "model"
     search, ways = searching(config, taken_down(run.store.home))
 
@@ -321,7 +331,8 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
     attributions = estimate_attribution(
         run,
         claims,
-        backend=config.autoais,
+        backend=autoais,
+        nli=nli,
         model=model["estimate_attribution"] if judge else None,
         prompt=prompt["entails"] if judge else None,
     )
@@ -355,6 +366,7 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
         answers,
         labels,
         attributions,
+        facts,
         judged,
         random,
         domain,

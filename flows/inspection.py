@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +21,9 @@ from longform.rows import Rows, read_parquet
 from longform.store import Artifact, Store
 from longform.versions import Version, artifact, problems
 from tasks.stage import Stage
+
+WIDTH, INDENT = 100, "    "
+WORDS = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left out, as people read them
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
@@ -47,14 +51,22 @@ def _stage(made: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def rejected_rows(store: Store, version: Version, stage: str | None) -> Iterator[dict[str, Any]]:
-    """Every rejected row with its stage; of one stage, or of all in order."""
-    for name in [stage] if stage else version.stages:
-        for part in artifact(store, version, name).parts:
-            if part.rejected_sha256:
-                with pq.ParquetFile(store.rejected_path(part)) as file:
-                    for batch in file.iter_batches():
-                        yield from ({"stage": name, **row} for row in batch.to_pylist())
+def rejected_rows(
+    store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)
+) -> Iterator[dict[str, Any]]:
+    """Every row left out with its stage, kind by kind; of one stage, or of all in order."""
+    made = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
+    for kind in kinds:
+        for name, found in made.items():
+            yield from ({"stage": name, **row} for row in _of_kind(store, found, kind))
+
+
+def _of_kind(store: Store, made: Artifact, kind: str) -> Iterator[dict[str, Any]]:
+    for part in made.parts:
+        if any(of == kind for of, _, _ in part.rejected):
+            with pq.ParquetFile(store.rejected_path(part)) as file:
+                for batch in file.iter_batches():
+                    yield from (row for row in batch.to_pylist() if row["kind"] == kind)
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
@@ -170,7 +182,7 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield f"{name} {version.name} · {splits} · {seconds:.0f} s{offline}"
     yield ""
     yield f"  {folder}/"
-    yield f"    {'  '.join(_files(version))}"
+    yield from textwrap.wrap("  ".join(_files(version)), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
     yield ""
     yield f"  look      longform show {name}"
     yield f"  why       longform trace {name} {telling_row(version)}"

@@ -118,7 +118,7 @@ class Build:
         self.progress.begin(work.name, len(todo), calls, endpoint.name if endpoint else None, watch)
         if online and work.name in self.batch:
             self._prefetch(work, recipe, list(todo.values()))
-        self._run(work, todo, made, alone=len(todo) == 1 or online or work.asks_web(arguments))
+        self._run(work, todo, made, alone=len(todo) == 1 or online or work.one_process(arguments))
         parts = [part for job in jobs for part in made[job.unit] or ()]
         rows_in = {name: value.count for name, value in inputs.items() if isinstance(value, Rows)}
         artifact = Artifact(recipe.fingerprint, recipe, contents, rows_in, parts, [job.unit for job in jobs])

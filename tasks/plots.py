@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
 from longform.errors import LongformError
 
@@ -28,16 +29,16 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
 }
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-ELEMENTS = {"svg", "g", "defs", "path", "use", "rect", "clipPath", "text", "tspan"}
+ELEMENTS = {"svg", "title", "g", "defs", "path", "use", "rect", "clipPath", "text", "tspan"}
 ATTRIBUTES = {
-    "id", "d", "x", "y", "width", "height", "viewBox", "version", "style", "transform", "clip-path", "href",
+    "id", "d", "x", "y", "width", "height", "viewBox", "version", "style", "transform", "clip-path", "href", "role",
 }  # fmt: skip
 REFERENCE = re.compile(r"#[\w.-]+|url\(#[\w.-]+\)")
 HARMLESS_STYLE = re.compile(r"[\w\s#%,.:;'()+-]*")
 
 
-def svg_of(draw: Callable[[], Figure]) -> str:
-    """An SVG document of what `draw` returns, which must use no state of pyplot."""
+def svg_of(draw: Callable[[], Figure], title: str = "") -> str:
+    """An SVG document of what `draw` returns, which must use no state of pyplot; to readers of screens one image."""
     import matplotlib
 
     out = io.StringIO()
@@ -46,7 +47,10 @@ def svg_of(draw: Callable[[], Figure]) -> str:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         draw().savefig(out, format="svg", metadata=NO_METADATA)
-    return out.getvalue()
+    head, start, rest = out.getvalue().partition("<svg ")
+    attributes, end, body = rest.partition(">")
+    named = f"\n <title>{escape(title)}</title>" if title else ""
+    return f'{head}{start}role="img" {attributes}{end}{named}{body}'
 
 
 def inline(svg: str, prefix: str) -> str:

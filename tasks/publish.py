@@ -2,6 +2,7 @@
 
 train/*.parquet          splits of the first table, which is the default config
 claims/full/*.parquet    splits of a further table: <config>/<split>/
+tables.json              the tables of report.html as data, figures not rounded
 figures/*.svg            the plots of report.html
 """
 
@@ -29,7 +30,7 @@ from tasks import card
 from tasks.build import Build
 from tasks.croissant import croissant
 from tasks.plan import Plan
-from tasks.report import report
+from tasks.report import as_data, report
 from tasks.sources.admission import taken_down
 
 REVISION = 2
@@ -203,11 +204,12 @@ def _write(
     splits = {table.config: _copy_splits(run.store, table, folder, first=table is published[0]) for table in published}
     _concatenate(attribution, folder / "attribution.parquet")
     version = _version(run, about, published, attribution, name, splits)
-    plots = figures()
+    shown, plots = [*tables(), _rejected(run)], figures()
     texts = {
         "README.md": card.card(version),
         "croissant.json": croissant(version),
-        "report.html": report(version, [*tables(), _rejected(run)], plots),
+        "report.html": report(version, shown, plots),
+        "tables.json": as_data(shown),
         **{f"figures/{plot.name}.svg": plot.svg for plot in plots},
     }
     for path, text in texts.items():

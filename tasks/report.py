@@ -5,6 +5,7 @@ has it; wide tables scroll inside their own frame, so the page fits 390 pixels. 
 Plots are inline SVG, of which only known elements and attributes come in (tasks/plots.py).
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,9 @@ from tasks.card import (
 )
 from tasks.plots import inline
 
-__all__ = ["ReportTable", "report"]
+__all__ = ["ReportTable", "as_data", "report"]
+
+GENERAL = ("%", "from", "to")  # columns that say more of the one before
 
 STYLE = """
 :root {
@@ -183,6 +186,26 @@ PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+
+def as_data(tables: Sequence[ReportTable]) -> str:
+    """The tables as JSON: title, note, and a row each as column -> cell; figures as they were computed.
+
+    A column that says more of the one before is called after it: `Complete %`.
+    """
+    found = [{"title": each.title, "note": each.note, "rows": _named_rows(each)} for each in tables]
+    return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _named_rows(table: ReportTable) -> list[dict[str, Any]]:
+    names: list[str] = []
+    before = ""
+    for column in table.columns:
+        of_another = column in GENERAL or column in names
+        name = f"{before} {column}".strip() if of_another else column
+        names.append(f"{name} ({len(names) + 1})" if name in names else name)
+        before = before if of_another else column
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:

@@ -131,8 +131,11 @@ class Stage:
         return next(iter(self.endpoints(arguments)), None)
 
     def asks_web(self, arguments: dict[str, Any]) -> bool:
-        """Whether it asks the web: then its units run in one process, which keeps to the rates."""
         return any(hasattr(value, "manners") for value in arguments.values())
+
+    def one_process(self, arguments: dict[str, Any]) -> bool:
+        """Whether its units run in the flow's process: it keeps to the rates of the web, and holds a model once."""
+        return self.asks_web(arguments) or any(hasattr(value, "one_process") for value in arguments.values())
 
 
 class Run:

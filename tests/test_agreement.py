@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score
 
 from longform.rows import Row
 from tasks.expertqa.agreement import PROPERTIES, agreement
-from tasks.expertqa.given import CLAIM_RATINGS
+from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.agreement import kappa, share_agreed
 
 WORDS = st.sampled_from(["Complete", "Partial", "Missing"])
@@ -20,7 +20,7 @@ WORDS = st.sampled_from(["Complete", "Partial", "Missing"])
 
 def labels(answer: str, usefulness: str | None, *support: str | None, who: str = "e1", **other: Any) -> Row:
     claims = [
-        {"claim_id": f"{answer}#{place}", **dict.fromkeys(CLAIM_RATINGS), "support": word}
+        {"claim_id": f"{answer}#{place}", **dict.fromkeys(LABELLED), "support": word}
         for place, word in enumerate(support)
     ]
     known = {"answer_id": answer, "question_id": f"q_{answer}", "annotator_id": who}

@@ -22,6 +22,7 @@ from longform.errors import UsageError
 from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint
+from longform.store import sha256_of
 from schemas.expertqa import CLAIMS
 from tasks.answers import NO_MODEL
 from tasks.expertqa.autoais import (
@@ -31,6 +32,7 @@ from tasks.expertqa.autoais import (
     estimate_attribution,
     evidence_texts,
     judged_text,
+    opened_backend,
     sources,
 )
 from tasks.metrics.entailment import (
@@ -261,7 +263,8 @@ def estimated(home: Path, claims: list[Row], backend: str, model: Endpoint | Non
     prompt = load_prompt("expertqa/entails", PROMPTS) if model else None
     with building(home) as run:
         read = given_claims(run, [source(file, "expertqa")])
-        found = estimate_attribution(run, read, backend=backend, model=model, prompt=prompt)
+        named, nli = opened_backend(backend, sha256_of)
+        found = estimate_attribution(run, read, backend=named, nli=nli, model=model, prompt=prompt)
         return list(found), found
 
 

@@ -286,6 +286,7 @@ def test_a_second_build_at_once_names_the_first(longform: Shell, dump: str, tmp_
     (["trace", "axioms", "p_none"], 2, r"axioms second has no row p_none: take a pair_id"),
     (["trace", "axioms", "p_"], 2, r"More than one row of axioms second begins with p_: give more of it"),
     (["show", "axioms@frist"], 2, r'axioms has no version frist; did you mean "first"\?'),
+    (["rejects", "axioms", "--kind", "broken"], 2, r'no kind "broken" .*; there is rejected and filtered'),
     (["rejects", "axioms", "--stage", "read_post"], 2, r"axioms second has no stage read_post; it has read_posts"),
     (["diff", "axioms@first", "axioms@third"], 2, r"axioms has no version third; there are first, second"),
     (["ls", "kiwi"], 2, r'There is no dataset "kiwi"; there is axioms'),
@@ -444,6 +445,31 @@ def test_rejects_are_json_lines_as_many_as_show_counts(longform: Shell, home: Pa
     assert all(row["reason"] == "orphan answer" and row["raw"] for row in orphans)
     told = longform("rejects", "axioms", "--home", home, "--limit", 3).stdout
     assert f"… and {len(rows) - 3:,} more" in told
+    assert [json.loads(line) for line in _lines(longform, home, "--json", "--limit", 3)] == rows[:3]
+
+
+def test_rejects_come_by_kind_and_then_by_stage(longform: Shell, home: Path) -> None:
+    """What is broken is not hidden behind what a rule left out; people read one word for it, as in `show`."""
+    rows = [json.loads(line) for line in _lines(longform, home, "--json")]
+    kinds = [row["kind"] for row in rows]
+    assert kinds == sorted(kinds)
+    assert {"defect", "filtered"} == {*kinds}
+    for kind in ("defect", "filtered"):
+        stages = [row["stage"] for row in rows if row["kind"] == kind]
+        assert stages == sorted(stages, key=list(STAGES).index)
+    first = _lines(longform, home, "--limit", 1)[1]
+    assert re.search(r"read_posts|join_threads", first)
+    assert " rejected " in first
+    for said, kind in (("rejected", "defect"), ("defect", "defect"), ("filtered", "filtered")):
+        mine = [json.loads(line) for line in _lines(longform, home, "--json", "--kind", said)]
+        assert mine == [row for row in rows if row["kind"] == kind]
+    assert "defect" not in longform("show", "axioms", "--home", home).stdout
+
+
+def _lines(longform: Shell, home: Path, *options: object) -> list[str]:
+    done = longform("rejects", "axioms", "--home", home, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def test_trace_goes_back_from_every_kind_of_row(longform: Shell, home: Path) -> None:

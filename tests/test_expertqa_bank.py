@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_stages import building
 
 from longform.errors import SourceError
 from longform.parts import check_batch, row_check
@@ -270,6 +271,49 @@ def test_people_write_their_own_questions():
     assert [released_record(row) for row in rows] == [None, None]
 
 
+@pytest.mark.parametrize("name", ["question_types", "question_type", "types"])
+@pytest.mark.parametrize("said", ["I, V", ["V", "I"], f"{type_texts()['I']}| {type_texts()['V']}"])
+def test_types_are_taken_by_each_of_their_names_in_jsonl_as_in_csv(name, said):
+    rows, rejected = parsed({"question": "Why?", name: said}, {"question": "How?", "question_types": [], name: said})
+    assert [row["question_types"] for row in rows] == [["I", "V"]] * 2
+    assert rejected == []
+    if isinstance(said, str):
+        assert parsed_csv(f'question,{name}\nWhy?,"{said}"\n')[0][0]["question_types"] == ["I", "V"]
+    _, (wrong,) = parsed({"question": "Why?", name: "VIII"})
+    assert (wrong.reason, wrong.detail) == ("unknown question type", "VIII")
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2])
+def test_an_array_of_questions_is_refused_with_what_to_do(tmp_path, indent):
+    (tmp_path / "q.jsonl").write_text("\n" + json.dumps([{"question": "Why?"}, {"question": "How?"}], indent=indent))
+    (source,) = open_banks([tmp_path / "q.jsonl"], digest=sha256_of)
+    with pytest.raises(SourceError, match=r"q\.jsonl is one JSON array: .* `jq -c"):
+        list(jsonl_records(read_lines(Piece(source, 0)), source.path))
+
+
+def test_a_first_line_that_is_a_list_costs_no_other_line():
+    for first in (b"[1, 2]", b'["a"]', b"[[["):
+        rows, rejected = parsed(first, RELEASED)
+        assert (len(rows), len(rejected)) == (1, 1)
+
+
+def test_experts_with_less_than_the_paper_asked_for_are_counted(tmp_path):
+    """One with five questions, two of type V; one with five and one V; one with two of V alone; and nobody known."""
+    asked = {"full": ["V", "V", "I", "I", "I"], "calm": ["V", "I", "I", "I", "I"], "new": ["V", "V"], None: ["I"]}
+    records = [
+        {"question": f"Why {who} {number}?", "annotator_id": who, "types": of_type}
+        for who, types in asked.items()
+        for number, of_type in enumerate(types)
+    ]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, records)))
+    with building(tmp_path / "home") as run:
+        made = bank.read_questions(run, open_banks([tmp_path / "q.jsonl"], digest=sha256_of), licence=None)
+    counts = dict(made.parts[0].counts)
+    assert made.parts[0].rows == 13
+    assert counts["experts with fewer than five questions"] == 1
+    assert counts["experts with fewer than two questions of type V"] == 1
+
+
 def test_a_question_that_comes_again_is_another_row():
     other = {**RELEASED, "annotator_id": "a_18"}
     rows, rejected = parsed(RELEASED, other, RELEASED, {**RELEASED, "answers": {"gpt4": {}}}, number="2")
@@ -418,6 +462,14 @@ def test_bytes_that_are_no_utf8_cost_their_record():
 def test_a_csv_file_needs_a_column_of_questions(text):
     with pytest.raises(SourceError, match='no column "question"'):
         parsed_csv(text)
+    with pytest.raises(SourceError, match=r"^own/q\.csv has no column"):
+        list(csv_records(text.encode().split(b"\n"), "own/q.csv"))
+
+
+def test_an_empty_file_says_what_to_give(tmp_path):
+    (tmp_path / "q.jsonl").write_bytes(b"")
+    with pytest.raises(SourceError, match=r"q\.jsonl is empty: give a file that holds records"):
+        open_banks([tmp_path / "q.jsonl"], digest=sha256_of)
 
 
 # files

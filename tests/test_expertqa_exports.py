@@ -286,16 +286,26 @@ def test_a_question_imported_without_answers_gets_ours():
 
 
 def estimates(question: Row, answer_id: str) -> dict[str, list[Row]]:
-    def fact(number: int, is_true: bool | None, *passages: str) -> Row:
+    def fact(number: int) -> Row:
         claim = f"{answer_id}#0"
         keys = {"fact_id": f"{claim}.{number}", "claim_id": claim, "question_id": question["question_id"]}
-        return {**keys, "text": f"Fact {number}.", "is_true": is_true, "passages": list(passages)}
+        return {**keys, "text": f"Fact {number}.", "position": number}
 
-    read = [{"passage_id": "p#0", "text": "Moist air."}, {"passage_id": "p#1", "text": "Acid rain."}]
+    def verdict(number: int, is_true: bool | None, *passages: str) -> Row:
+        return {**fact(number), "is_true": is_true, "passages": list(passages), "model": "judge"}
+
+    read = [
+        {"passage_id": "p#0", "text": "Moist air.", "corpus": "gs"},
+        {"passage_id": "p#1", "text": "Acid rain.", "corpus": "gs"},
+    ]
     key = question["question_id"]
     return {
-        "judged": [fact(0, True, "p#1", "p#0"), fact(1, False, "gone#0"), fact(2, None)],
-        "found": [{"fact_id": f"{answer_id}#0.0", "question_id": key, "passages": read}],
+        "facts": [fact(number) for number in range(4)],
+        "judged": [verdict(0, True, "p#1", "p#0"), verdict(1, False, "gone#0"), verdict(2, None)],
+        "found": [
+            {"fact_id": f"{answer_id}#0.{number}", "question_id": key, "passages": passages}
+            for number, passages in ((0, read), (3, read[:1]))
+        ],
         "attributions": [
             {"claim_id": f"{answer_id}#0", "question_id": key, "backend": "lexical-1", "attributable": True},
             {"claim_id": f"{answer_id}#1", "question_id": key, "backend": "lexical-1", "attributable": None},
@@ -304,8 +314,8 @@ def estimates(question: Row, answer_id: str) -> dict[str, list[Row]]:
 
 
 ESTIMATED = {
-    "atomic_claims": ["Fact 0.", "Fact 1.", "Fact 2."],
-    "atomic_evidences": ["Acid rain.\n\nMoist air.", "gone#0", ""],
+    "atomic_claims": ["Fact 0.", "Fact 1.", "Fact 2.", "Fact 3."],  # of the last no verdict could be read
+    "atomic_evidences": ["Acid rain.\n\nMoist air.", "gone#0", "", "Moist air."],
     "fact_score": 0.5,
     "autoais_label": "Y",
 }
@@ -422,6 +432,12 @@ def test_an_entailment_pair_needs_text_that_a_person_has_judged(support, evidenc
             "label": pair[1],
             "claim_id": "a_1#0",
         }
+
+
+@pytest.mark.parametrize("claim", ["[1]", "[1] [2].", " [^3^] "])
+def test_a_claim_that_is_only_a_citation_mark_is_no_pair(claim):
+    row = published("Complete", ["Air."], [""]) | {"claim": claim}
+    assert list(entailments([row], split="train", config="random")) == ["no word but citation marks"]
 
 
 def test_pairs_are_those_of_the_questions_split():

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,9 +26,10 @@ from conftest import Silent
 from http_server import Answer, Asked, Server, document, serve
 
 import longform
-from flows.building import Options, build
+from flows.building import Options, build, plan
 from flows.configuration import read
-from flows.expertqa import SAMPLES, SYSTEMS, ExpertqaConfig
+from flows.console import plan_foot
+from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.errors import Incomplete, UsageError
 from longform.store import sha256_of
 from longform.versions import Version
@@ -87,23 +88,23 @@ def test_all_six_systems_answer_and_a_repetition_is_equal_byte_by_byte(
     _, version, run = sample
     answers = rows_of(run, "collect_answers")
     assert set(answers["system"]) == SIX
-    assert answers.groupby("system").size()["gpt4"] == 20
+    assert answers[answers["kind"] != "released"].groupby("system").size()["gpt4"] == 20
     again, _, _ = make(tmp_path / "home")
     assert hashes(again) == hashes(version)
 
 
-def test_a_bank_in_several_parts_gives_equal_rows(
-    sample: tuple[Path, Version, Build], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, version, run = sample
+def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one file, as a part alone is made in this process, where the patch holds."""
+    given = {name: str(SAMPLES / f"{file}.jsonl") for name, file in {**OF_SAMPLES, "questions": "questions"}.items()}
+    whole, _, run = make(tmp_path / "whole", **given)
     monkeypatch.setattr(take_questions, "rows_each", 6)
-    parted, _, other = make(tmp_path / "home")
+    parted, _, other = make(tmp_path / "parted", **given)
     (entry,) = [entry for entry in other.done if entry.stage == "link_evidence"]
     assert [part.key.split(".")[1:] for part in entry.artifact.parts] == [[], ["00001"], ["00002"], ["00003"]]
     for stage in ("take_questions", "collect_answers", "link_evidence", "judge_facts", "revise_answers"):
         pandas.testing.assert_frame_equal(rows_of(other, stage), rows_of(run, stage))
     for name in ("train", "validation", "test", "domain", "claims"):
-        told = [pandas.read_parquet(one.folder / name).astype(str) for one in (parted, version)]
+        told = [pandas.read_parquet(one.folder / name).astype(str) for one in (parted, whole)]
         pandas.testing.assert_frame_equal(*told)
 
 
@@ -234,6 +235,45 @@ def on_the_web(folder: Path, server: Server) -> dict[str, Any]:
 def test_a_search_engine_has_an_address() -> None:
     with pytest.raises(ValueError, match="searxng needs its address"):
         ExpertqaConfig(web={"kind": "searxng"})  # type: ignore[arg-type]
+
+
+def test_a_plan_says_which_stages_search_the_web(tmp_path: Path) -> None:
+    (tmp_path / "questions.jsonl").write_text('{"question": "How is tea made with hot water?", "field": "Tea"}\n')
+    web = {"kind": "searxng", "url": "http://127.0.0.1:9"}
+    config = ExpertqaConfig(questions=str(tmp_path / "questions.jsonl"), web=web)  # type: ignore[arg-type]
+    found, _ = plan("expertqa", config, Options(tmp_path / "home", "v1"))
+    (line,) = plan_foot(found.stages)
+    assert line.startswith("find_for_questions, find_for_claims, find_for_facts: up to one web search a row")
+    without = ExpertqaConfig(questions=str(tmp_path / "questions.jsonl"))
+    found, _ = plan("expertqa", without, Options(tmp_path / "home", "v1"))
+    assert plan_foot(found.stages) == []
+
+
+def test_none_is_a_word_where_it_is_a_choice() -> None:
+    given = read("expertqa", ExpertqaConfig, None, ["factscore=none", "corpus=none"])
+    assert (given.factscore, given.corpus) == ("none", None)
+
+
+def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path: Path) -> None:
+    def temperatures(**endpoint: Any) -> Counter[float | None]:
+        known = {"base_url": server.url, "model": "m", "price": {"input": 1.0, "output": 1.0}, **endpoint}
+        make(tmp_path / str(len(endpoint)), model="one", endpoints={"one": known}, limit=2)
+        bodies = [json.loads(each.body) for each in server.asked if each.body]
+        server.asked.clear()
+        return Counter(body.get("temperature") for body in bodies)
+
+    with serve() as server:
+        server.on("/chat/completions", document(_reply("Tea is a drink.")))
+        told = temperatures()
+        assert told[1.0] == 2 * 3, "two questions, of three systems that are asked"
+        assert set(told) == {1.0, None}
+        assert set(temperatures(parameters={"temperature": 0.2})) == {0.2}
+
+
+def _reply(text: str) -> dict[str, Any]:
+    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
 
 
 def test_answers_from_the_web_are_made_again_without_it(tmp_path: Path) -> None:
@@ -408,9 +448,14 @@ SEARXNG = '{kind = "searxng", url = "http://127.0.0.1:9"}'
         (['web = {kind = "searxng"}'], "searxng needs its address"),
         (['web = {kind = "searxng", url = "ftp://x"}'], "does not fit: searxng needs its address"),
         (['web = {kind = "brave"}'], "brave needs a key: set key_env"),
+        (['web = {kind = "searxng", url = "http://me:pw@h/"}'], "an address holds no user and no password"),
+        (['web = {kind = "searxng", url = "http://h/", parameters = {Token = "x"}}'], "parameters holds a Token"),
+        (["answer_parameters = {max_tokens = 9}"], "max_tokens is set by the build itself"),
         (["web.ur = x"], 'no setting "web.ur"; did you mean "url"'),
         (["web = x"], r"it takes a table, e\.g\. \{ kind ="),
         (['systems = ["post_hoc_gs_gpt4"]'], 'add "gpt4"'),
+        (['systems = ["gpt4", "gpt4"]'], "systems names one of them twice"),
+        (["commercial_system = post_hoc_gs_gpt4"], "which one of ours is called"),
         (["window = 100"], "overlap must be less than window"),
         (["stages.split_claims.mode = batch"], "which asks no model"),
     ],
@@ -425,7 +470,7 @@ def test_a_search_engine_needs_no_word_on_pages() -> None:
 
 
 def test_where_nothing_is_revised_the_claims_are_published_alone(tmp_path: Path) -> None:
-    version, _, _ = make(tmp_path, revise_with_model=False)
+    version, _, _ = make(tmp_path, questions=str(SAMPLES / "questions.jsonl"), revise_with_model=False)
     assert {name for name, splits in version.configs.items() if splits} == {"claims"}
     assert longform.load("expertqa", config="claims", home=tmp_path).num_rows
 
@@ -442,4 +487,5 @@ def test_a_pilot_refuses_no_commercial_answer_of_the_questions_it_leaves_out(tmp
     ended = {entry.stage: entry.artifact for entry in progress.ended}
     assert ended["read_commercial"].rows == 10
     assert not ended["read_commercial"].rejected()
-    assert ended["collect_answers"].rows == 3 * 5 + 2, "bing_chat answered two of the three"
+    released = ended["read_released"].rows
+    assert ended["collect_answers"].rows - released == 3 * 5 + 2, "bing_chat answered two of the three"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,13 @@ A = FIRST["answer_id"]
         (filled_sheet(annotation_time="long"), "ill-formed annotation_time", A),
         (filled_sheet(annotation_time=-5), "ill-formed annotation_time", A),
         (filled_sheet(annotation_time=10**30), "ill-formed annotation_time", A),
+        (filled_sheet(labelled_at="yesterday"), "ill-formed labelled_at", "yesterday"),
+        (filled_sheet(labelled_at=1_795_000_000), "ill-formed labelled_at", "1795000000"),
+        (filled_sheet(usefullness="Useful"), "unknown key", f'"usefullness", perhaps "usefulness" of {A}'),
+        (filled_sheet(system="gpt4"), "unknown key", f'"system" of {A}'),
+        (with_claim(1, suport="Complete"), "unknown key", f'"suport", perhaps "support" of {A}#1'),
+        (with_claim(Support="Complete"), "unknown key", f'"Support", perhaps "support" of {A}#0'),
+        (with_claim(left_out="Yes"), "unknown key", f'"left_out" of {A}#0'),
         (with_claim(claim_id=None), "no claim_id", None),
         (with_claim(claim_id="a_q1_gpt4#9"), "unknown claim", f"a_q1_gpt4#9 of {A}"),
         (with_claim(claim_id="a_q2_bing_chat#0"), "unknown claim", f"a_q2_bing_chat#0 of {A}"),
@@ -308,6 +316,13 @@ A = FIRST["answer_id"]
             "support_0",
         ),
         (task(annotation({"from_name": "support_0", "value": {}})), "ill-formed value", "support_0"),
+        (task(annotation(chosen("suport_0", "Partial"))), "unknown control, perhaps of support", "suport_0"),
+        (task(annotation(chosen("support0", "Partial"))), "unknown control, perhaps of support", "support0"),
+        (
+            task(annotation(chosen("support_0", "Partial"), updated_at="yesterday")),
+            "ill-formed updated_at",
+            "yesterday",
+        ),
         (task(annotation({"from_name": "support_0", "value": 7})), "ill-formed value", "support_0"),
         (
             task(annotation(chosen("left_out_0", "Yes"), written("revised_claim_0", "No!"))),
@@ -324,6 +339,7 @@ A = FIRST["answer_id"]
         ({**task(), "annotations": None}, "missing or ill-formed annotations", None),
         (record(support_1="Mostly"), "unknown label", f'support "Mostly" of {A}#1'),
         (record(support_2="Partial"), "unknown claim", f"2 of {A}"),
+        (record(suport_0="Partial"), "unknown question, perhaps of support", "suport_0"),
         ({**record(), "responses": ["Useful"]}, "ill-formed responses", "responses"),
         ({**record(), "responses": {"usefulness": "Useful"}}, "ill-formed responses", "usefulness"),
         (
@@ -367,6 +383,9 @@ def test_spellings_are_ours_and_what_was_said_is_kept() -> None:
     (row,), _ = parsed(with_claim(support="complete ", reliability="Somewhat Reliable"))
     assert (row["claims"][0]["support"], row["claims"][0]["reliability"]) == ("Complete", "Somewhat reliable")
     assert json.loads(row["claims"][0]["said_as"]) == {"reliability": "Somewhat Reliable", "support": "complete "}
+    (answer,), _ = parsed(filled_sheet(usefulness="USEFUL"))
+    assert (answer["usefulness"], answer["usefulness_said_as"]) == ("Useful", "USEFUL")
+    assert row["usefulness_said_as"] is None
     assert row["claims"][1] == {"claim_id": f"{A}#1", **EMPTY}
 
 
@@ -375,6 +394,36 @@ def test_claims_may_come_in_any_order_and_some_may_be_missing() -> None:
     sheet["claims"] = [{"claim_id": f"{A}#1", "correctness": "Unsure"}]
     (row,), _ = parsed(sheet)
     assert [(one["claim_id"], one["correctness"]) for one in row["claims"]] == [(f"{A}#0", None), (f"{A}#1", "Unsure")]
+
+
+def test_keys_that_say_nothing_and_questions_of_ones_own_are_left_alone() -> None:
+    rows, rejected = parsed(
+        filled_sheet(notes=None, comment=" "),
+        task(annotation(chosen("usefulness", "Useful"), written("correctness_note", "Fine."), chosen("sure", "Yes"))),
+        record(usefulness="Useful", comment="Fine."),
+    )
+    assert [row["annotator_id"] for row in rows] == ["e1", "7", "u"]
+    assert rejected == []
+
+
+def test_claims_that_a_filled_in_sheet_does_not_have_are_counted() -> None:
+    """FIRST has two claims, SECOND one; a sheet that is rejected or says nothing counts none."""
+    whole, one, none = filled_sheet(), filled_sheet(annotator_id="a"), filled_sheet(annotator_id="b", claims=[])
+    one["claims"] = one["claims"][1:]
+    shorter = task(annotation(chosen("usefulness", "Useful")), claims=task()["data"]["claims"][:1])
+    empty, wrong = filled_sheet(usefulness=None, claims=[]), filled_sheet(usefulness="Splendid", claims=[])
+    unshown = record(usefulness="Useful", correctness_1="Unsure")
+    unshown["fields"] = {"question": "Why?"}
+    for given_records, expected in (
+        ([whole, record(usefulness="Useful")], 0),
+        ([one], 1),
+        ([none], 2),
+        ([whole, one, none, shorter, empty, wrong, unshown], 1 + 2 + 1 + 1),
+    ):
+        counts: Counter[str] = Counter()
+        records = ((each, "line", "") for each in given_records)
+        list(parse_labels(records, ANSWERS, lambda name, number, to=counts: to.update({name: number})))
+        assert counts["claims left out of a sheet"] == expected
 
 
 def test_folded_white_space_is_no_other_text() -> None:
@@ -415,7 +464,6 @@ def test_controls_that_are_none_of_ours_are_left_alone() -> None:
         ("2026-11-21T11:00:00+02:00", "2026-11-21T10:00:00", "Not useful at all"),
         ("2026-11-21", "2026-11-21", "Useful"),
         (None, "2026-11-21", "Useful"),
-        ("2026-11-21", "yesterday", "Useful"),
         (None, None, "Useful"),
     ],
 )

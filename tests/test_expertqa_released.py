@@ -195,6 +195,7 @@ def test_the_labels_of_a_released_answer():
         "system": "gpt4",
         "annotator_id": "a_17",
         "usefulness": "Useful",
+        "usefulness_said_as": None,
         "revised_answer": "Copper slowly turns green [1].",
         "annotation_time": 180000.0,
         "source": "released",
@@ -246,6 +247,9 @@ def test_what_a_label_came_as_is_kept_where_it_differs():
     assert json.loads(found["said_as"]) == {"worthiness": " yes", "reliability": "Somewhat Reliable"}
     other = claim_labelled({**NULLS, "source_reliability": "NOT RELIABLE AT ALL"})
     assert json.loads(other["said_as"]) == {"reliability": "NOT RELIABLE AT ALL"}
+    answer = labelled({**ANSWER, "usefulness": "partially  useful "})
+    assert isinstance(answer, dict)
+    assert (answer["usefulness"], answer["usefulness_said_as"]) == ("Partially useful", "partially  useful ")
 
 
 @pytest.mark.parametrize(

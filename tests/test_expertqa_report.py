@@ -30,9 +30,11 @@ from schemas.expertqa import (
 )
 from tasks.card import Figure, ReportTable, figure
 from tasks.expertqa import tables as made
+from tasks.expertqa.autoais import disagreements
 from tasks.expertqa.distributions import distribution
 from tasks.expertqa.figures import plots, shown
-from tasks.expertqa.report import figures, tables, texts_of
+from tasks.expertqa.predictions import missing
+from tasks.expertqa.report import figures, sources_of, tables
 
 PLOTTED = ("questions", "claims", "labels", "second_labels")
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
@@ -218,7 +220,8 @@ def test_table_4_counts_samples_and_abstentions() -> None:
 def judged(key: str, autoais: bool | None, support: str | None, **other: Any) -> Row:
     answer_id = key.split("#")[0]
     row = {"claim_id": key, "answer_id": answer_id, "system": "gpt4", "autoais": autoais, "support": support}
-    return {**row, "worthiness": "Yes", "claim": f"Claim {key}.", "evidence": "E.", "score": 0.5, "sources": 1, **other}
+    row |= {"claim": f"Claim {key}.", "evidence": "E.", "score": 0.5, "sources": 1, "shared": 0.25}
+    return {**row, "worthiness": "Yes", **other}
 
 
 CLAIMS = [
@@ -251,14 +254,14 @@ def test_table_6_is_in_percent() -> None:
 
 def test_table_7_shows_both_kinds_shortened() -> None:
     claims = [*CLAIMS[:1], {**CLAIMS[1], "evidence": f"<b>{'long ' * 200}"}, *CLAIMS[2:]]
-    missed, granted = made.attribution_disagreements(claims, {"lexical-1"}).rows
+    missed, granted = made.attribution_disagreements(disagreements(claims, made.SHOWN), {"lexical-1"}).rows
     assert (missed[0], missed[2], granted[0], granted[2]) == (
         *("people: Complete, AutoAIS: 0", "a#1"),
         *("people: not Complete, AutoAIS: 1", "b#1"),
     )
     assert len(str(missed[4])) == made.LONGEST
     assert str(missed[4]).endswith("…")
-    assert (missed[-1], granted[-1]) == ("one", "several")
+    assert (missed[-2:], granted[-2:]) == (("one", 25.0), ("several", 25.0))
 
 
 def test_table_8_leaves_the_unscored_out() -> None:
@@ -268,10 +271,20 @@ def test_table_8_leaves_the_unscored_out() -> None:
         {"system": "gpt4", "answer_id": "b", "fact_score": None, "correctness": "Unsure"},
     ]
     found = made.factuality(rows, ())
-    assert found.note.startswith("Nothing was judged.")
+    assert found.note.startswith("Nothing was judged:")
     named = dict(zip([f"{found.columns[n]}/{n}" for n in range(len(found.columns))], found.rows[0], strict=True))
     assert (named["F1 true, %/1"], named["F1 false, %/4"], named["FActScore, %/10"]) == (100.0, 100.0, 75.0)
     assert list(found.rows[0][-3:]) == [2, 2, 1]
+    assert found.columns[-3:] == ("labelled and scored", "scored", "unscored")
+
+
+def test_a_released_file_without_estimates_is_told_from_nothing_estimated() -> None:
+    unscored = [{**row, "autoais": None} for row in CLAIMS]
+    assert made.attribution(unscored, {"released"}).note.startswith("The released file holds no estimates")
+    assert made.attribution(CLAIMS, {"released"}).note.startswith("By released.")
+    assert made.attribution(unscored, {"lexical-1"}).note.startswith("By lexical-1.")
+    assert "the released file holds no estimates" in made.factuality([], ()).note
+    assert "holds no" not in made.factuality([], {"released"}).note
 
 
 def prediction(key: str, model: str, **other: Any) -> Row:
@@ -290,12 +303,14 @@ def test_tables_9_and_14_differ_by_zero_shot_predictions() -> None:
     assert nine.rows[0][2:] == (pytest.approx(60.0), 25.0, 40.0, None, 2, 4)
     assert nine.rows[1][2:] == (None, None, None, None, 0, 3), "nothing predicted is no zero"
     assert ("random", "large", "yes") in [row[:3] for row in fourteen.rows]
-    assert "QAFactEval is left out" in nine.note
+    assert "QAFactEval is left out: its package is not installed." in nine.note
     checked = made.predictions([prediction("q1", "small", qafacteval=2.0)], {"random": 1, "domain": 1}, zero_shot=False)
     assert "QAFactEval is left out" not in checked.note
 
 
 # ---------------------------------------------------------------- of stages
+
+OTHERS = ("train", "validation", "train", None)  # sides of claims that an entailment model may have been trained on
 
 
 @pytest.fixture
@@ -307,17 +322,26 @@ def stages(tmp_path: Path) -> dict[str, Rows]:
 
     def claim(key: str, question: int, **given: Any) -> Row:
         field, types = (asked[question - 1][name] for name in ("field", "question_types"))
-        given = {"system": "bing_chat" if key.startswith("a_2") else "gpt4", "split": "full", **given}
+        given = {
+            "system": "bing_chat" if key.startswith("a_2") else "gpt4",
+            "split": "full",
+            "random_split": "test",
+            **given,
+        }
         answer_id, position = key.split("#")
         where = {"question_id": f"expertqa/q{question}", "answer_id": answer_id, "position": int(position)}
         return filled(PUBLISHED_CLAIMS, claim_id=key, field=field, question_types=types, **where, **given)
 
     lexical = {"autoais_backend": "lexical-1"}
+    two = {"evidence": ["Tea is old.", "https://tea.example"], "evidence_urls": ["", "https://tea.example"]}
     claims = [
-        claim("a_1#0", 1, support="Complete", worthiness="Yes", autoais=False, claim="Tea is hot.", **lexical),
+        claim(
+            "a_1#0", 1, support="Complete", worthiness="Yes", autoais=False, claim="Tea is hot [1].", **lexical, **two
+        ),
         claim("a_1#1", 1, support="Missing", worthiness="No", autoais=None, fact_score=1.0, fact_score_model="m"),
         claim("a_2#0", 2, support="Partial", worthiness="Yes", correctness="Unsure", autoais=True, **lexical),
         claim("a_3#0", 2),
+        *[claim(f"a_3#{n}", 2, support="Complete", random_split=side) for n, side in enumerate(OTHERS, start=1)],
     ]
     said = [{name: row[name] for name in ("support", "worthiness", "correctness")} for row in claims]
     first = [claim_label("a_1#0", **said[0]), claim_label("a_1#1", **said[1])]
@@ -351,6 +375,10 @@ def stages(tmp_path: Path) -> dict[str, Rows]:
             [
                 {"entailed_id": "e_1", "claim_id": "a_1#0", "model": "tuned", "attributable": True},
                 {"entailed_id": "e_2", "claim_id": "a_2#0", "model": "tuned", "attributable": True},
+                *[
+                    {"entailed_id": f"e_{n + 2}", "claim_id": f"a_3#{n}", "model": "tuned", "attributable": False}
+                    for n in range(1, 5)
+                ],
             ],
         ),
         "predictions": home.table(PREDICTIONS, [predicted | {"rouge1": 0.3}]),
@@ -378,8 +406,10 @@ def test_the_first_labels_of_an_answer_count_as_in_the_published_claims(stages: 
 
 def test_disagreements_carry_their_texts(stages: dict[str, Rows]) -> None:
     missed, granted = titled(tables(**stages), "(table 7)").rows
-    assert missed[1:6] == ("gpt4", "a_1#0", "Tea is hot.", "It is.", "Complete")
+    assert missed[1:6] == ("gpt4", "a_1#0", "Tea is hot [1].", "It is.", "Complete")
+    assert missed[8:] == ("one", 50.0), "of tea and hot the evidence has tea"
     assert (granted[2], granted[7]) == ("a_2#0", 0.9)
+    assert granted[8:] == ("one", None), "no text of evidence"
 
 
 def test_agreement_and_predictions_come_through(stages: dict[str, Rows]) -> None:
@@ -398,6 +428,7 @@ def test_an_imported_model_is_judged_over_the_claims_it_predicts(stages: dict[st
     assert [whole[name] for name in ("precision, %", "recall, %", "scored")] == [50.0, 100.0, 2]
     assert rows["tuned", "labelled", "bing_chat"]["recall, %"] is None, "no claim of it is complete"
     assert [rows["tuned", "labelled", name]["unscored"] for name in ("gpt4", "bing_chat", "all")] == [1, 0, 1]
+    assert "other questions count nowhere: 1 of no side, 2 of train, 1 of validation." in found.note
 
 
 def test_a_sampled_answer_without_claims_and_labels_is_counted_as_not_labelled(
@@ -426,6 +457,14 @@ def test_agreement_that_is_all_chance_has_a_kappa_of_zero_without_a_sign() -> No
     assert shown == {"0.00"}
 
 
+def test_an_annotator_is_not_compared_with_himself(tmp_path: Path, stages: dict[str, Rows]) -> None:
+    second = list(stages["second_labels"])
+    own = label("a_1", "e1", "q1", [claim_label("a_1#0", support="Complete")], usefulness="Useful")
+    found = titled(tables(**{**stages, "second_labels": Home(tmp_path).table(LABELS, [*second, own])}), "(figure 4)")
+    assert {tuple(row[:2]): row[2:4] for row in found.rows}["all", "support"] == (1, 0.0), "e1 and r1 alone"
+    assert found.note.endswith("Left out: 1 second labellings by the annotator of the first.")
+
+
 def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: dict[str, Rows]) -> None:
     home = Home(tmp_path / "empty")
     empty = {name: home.table(rows.schema, []) for name, rows in stages.items()}
@@ -433,9 +472,15 @@ def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: 
     assert figures(*(empty[name] for name in PLOTTED)) == []
 
 
+def test_qafacteval_is_left_out_for_want_of_its_package_or_of_its_models(tmp_path: Path) -> None:
+    assert missing(tmp_path, "no_such_package") == missing(None, "no_such_package") == "its package is not installed"
+    assert "LONGFORM_QAFACTEVAL_MODELS" in (missing(None, "json") or "")
+    assert "LONGFORM_QAFACTEVAL_MODELS" in (missing(tmp_path, "json") or "")
+
+
 def test_sources_are_texts_each_once_and_not_addresses() -> None:
     url = "https://tea.example"
-    assert texts_of({"evidence": ["a", "a", url, " ", "b"], "evidence_urls": ["", "", url, "", url]}) == 2
+    assert sources_of({"evidence": ["a", "a", url, " ", "b"], "evidence_urls": ["", "", url, "", url]}) == ["a", "b"]
 
 
 # ---------------------------------------------------------------- plots
@@ -453,6 +498,48 @@ def test_plots_show_the_shares_of_the_tables(stages: dict[str, Rows]) -> None:
     assert {"gpt4", "bing_chat", "Complete", "Support (cite-worthy claims)", "50%"} <= set(found["figure-5-systems"])
     assert {"Geography", "Law", "I", "V"} <= set(found["figure-8-question-types"])
     assert "none" in found["figure-10-question-types"], "claims of a question without a type"
+
+
+def places(figure: Figure, text: str) -> list[tuple[float, float]]:
+    """Where a text stands, in points."""
+    found = []
+    for node in etree.fromstring(figure.svg.encode()).iter("{*}text"):
+        moved = re.search(r"translate\(([\d.]+) ([\d.]+)\)", node.get("transform") or "")
+        x, y = (moved[1], moved[2]) if moved else (node.get("x"), node.get("y"))
+        found += [(float(x), float(y))] if node.text == text else []
+    return found
+
+
+def test_a_plot_is_one_named_image_and_its_numbers_say_what_they_count(stages: dict[str, Rows]) -> None:
+    for plot in figures(*(stages[name] for name in PLOTTED)):
+        root = etree.fromstring(plot.svg.encode())
+        assert root.get("role") == "img"
+        assert [node.text for node in root.iter("{*}title")] == [plot.title]
+        assert {"answers", "claims", "labels", "questions"} & set(texts(plot)), plot.name
+
+
+def test_figure_8_ends_its_bars_with_the_questions_and_counts_types_at_round_numbers() -> None:
+    asked = [{"field": "Law", "question_types": TYPES}] * 8 + [{"field": "Music", "question_types": ["V"]}] * 13
+    (figure,) = plots(asked, [], [], [])
+    assert figure.name == "figure-8-question-types"
+    music, law = places(figure, "13"), places(figure, "8")
+    assert len(music) == len(law) == 1, "56 types of 8 questions"
+    assert law[0][1] > music[0][1], "13 questions stand above 8"
+    assert {"0", "10", "20", "30", "40", "50"} <= set(texts(figure))
+
+
+def test_figure_9_of_all_fields_fits_a_screen_and_counts_stand_off_the_bars() -> None:
+    said = dict.fromkeys(PROPERTIES)
+    rows = [{**said, "support": "Complete", "field": f"Field {n}", "question_types": ["I"]} for n in range(32)]
+    rows = [{**row, "system": "gpt4", "worthiness": "Yes"} for row in rows for _ in range(16)]
+    figure = next(figure for figure in plots([], [], rows, []) if figure.name == "figure-9-fields")
+    root = etree.fromstring(figure.svg.encode())
+    assert float(root.get("width").removesuffix("pt")) < 900
+    assert float(root.get("height").removesuffix("pt")) < 1300
+    edges = {x for x, _ in places(figure, "100%")}
+    ends = {x for x, _ in places(figure, "16")}
+    assert len(ends) == 2, "only support and worthiness are labelled"
+    assert all(any(25 < end - edge < 40 for edge in edges) for end in ends), "16 takes 10 points, and ends there"
 
 
 def test_a_field_that_somebody_made_up_cannot_break_a_plot() -> None:

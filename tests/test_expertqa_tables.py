@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from flows.building import Options, build
 from flows.cli import app
-from flows.expertqa import ExpertqaConfig
+from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.versions import Version
 from tasks.workers import Threads
 
@@ -39,6 +39,12 @@ RATINGS = {
     "reliability": ["Reliable", "Somewhat reliable", "Not reliable at all", "Missing", "N/A"],
 }
 CORRECT = ["Definitely correct", "Probably correct"]
+UNLABELLED = {  # samples that came without anybody's labels
+    "questions": str(SAMPLES / "questions.jsonl"),
+    "commercial": str(SAMPLES / "bing_chat.jsonl"),
+    "corpus": str(SAMPLES / "corpus.jsonl"),
+    "pages": str(SAMPLES / "pages.jsonl"),
+}
 SIDES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 RESAMPLES = 400
 
@@ -172,7 +178,7 @@ def predict(version: Version) -> list[dict[str, Any]]:
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
     folder = tmp_path_factory.mktemp("tables")
     home = folder / "home"
-    first = make(home, "v1")
+    first = make(home, "v1", **UNLABELLED)
     done = CliRunner().invoke(app, ["sheets", "expertqa", "--to", str(folder / "sheets.jsonl"), "--home", str(home)])
     assert done.exit_code == 0, done.output
     sheets = [json.loads(line) for line in (folder / "sheets.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -181,6 +187,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
     version = make(
         home,
         "v2",
+        **UNLABELLED,
         labels=write(folder / "first.jsonl", filled),
         second_labels=write(folder / "second.jsonl", again),
         predictions=write(folder / "predicted.jsonl", predicted),
@@ -281,7 +288,7 @@ def check_table_8(table: Sequence[Cells], claims: pandas.DataFrame) -> None:
                 "F1 false, %": percent(2 * (~says & ~people).sum(), (~says).sum() + (~people).sum()),
                 "F1 overall, %": percent((says == people).sum(), len(rated)),
                 "FActScore, %": 100 * scored["fact_score"].mean() if len(scored) else None,
-                "claims": len(rated),
+                "labelled and scored": len(rated),
                 "scored": len(scored),
                 "unscored": len(own) - len(scored),
             },

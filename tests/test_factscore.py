@@ -61,8 +61,10 @@ def find_given(run: Run, facts: Rows, *, pages: str) -> Iterator[Row | Rejected]
         yield {"fact_id": fact["fact_id"], "question_id": fact["question_id"], "passages": found}
 
 
-def scored(home: Path, claims: list[Row], pages: list[Row], model: Endpoint = OFFLINE) -> dict[str, Any]:
-    """The rows of both stages, and why claims and facts have none."""
+def scored(
+    home: Path, claims: list[Row], pages: list[Row], model: Endpoint = OFFLINE, judge: Endpoint | None = None
+) -> dict[str, Any]:
+    """The rows of both stages, and why claims and facts have none; `judge` judges, where it is not the model."""
     file = home / "claims.jsonl"
     home.mkdir(exist_ok=True)
     file.write_text("".join(f"{json.dumps(row)}\n" for row in claims))
@@ -70,7 +72,9 @@ def scored(home: Path, claims: list[Row], pages: list[Row], model: Endpoint = OF
     with building(home) as run:
         read = given_claims(run, [source(file, "expertqa")])
         facts = break_claims(run, read, model=model, prompt=breaks)
-        judged = judge_facts(run, facts, find_given(run, facts, pages=json.dumps(pages)), model=model, prompt=judges)
+        judged = judge_facts(
+            run, facts, find_given(run, facts, pages=json.dumps(pages)), model=judge or model, prompt=judges
+        )
         return {
             "facts": list(facts),
             "judged": list(judged),
@@ -98,7 +102,6 @@ def test_the_offline_model_breaks_claims_up_and_judges_what_was_found_for_them(t
     assert [row["fact_id"] for row in judged] == [fact["fact_id"] for fact in facts]
     assert [row["is_true"] for row in judged] == [True, False, None]
     assert [row["passages"] for row in judged] == [["p1"], ["p1"], []]
-    assert all(row["atomic_model"] == "offline-rules-1" for row in judged)
     assert [row["response"] is None for row in judged] == [False, False, True]
     assert judged[2] | NO_MODEL == judged[2]
     assert [row["claim_id"] for row in judged] == ["a_1#0", "a_1#1", "a_1#2"]
@@ -126,6 +129,45 @@ def test_calls_that_fail_are_rejected_rows_and_no_judgement(tmp_path: Path, stan
     assert {row["is_true"] for row in found["judged"]} == {None}
 
 
+TAGGED = "<verdict>{}</verdict>\n====="
+
+
+@pytest.mark.parametrize(
+    ("said", "is_true"),
+    [
+        (TAGGED.format("True."), True),
+        (TAGGED.format("**FALSE**"), False),
+        ("The passage is clear.\n" + TAGGED.format("true"), True),
+        ('Here:\n```json\n{"verdict": false}\n```\nWell.', False),
+        (TAGGED.format("not false"), None),
+        (TAGGED.format("true or false"), None),
+        (TAGGED.format("false") + TAGGED.format("true"), None),
+        ("<verdict>tr", None),
+        ('{"verdict": "true"} {"verdict": "false"}', None),
+        ("It is not false.", None),
+        ("I cannot help with that.\n=====", None),
+        (" ", None),
+    ],
+)
+@pytest.mark.parametrize("capabilities", [["json_schema"], []])
+def test_a_verdict_is_read_right_or_not_at_all(
+    tmp_path: Path, said: str, is_true: bool | None, capabilities: list[str]
+) -> None:
+    with serve(say=said) as server:
+        judge = Endpoint("mine", "m", base_url=server.url, capabilities=frozenset(capabilities), concurrency=1)
+        found = scored(tmp_path, GIVEN[:1], [passage("sphere", "p1", PAGE)], judge=judge)
+    assert [row["is_true"] for row in found["judged"]] == ([] if is_true is None else [is_true])
+    assert list(found["unjudged"]) == (["a_1#0.0"] if is_true is None else [])
+
+
+def test_two_hundred_atomic_claims_are_kept_and_repeated_ones_are_one(tmp_path: Path) -> None:
+    texts = [f"Cask {number} is cold." for number in range(200)]
+    with serve(say=json.dumps({"atomic_claim": [*texts, *texts[::-1], "- Cask 7  is cold."]})) as server:
+        found = scored(tmp_path, GIVEN[:1], [passage("sphere", "p1", PAGE)], endpoint(server), judge=OFFLINE)
+    assert [fact["text"] for fact in found["facts"]] == texts
+    assert [row["fact_id"] for row in found["judged"]] == [f"a_1#0.{number}" for number in range(200)]
+
+
 def test_factscore_can_be_left_out(tmp_path: Path) -> None:
     file = tmp_path / "claims.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in GIVEN))
@@ -140,7 +182,7 @@ def test_atomic_claims_stand_on_one_line_each_once() -> None:
     assert atomic_claims(said) == ["Kegs hold beer.", "Taps leak."]
 
 
-def test_three_passages_are_read_the_best_of_each_corpus_first() -> None:
+def test_every_passage_that_was_found_is_read_once_the_best_of_each_corpus_first() -> None:
     found = [
         passage("sphere", "s1", score=0.1),
         passage("sphere", "s2", score=0.05),
@@ -148,9 +190,9 @@ def test_three_passages_are_read_the_best_of_each_corpus_first() -> None:
         passage("gs", "g2", "s1", score=800.0),
         passage("gs", "g3", score=700.0),
     ]
-    assert [row["passage_id"] for row in best_passages(found)] == ["s1", "g1", "s2"]
-    assert [row["passage_id"] for row in best_passages(found[2:])] == ["g1", "g2", "g3"]
-    assert [row["passage_id"] for row in best_passages([found[0], *found[2:]])] == ["s1", "g1", "g3"]
+    assert [row["passage_id"] for row in best_passages(found)] == ["s1", "g1", "s2", "g3"]
+    many = [passage("gs", f"g{number}") for number in range(20)]
+    assert best_passages(many) == many
     assert best_passages([]) == []
 
 

@@ -24,6 +24,7 @@ from schemas.expertqa import (
     CLAIMS,
     DOCUMENTS,
     DOMAIN_SPLIT,
+    FACTS,
     JUDGED,
     LABELS,
     PUBLISHED_CLAIMS,
@@ -31,6 +32,7 @@ from schemas.expertqa import (
     RANDOM_SPLIT,
     REVISED,
 )
+from tasks.expertqa.factscore import judgements_of
 from tasks.expertqa.longform_qa import (
     estimate_columns,
     field_sides,
@@ -240,10 +242,15 @@ def attribution(key: str, question_id: str, **given: Any) -> dict[str, Any]:
     return filled(ATTRIBUTIONS, claim_id=key, answer_id=owner, question_id=question_id, **given)
 
 
-def fact(key: str, position: int, question_id: str, truth: bool | None, **given: Any) -> dict[str, Any]:
-    fields = {"fact_id": f"{key}.{position}", "claim_id": key, "question_id": question_id, "is_true": truth}
-    given = {"atomic_model": "breaker", "model": "judge", **given}
-    return filled(JUDGED, **fields, text=f"fact {position}", **given)
+def fact(key: str, position: int, question_id: str) -> dict[str, Any]:
+    fields = {"fact_id": f"{key}.{position}", "claim_id": key, "question_id": question_id, "position": position}
+    return filled(FACTS, **fields, text=f"fact {position}", model="breaker")
+
+
+def verdict(fact: dict[str, Any], truth: bool | None) -> dict[str, Any]:
+    """As the judge gives it; null where no passage was found, and nobody was asked."""
+    shared = {name: fact[name] for name in ("fact_id", "claim_id", "question_id", "text")}
+    return filled(JUDGED, **shared, is_true=truth, model=None if truth is None else "judge")
 
 
 def published(home: Home) -> Rows:
@@ -259,15 +266,17 @@ def published(home: Home) -> Rows:
         claim("a1", 0, "q1", evidence=seen, start=0, end=5),
         claim("a2", 0, "q2", system="rr_gs_gpt4", evidence=[evidence(url="https://a.example/1", text="Found.")]),
     ]
-    first = claim_label("a1#0", support="Partial", worthiness="Yes", revised_claim="", revised_evidence=["x"])
+    said = claim_label("a1#0", support="Partial", worthiness="Yes", revised_claim="", revised_evidence=["x"])
     labels = [
         label("a1", "e2", "q1", [claim_label("a1#0", support="Complete")], usefulness="Useful"),
-        label("a1", "e1", "q1", [first], usefulness="Partially useful"),
+        label("a1", "e1", "q1", [said], usefulness="Partially useful"),
     ]
+    first = [fact("a1#0", n, "expertqa/q1") for n in (10, 0, 1, 2, 3, 4)]
+    others = [fact(key, 0, "expertqa/q2") for key in ("a2#0", "a2#1")]
+    truths = {0: True, 1: None, 2: False, 3: True, 10: True}  # what was said of 4 could not be read
     judged = [
-        *[fact("a1#0", n, "expertqa/q1", truth) for n, truth in ((0, True), (1, None), (2, False), (3, True))],
-        fact("a1#0", 10, "expertqa/q1", True),
-        fact("a2#0", 0, "expertqa/q2", None),
+        *[verdict(row, truths[row["position"]]) for row in first if row["position"] in truths],
+        verdict(others[0], None),
     ]
     split = {"question_id": "expertqa/q1", "split": "test"}
     domain = split | {"split": "train"}
@@ -278,6 +287,7 @@ def published(home: Home) -> Rows:
         home.table(ANSWERS, given),
         home.table(LABELS, labels),
         home.table(ATTRIBUTIONS, estimates),
+        home.table(FACTS, [*first, *others]),
         home.table(JUDGED, judged),
         home.table(RANDOM_SPLIT, [filled(RANDOM_SPLIT, row_id="l1", **split)], keys=["expertqa/0-00000/test"]),
         home.table(DOMAIN_SPLIT, [filled(DOMAIN_SPLIT, row_id="l2", **domain)], keys=["expertqa/0-00000/train"]),
@@ -315,9 +325,9 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "annotator_id": "e1",
         "autoais": True,
         "autoais_backend": "lexical-1",
-        "atomic_claims": ["fact 0", "fact 1", "fact 2", "fact 3", "fact 10"],
+        "atomic_claims": ["fact 0", "fact 1", "fact 2", "fact 3", "fact 4", "fact 10"],
         "atomic_claims_model": "breaker",
-        "atomic_judgements": [True, None, False, True, True],
+        "atomic_judgements": [True, None, False, True, None, True],
         "fact_score": 0.75,
         "fact_score_model": "judge",
         "licence": "CC0-1.0",
@@ -334,6 +344,14 @@ def test_what_nobody_said_or_judged_is_null_and_no_zero(tmp_path: Path) -> None:
     unsaid = ("usefulness", "support", "revised_claim", "annotator_id", "autoais", "autoais_backend", "fact_score")
     assert {row[name] for name in (*unsaid, "random_split", "domain_split")} == {None}
     assert (row["atomic_judgements"], row["revised_evidence"]) == ([None], [])
+
+
+def test_a_claim_of_which_no_verdict_could_be_read_keeps_its_atomic_claims(tmp_path: Path) -> None:
+    rows = published(Home(tmp_path))
+    row = next(row for row in rows if row["claim_id"] == "a2#1")
+    assert (row["atomic_claims"], row["atomic_judgements"]) == (["fact 0"], [None])
+    assert (row["atomic_claims_model"], row["fact_score"], row["fact_score_model"]) == ("breaker", None, None)
+    assert sum(dict(part.counts)["atomic claims without a verdict"] for part in rows.parts or ()) == 4
 
 
 def test_claims_come_by_question_then_by_position(tmp_path: Path) -> None:
@@ -381,7 +399,7 @@ def test_an_address_that_several_claims_name_comes_once(tmp_path: Path) -> None:
 
 
 def test_atomic_claims_name_who_wrote_them_though_nothing_was_found_to_judge_them_by() -> None:
-    unjudged = fact("a1#0", 0, "q1", None, model=None)
-    columns = estimate_columns(None, [unjudged])
+    broken = fact("a1#0", 0, "q1")
+    columns = estimate_columns(None, judgements_of([broken], [verdict(broken, None)])["a1#0"])
     assert columns["atomic_claims_model"] == "breaker"
     assert (columns["fact_score"], columns["fact_score_model"]) == (None, None)

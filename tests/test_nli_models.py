@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longform.errors import UsageError
-from tasks.metrics.entailment import MOST_TOKENS, check_nli, load_nli, premise
+from longform.store import sha256_of
+from tasks.metrics.entailment import MOST_TOKENS, check_nli, load_nli, loaded_nli, nli_model, premise
 
 torch: Any = pytest.importorskip("torch", reason="the extra nli is not installed")
 transformers: Any = pytest.importorskip("transformers", reason="the extra nli is not installed")
@@ -206,7 +208,7 @@ def test_weights_that_are_damaged_or_incomplete_are_refused(bert: Path, tmp_path
     with pytest.raises(UsageError, match="gave no number"):
         load_nli(str(tmp_path)).scores([("kegs", "taps")])
     file.write_bytes(file.read_bytes()[:1_000])
-    load_nli.cache_clear()
+    loaded_nli.cache_clear()
     with pytest.raises(UsageError, match="cannot be loaded"):
         load_nli(str(tmp_path))
 
@@ -218,3 +220,14 @@ def test_a_writer_that_knows_neither_reply_is_refused(true: Path, tmp_path: Path
     vocabulary.write_text(vocabulary.read_text().replace('"1":', '"one":').replace('"0":', '"zero":'))
     with pytest.raises(UsageError, match="knows neither 1 nor 0"):
         check_nli(str(tmp_path))
+
+
+def test_a_model_is_known_by_its_files_and_never_by_its_path(tmp_path: Path, bert: Path) -> None:
+    known = nli_model(str(bert), sha256_of)
+    copied = tmp_path / bert.name
+    shutil.copytree(bert, copied)
+    assert nli_model(str(copied), sha256_of).identity() == known.identity()
+    assert str(bert) not in str(known.identity())
+    with (copied / "config.json").open("a") as file:
+        file.write(" ")
+    assert nli_model(str(copied), sha256_of).digest != known.digest

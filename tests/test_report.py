@@ -1,6 +1,7 @@
 """report.html, parsed by lxml."""
 
 import dataclasses
+import json
 import math
 import re
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from lxml import html
 from test_card import made_up
 
-from tasks.report import ReportTable, report
+from tasks.report import ReportTable, as_data, report
 
 TABLE_10 = ReportTable(
     "Sites (table 10)",
@@ -101,3 +102,23 @@ def test_light_and_dark_define_the_same_colours() -> None:
     light, dark = (set(re.findall(r"--[a-z-]+(?=:)", block)) for block in blocks)
     assert light == dark
     assert light
+
+
+def test_tables_as_data_name_each_column_once_and_round_nothing() -> None:
+    table = ReportTable(
+        "Labels <b>",
+        "",
+        ("system", "Yes", "%", "No", "%", "from", "to", "No"),
+        [("gpt4", 1, 100 / 3, 2, None, 0.1, 1, 3)],
+    )
+    (found,) = json.loads(as_data([table]))
+    assert found["title"] == "Labels <b>"
+    assert found["rows"] == [
+        {"system": "gpt4", "Yes": 1, "Yes %": 100 / 3, "No": 2, "No %": None, "No from": 0.1, "No to": 1, "No No": 3}
+    ]
+
+
+@given(st.lists(st.sampled_from(["%", "from", "Yes", "Yes %", "Yes Yes"]), max_size=7))
+def test_no_cell_of_a_table_is_lost_in_its_data(columns: list[str]) -> None:
+    (found,) = json.loads(as_data([ReportTable("T", "", columns, [tuple(range(len(columns)))])]))
+    assert [list(row.values()) for row in found["rows"]] == [list(range(len(columns)))]

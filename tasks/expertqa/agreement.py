@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from longform.rows import Row
-from tasks.expertqa.given import CLAIM_RATINGS
+from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.agreement import kappa, share_agreed
 
-PROPERTIES = ("usefulness", *CLAIM_RATINGS)
+PROPERTIES = ("usefulness", *LABELLED)
 Pair = tuple[str, str]
 
 
@@ -16,17 +16,27 @@ def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[s
     """Of each field, and of all (field None, which comes first), each property of table 3 in its order.
 
     The rows are of LABELS; `fields`: question_id -> field. Of an answer the first reference row counts, and each
-    second row is compared with it. What either of them left empty is not compared. `labelled` counts claims, of
-    usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
+    second row of another annotator is compared with it. What either of them left empty is not compared. `labelled`
+    counts claims, of usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
     """
-    first_of: dict[str, Row] = {}
-    for row in reference:
-        first_of.setdefault(row["answer_id"], row)
-    compared = [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
+    compared = [(first, row) for first, row in both_labelled(reference, second) if not of_one(first, row)]
     named: list[str | None] = [None, *sorted({fields[row["question_id"]] for row, _ in compared})]
     return [
         _agreed(field, name, list(_of_field(compared, field, fields, name))) for field in named for name in PROPERTIES
     ]
+
+
+def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """Of each answer the first reference row, with each second row."""
+    first_of: dict[str, Row] = {}
+    for row in reference:
+        first_of.setdefault(row["answer_id"], row)
+    return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
+
+
+def of_one(first: Row, second: Row) -> bool:
+    """Whether one annotator gave both: that he agrees with himself says nothing."""
+    return bool(first["annotator_id"] == second["annotator_id"])
 
 
 def _of_field(

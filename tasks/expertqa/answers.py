@@ -105,7 +105,8 @@ def _from_passages(
     text = usable(key, answer)
     if isinstance(text, Rejected):
         return _of_system(system, text)
-    return _written(key, system, "retrieve_and_read", text, numbered(passages), made_by(answer, model, prompt))
+    body, _ = cited_sources(text)  # a list of references says what the passages' numbers say
+    return _written(key, system, "retrieve_and_read", body or text, numbered(passages), made_by(answer, model, prompt))
 
 
 def _of_system(system: str, rejected: Rejected) -> Rejected:

@@ -26,8 +26,10 @@ from tasks.expertqa.given import (
     CLAIM_PROPERTIES,
     CLAIM_RATINGS,
     DIVIDER,
+    LEFT_OUT,
     Given,
     ill_formed,
+    misspelt,
     name_of,
     without_empty,
 )
@@ -40,7 +42,7 @@ GUIDELINES = (
     "from 0 on. Several texts of evidence are divided by a line of three dashes (---)."
 )
 _QUESTION = re.compile(r"([a-z_]+?)(?:_(\d{1,6}))?")
-_OF_CLAIMS = (*CLAIM_PROPERTIES[:-2], "left_out", *CLAIM_PROPERTIES[-2:])
+_OF_CLAIMS = (*CLAIM_PROPERTIES[:-2], LEFT_OUT, *CLAIM_PROPERTIES[-2:])
 RESPONSES = ".responses"
 SETTINGS = ".argilla"
 
@@ -138,7 +140,7 @@ def read_record(record: Row, key: str, raw: str) -> Iterator[Given | Rejected]:
     if not users:
         yield Rejected(answer_id, "filtered", "not labelled")
     for user, (answers, states) in users.items():
-        yield _given(answer_id, user, answers, states, shown_texts)
+        yield _given(answer_id, user, answers, states, shown_texts, raw)
 
 
 def _shown(fields: Row) -> dict[str | int, str]:
@@ -188,8 +190,8 @@ def _by_user(responses: Iterator[tuple[str, Any, Any, Any]]) -> dict[str | None,
 
 
 def _given(
-    answer_id: str, user: str | None, answers: Row, states: set[Any], shown_texts: dict[str | int, str]
-) -> Given:
+    answer_id: str, user: str | None, answers: Row, states: set[Any], shown_texts: dict[str | int, str], raw: str
+) -> Given | Rejected:
     of_claims: defaultdict[str | int, Row] = defaultdict(dict)
     said: Row = {}
     for question, value in answers.items():
@@ -199,6 +201,8 @@ def _given(
             said[name] = value
         elif name in _OF_CLAIMS and place is not None:
             of_claims[int(place)][name] = value
+        elif meant := misspelt(question):
+            return ill_formed(answer_id, f"unknown question, perhaps of {meant}", raw, question)
     unfinished = next((state for state in ("discarded", "draft") if state in states), None)
     return Given(
         "argilla",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
+from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from tasks.expertqa.citations import without_marks
 from tasks.expertqa.exact import read_exact
 from tasks.metrics import classification as figures
 from tasks.metrics import entailment
-from tasks.metrics.entailment import Evidence, Fits, Score
+from tasks.metrics.entailment import Evidence, Fits, NliModel, Score
 from tasks.stage import Rejected, Row, Rows, Run, stage
 from tasks.text.sentences import sentence_spans
 from tasks.text.windows import SPACY, check_tokenizer
@@ -38,9 +39,9 @@ ALL = "all"
 
 @stage(ATTRIBUTIONS, revision=2)
 def estimate_attribution(
-    run: Run, claims: Rows, *, backend: str, model: Endpoint | None, prompt: Prompt | None
+    run: Run, claims: Rows, *, backend: str, nli: NliModel | None, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
-    """Whether the evidence of each claim supports it: by `lexical`, `model`, `nli:<Hugging Face model>`, `released`.
+    """Whether the evidence of each claim supports it: by `lexical`, `model`, `nli`, `released`.
 
     `released` takes what a claim came with (`autoais_label`), and asks nobody.
 
@@ -49,11 +50,10 @@ def estimate_attribution(
     given = list(claims)
     run.count("claims without the text of any evidence", sum(not sources(claim) for claim in given))
     run.count("claims with several sources", sum(sources(claim) > 1 for claim in given))
-    check_backend(backend)
     if backend == "lexical":
         yield from _by_lexical(given)
-    elif backend.startswith(NLI):
-        yield from _by_nli(given, backend)
+    elif nli:
+        yield from _by_nli(given, nli)
     elif backend == RELEASED:
         yield from (_as_released(claim) for claim in given)
     elif model and prompt:
@@ -62,16 +62,20 @@ def estimate_attribution(
         raise UsageError("The AutoAIS backend model has no model to ask: set one, or set the backend to lexical.")
 
 
-def check_backend(backend: str) -> None:
-    """Raise UsageError where there is no such backend, or what it needs is not installed or no entailment model."""
+def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliModel | None]:
+    """What a setting names: lexical, model, released or nli, and the model of nli, its weights not yet loaded.
+
+    UsageError where there is no such backend, or what it needs is not installed or no entailment model.
+    """
     named = backend.startswith(NLI) and backend.removeprefix(NLI).strip()
     if backend not in ("lexical", "model", RELEASED) and not named:
         raise UsageError(
             f'There is no AutoAIS backend "{backend}": '
             "set lexical, model, released, or nli:<a Hugging Face model or folder>."
         )
-    if backend.startswith(NLI):
-        entailment.check_nli(backend.removeprefix(NLI))
+    if not named:
+        return backend, None
+    return NLI.rstrip(":"), entailment.nli_model(named, digest)
 
 
 def evidence_texts(claim: Row) -> list[str]:
@@ -130,13 +134,13 @@ def released_claim(claim: Row) -> Row:
     return came
 
 
-def _by_nli(claims: Sequence[Row], backend: str) -> Iterator[Row]:
+def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
     """Each claim by itself: what others stand in its batch would change its last decimal."""
-    judge = entailment.load_nli(backend.removeprefix(NLI))
+    judge = entailment.load_nli(model.place)
     for claim in claims:
         read = read_evidence(claim, judge.fits, judge.score)
         score = judge.score([read.text], judged_text(claim))[0] if read else None
-        yield _attribution(claim, backend, read, score, entailment.NLI_THRESHOLD)
+        yield _attribution(claim, f"{NLI}{model.name}", read, score, entailment.NLI_THRESHOLD)
 
 
 def _by_model(run: Run, claims: Sequence[Row], model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:

@@ -15,6 +15,7 @@ come in several spellings; nobody's name is in there. One asker may ask the same
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -26,6 +27,7 @@ from longform.recipe import fingerprint
 from longform.rows import Source
 from schemas.expertqa import QUESTIONS
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
+from tasks.expertqa.given import filled
 from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
 from tasks.sources.csv_cells import csv_rows, raw_text
 from tasks.sources.files import open_files
@@ -35,9 +37,12 @@ from tasks.stage import Piece, Rejected, Row, Rows, Run, stage
 GROUP = "expertqa"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
 LONGEST = {"question": 20_000, "annotator_id": 500, "field": 500, "specific_field": 2_000, "question_types": 5_000}
-HEADERS = {**{name: name for name in LONGEST}, "question_type": "question_types", "types": "question_types"}
+TYPES = ("question_types", "question_type", "types")
+HEADERS = {**{name: name for name in LONGEST}, **dict.fromkeys(TYPES, "question_types")}
 MOST_BROKEN = 1_000
 QUESTIONS_A_PART = 256  # with what is found for them, 100 MB
+
+_ARRAY = re.compile(rb"\s*\[\s*(\{|\Z)")
 
 Record = dict[str, Any]
 
@@ -51,17 +56,27 @@ def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
     ]
 
 
-@stage(QUESTIONS, revision=1)
+@stage(QUESTIONS, revision=2)
 def read_questions(run: Run, files: Piece, *, licence: str | None) -> Iterator[Row | Rejected]:
-    """The questions of a file in its order. Counts those of a field or type that is none of the known ones."""
-    facts = dict(files.source.facts)
+    """The questions of a file in its order. Counts those of a field or type that is none of the known ones.
+
+    And the experts who wrote less than the paper asked of them: five questions, two of them of type V (section 2.1).
+    """
+    facts, path = dict(files.source.facts), files.source.path
     lines, csv_file = read_lines(files), is_csv(facts["name"] or "")
-    records = csv_records(lines) if csv_file else jsonl_records(lines)
+    records = csv_records(lines, path) if csv_file else jsonl_records(lines, path)
+    asked: Counter[str] = Counter()
+    scenarios: Counter[str] = Counter()
     for item in parse_questions(records, licence, "csv" if csv_file else "own", facts.get("number")):
         if not isinstance(item, Rejected):
             run.count("questions of a field that is none of the 32", int(not field_of_study(item["field"])[1]))
             run.count("questions of no known type", int(not item["question_types"]))
+            if item["annotator_id"]:
+                asked[item["annotator_id"]] += 1
+                scenarios[item["annotator_id"]] += "V" in item["question_types"]
         yield item
+    run.count("experts with fewer than five questions", sum(number < 5 for number in asked.values()))
+    run.count("experts with fewer than two questions of type V", sum(number < 2 for number in scenarios.values()))
 
 
 @stage(QUESTIONS, revision=2, rows_each=QUESTIONS_A_PART)
@@ -109,7 +124,7 @@ def question_id(name: str, number: str | None, time: int) -> str:
 def question_row(record: Record, position: int, licence: str | None, source: str) -> Row | str:
     """The columns of QUESTIONS but its id, or why it is no question (what it is of, after a colon)."""
     released = "answers" in record or "metadata" in record
-    given = _released(record) if released else record
+    given = _released(record) if released else _own(record)
     wrong = _wrong(given)
     if wrong:
         return wrong
@@ -127,6 +142,11 @@ def question_row(record: Record, position: int, licence: str | None, source: str
         "licence": licence,
         **(_kept(record) if released else {"original": None, "answers": None}),
     }
+
+
+def _own(record: Record) -> Record:
+    """People's own record, its question types under whichever of their names it has them, as in CSV files."""
+    return {**record, "question_types": next((record[name] for name in TYPES if filled(record.get(name))), None)}
 
 
 def _released(record: Record) -> Record:
@@ -173,10 +193,14 @@ def released_record(question: Row) -> Record | None:
     return record if question["answers"] is None else {**record, "answers": read_exact(question["answers"])}
 
 
-def jsonl_records(lines: Iterable[bytes]) -> Iterator[Record | Rejected]:
-    """The objects of a JSONL file; lines of blanks hold none."""
+def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iterator[Record | Rejected]:
+    """The objects of a JSONL file; lines of blanks hold none. SourceError for one JSON array of objects."""
     filled = (line for line in lines if not line.isspace() and line)
     for position, line in enumerate(filled):
+        if position == 0 and _ARRAY.match(line):
+            raise SourceError(
+                f"{subject} is one JSON array: give one object a line, as `jq -c '.[]' FILE > questions.jsonl` writes."
+            )
         try:
             record = read_exact(line)
         except IllFormed as error:
@@ -189,15 +213,15 @@ def defect(position: int, reason: str, raw: str | bytes, detail: str | None = No
     return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
 
 
-def csv_records(lines: Iterable[bytes]) -> Iterator[Record | Rejected]:
+def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions") -> Iterator[Record | Rejected]:
     """The records of a CSV file by its headers, which stand in any order; SourceError where none is `question`.
 
     Separated by commas, semicolons or tabs, as its first line shows. Columns of other names are left out.
     """
-    rows = csv_rows(lines, "A CSV file of questions", MOST_BROKEN)
+    rows = csv_rows(lines, subject, MOST_BROKEN)
     headers = next(rows, Rejected("", "defect", ""))
     if isinstance(headers, Rejected) or "question" not in (columns := _columns(headers)):
-        raise SourceError('A CSV file of questions has no column "question" in its first line: name its columns there.')
+        raise SourceError(f'{subject} has no column "question" in its first line: name its columns there.')
     for position, row in enumerate(rows):
         yield (
             replace(row, key=f"record {position}") if isinstance(row, Rejected) else _csv_record(position, row, columns)

@@ -137,8 +137,11 @@ def _evidence(source: Row) -> Row:
 
 
 def released_claims(answer: Row) -> Iterator[Row]:
-    """Rows of CLAIMS of a released answer; each is looked for after the one before, else anywhere."""
-    whole = Folded(answer["text"], [])
+    """Rows of CLAIMS of a released answer; each is looked for after the one before, else anywhere.
+
+    Where the answer has marks of the form [^1^], released claims are without them.
+    """
+    whole = Folded(answer["text"], caret_spans(answer["text"]))
     known = {source["number"] for source in answer["cited"]}
     at = 0
     for position, claim in enumerate(read_exact(answer["claims"])):
@@ -158,8 +161,8 @@ def released_claims(answer: Row) -> Iterator[Row]:
 
 
 def _place(whole: Folded, claim: str, at: int) -> tuple[int | None, int | None, int]:
-    """Where a claim is in the answer, white space folded in both; and where to look for the next one."""
-    text = " ".join(claim.split())
+    """Where a claim is in the answer, white space folded and carets left out in both; where to look for the next."""
+    text = _folded(claim)
     found = whole.text.find(text, at)
     if found < 0:
         found = whole.text.find(text)

@@ -12,8 +12,7 @@ from typing import Literal
 
 from longform.rows import Row
 from tasks.expertqa.autoais import SYSTEMS
-from tasks.expertqa.given import CLAIM_RATINGS
-from tasks.expertqa.vocabulary import ratings, type_texts
+from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
 
 By = Literal["system", "field", "question_types"]
 NO_TYPE = "none"
@@ -92,7 +91,7 @@ def agreements(rows: Iterable[Row]) -> Iterator[Distribution]:
 
 def by_property(rows: Sequence[Row], by: By) -> Iterator[Distribution]:
     """Of each claim property."""
-    for name in CLAIM_RATINGS:
+    for name in LABELLED:
         yield distribution(rows, name, by)
 
 

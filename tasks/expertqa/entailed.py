@@ -2,7 +2,8 @@
 
     {"claim_id": "a_3f…#0", "model": "t5-expertqa", "label": 1}
 
-`label` is 1 or true where the evidence supports the claim, else 0 or false.
+`label` is 1 or true where the evidence supports the claim, else 0 or false. The table scores claims of the random
+split's test questions alone: such a model is tuned on those of train.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tasks.expertqa.autoais import RELEASED
 from tasks.expertqa.bank import released_record
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.exact import write_exact
-from tasks.expertqa.factscore import fact_score
+from tasks.expertqa.factscore import best_passages, fact_score, judgements_of
 from tasks.expertqa.vocabulary import type_text
 
 Example = dict[str, Any]
@@ -47,6 +47,7 @@ class Made:
     labels: Iterable[Row] = ()
     revised: Iterable[Row] = ()
     attributions: Iterable[Row] = ()
+    facts: Iterable[Row] = ()
     judged: Iterable[Row] = ()
     found: Iterable[Row] = ()
 
@@ -58,11 +59,11 @@ def examples(
 
     Imported examples are equal to what was imported; answers of our systems stand beside those they came with, or
     are left out. With `estimates` every claim has ours of `atomic_claims`, `atomic_evidences`, `fact_score` and
-    `autoais_label`, which take the place of what it came with; where nothing was judged, or AutoAIS is what was
+    `autoais_label`, which take the place of what it came with; where no claim was broken up, or AutoAIS is what was
     released, that stays. StoreError for rows in another order.
     """
     tables = {field.name: InOrder(field.name, getattr(made, field.name)) for field in fields(made)}
-    scored = tables["judged"].ahead is not None
+    scored = tables["facts"].ahead is not None
     for question in questions:
         own = Made(**{name: table.of(question["question_id"]) for name, table in tables.items()})
         record = released_record(question)
@@ -183,9 +184,7 @@ UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": N
 def _estimates(own: Made, scored: bool) -> dict[str, Row]:
     """claim id -> of the four properties that the full released file has those that are ours."""
     passages = {row["fact_id"]: row["passages"] for row in own.found}
-    facts: dict[str, list[Row]] = {}
-    for fact in own.judged:
-        facts.setdefault(fact["claim_id"], []).append(fact)
+    facts = judgements_of(own.facts, own.judged)
     labels = {row["claim_id"]: _autoais_label(row) for row in own.attributions}
     return {
         claim: (_scores(facts.get(claim, []), passages) if scored else {}) | labels.get(claim, {})
@@ -211,7 +210,8 @@ def _autoais_label(attribution: Row) -> Row:
 def _read(fact: Row, passages: list[Row]) -> str:
     """The passages the judge was given, or their ids where they are gone."""
     texts = {passage["passage_id"]: passage["text"] for passage in passages}
-    return "\n\n".join(texts.get(key, key) for key in fact["passages"])
+    read = fact["passages"] if fact["passages"] is not None else [row["passage_id"] for row in best_passages(passages)]
+    return "\n\n".join(texts.get(key, key) for key in read)
 
 
 def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, Row]) -> None:
@@ -254,27 +254,31 @@ def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[E
 
     The label is 1 where a person found complete support, and 0 for partial, incomplete and missing support. Left out
     are claims that nobody judged, claims with no evidence, with evidence of which only the address is known (nothing
-    there to entail them), and those labelled N/A, whose evidence the judge could not open. Several pieces of evidence
-    are one text, with empty lines between them; citation marks are taken out of the claim.
+    there to entail them), those labelled N/A, whose evidence the judge could not open, and those that are only a
+    citation mark. Several pieces of evidence are one text, with empty lines between them; citation marks are taken out
+    of the claim.
     """
     for row in claims:
         if row[f"{config}_split"] == split:
             texts = [
                 text for text, url in zip(row["evidence"], row["evidence_urls"], strict=True) if text not in (url, "")
             ]
-            yield _why_no_pair(row, texts) or {
-                "claim": without_marks(row["claim"]).strip(),
+            claim = without_marks(row["claim"]).strip()
+            yield _why_no_pair(row, claim, texts) or {
+                "claim": claim,
                 "evidence": "\n\n".join(texts),
                 "label": int(row["support"] == "Complete"),
                 "claim_id": row["claim_id"],
             }
 
 
-def _why_no_pair(row: Row, texts: list[str]) -> str | None:
+def _why_no_pair(row: Row, claim: str, texts: list[str]) -> str | None:
     if row["support"] is None:
         return "nobody judged its support"
     if not row["evidence"]:
         return "no evidence"
     if row["support"] == "N/A":
         return "support N/A"
-    return None if texts else "only the address of its evidence is known"
+    if not texts:
+        return "only the address of its evidence is known"
+    return None if any(map(str.isalnum, claim)) else "no word but citation marks"

@@ -6,8 +6,9 @@ Section 5.2 of ExpertQA (Min et al. 2023); table 8. What was not judged is not f
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from tasks.expertqa.autoais import bounds, by_system, judged_text
 from tasks.metrics import classification as figures
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
-PASSAGES = 3
 PASSAGE_CHARACTERS = 12_000
 FACTUAL_ABOVE = 0.5
 CORRECT = frozenset(("Definitely correct", "Probably correct"))
@@ -64,9 +64,9 @@ def atomic_claims(reply: AtomicClaims) -> list[str]:
     return list(dict.fromkeys(text for text in folded if any(map(str.isalnum, text))))
 
 
-@stage(JUDGED, revision=1)
+@stage(JUDGED, revision=2)
 def judge_facts(run: Run, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """Whether each atomic claim is true, by a model that reads its best three passages; null where none was found."""
+    """Whether each atomic claim is true, by a model that reads what was found for it; null where that is nothing."""
     given = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
     requests = (
@@ -83,7 +83,7 @@ def judge_facts(run: Run, facts: Rows, found: Rows, *, model: Endpoint, prompt: 
 
 
 def best_passages(passages: Sequence[Row]) -> list[Row]:
-    """At most three, no text twice: the best of each corpus, then the second best, and so on.
+    """All that were found, no text twice: the best of each corpus, then the second best, and so on.
 
     Scores of two corpora are of two rankings: they are not compared, only ranks are.
     """
@@ -95,7 +95,7 @@ def best_passages(passages: Sequence[Row]) -> list[Row]:
     kept: dict[str, Row] = {}
     for _, passage in sorted(ranked, key=lambda pair: pair[0]):
         kept.setdefault(passage["text"], passage)
-    return list(kept.values())[:PASSAGES]
+    return list(kept.values())
 
 
 def _texts(passages: Sequence[Row]) -> list[str]:
@@ -114,7 +114,7 @@ def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
     kept = ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")
     passages = [passage["passage_id"] for passage in read]
     shared = {name: fact[name] for name in kept}
-    return {**shared, "atomic_model": fact["model"], "is_true": is_true, "passages": passages}
+    return {**shared, "is_true": is_true, "passages": passages}
 
 
 # ---------------------------------------------------------------- figures
@@ -124,6 +124,17 @@ def fact_score(judgements: Iterable[bool | None]) -> float | None:
     """The share of a claim's judged atomic claims that are true; None where none is judged."""
     judged = [value for value in judgements if value is not None]
     return sum(judged) / len(judged) if judged else None
+
+
+def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
+    """claim_id -> its atomic claims in the model's order, with `is_true` (null: no verdict) and the `judge`."""
+    verdicts = {row["fact_id"]: row for row in judged}
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for fact in sorted(facts, key=itemgetter("claim_id", "position")):
+        said: Row = verdicts.get(fact["fact_id"], {})
+        about = {"judge": said.get("model"), "passages": said.get("passages")}
+        found[fact["claim_id"]].append({**fact, "is_true": said.get("is_true"), **about})
+    return dict(found)
 
 
 def factscore_table(rows: Iterable[Row]) -> list[Row]:

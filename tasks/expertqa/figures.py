@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -33,13 +35,29 @@ COLOURS = {
 }
 APART = {"Missing": "#7a7a7a", "N/A": "#c9c9c9"}
 BLACK_ABOVE = 0.5
-WRITTEN_FROM = 0.08
+WRITTEN_FROM = 0.1
 LABEL_CHARACTERS = 30
-PANEL_INCHES, BAR_INCHES, CHARACTER_INCHES = 5.4, 0.26, 0.075
-ABOVE_INCHES, BELOW_INCHES, RIGHT_INCHES = 0.4, 0.8, 0.1
-SHARES = "Shares of the labelled claims; how many these are stands at the right of each bar."
+COLUMNS = 3
+BAR_INCHES, CHARACTER_INCHES = 0.22, 0.075
+NARROW_INCHES, WIDE_INCHES, RIGHT_INCHES, BESIDE_INCHES = 2.4, 6.0, 0.65, 0.45
+ABOVE_INCHES, BELOW_INCHES = 0.45, 0.95
+SHARES = "Shares of the labelled; how many these are stands at the right of each bar."
 
-Panel = tuple[str, Distribution]
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Bars of shares, or with `numbers` of counts; at their right how many of `what` they are of."""
+
+    title: str
+    found: Distribution
+    what: str
+    numbers: Mapping[str, int] | None = None
+
+    def number(self, group: Counts) -> int:
+        return group.labelled if self.numbers is None else self.numbers.get(group.group, 0)
+
+    def width(self, group: Counts, label: str) -> float:
+        return (group.share(label) or 0.0) if self.numbers is None else float(group.labels[label])
 
 
 def plots(
@@ -47,21 +65,22 @@ def plots(
 ) -> list[Figure]:
     """Figures 4, 5, 8, 9 and 10; those without a single label are left out. `agreed` are rows of `agreement`."""
     systems = [
-        ("Usefulness (of answers)", distribution(answers, "usefulness", "system")),
-        ("Support (cite-worthy claims)", distribution(cite_worthy(claims), "support", "system")),
-        ("Support (all claims)", distribution(claims, "support", "system")),
-        *(panel for panel in _titled(by_property(claims, "system")) if panel[1].property != "support"),
+        Panel("Usefulness (of answers)", distribution(answers, "usefulness", "system"), "answers"),
+        Panel("Support (cite-worthy claims)", distribution(cite_worthy(claims), "support", "system"), "claims"),
+        Panel("Support (all claims)", distribution(claims, "support", "system"), "claims"),
+        *(panel for panel in _titled(by_property(claims, "system")) if panel.found.property != "support"),
     ]
     fields = list(_titled(by_property(claims, "field")))
     types = list(_titled(by_property(claims, "question_types")))
-    asked = [("Questions", types_by_field(questions))]
-    several = "Questions of each field by type; a question of several types counts in each."
-    second = [(found.property, found) for found in agreements(agreed)]
+    asked = Counter(row["field"] for row in questions)
+    several = "Each bar sums up how many questions of the field have each type: one may have several."
+    of_fields = [Panel("Types of the questions", types_by_field(questions), "questions", asked)]
+    second = [Panel(found.property, found, "labels") for found in agreements(agreed)]
     both = "Of the labels that two people gave, shares; how many these are stands at the right of each bar."
     drawn = (
         _drawn("figure-4-agreement", "Agreement with a second labelling (figure 4)", both, second),
         _drawn("figure-5-systems", "Labels by system (figure 5)", SHARES, systems),
-        _drawn("figure-8-question-types", "Question types by field (figure 8)", several, asked, counted=True),
+        _drawn("figure-8-question-types", "Question types by field (figure 8)", several, of_fields),
         _drawn("figure-9-fields", "Labels by field (figure 9)", SHARES, fields),
         _drawn("figure-10-question-types", "Labels by question type (figure 10)", SHARES, types),
     )
@@ -69,81 +88,93 @@ def plots(
 
 
 def _titled(found: Iterable[Distribution]) -> Iterable[Panel]:
-    return ((one.property.capitalize(), one) for one in found)
+    return (Panel(one.property.capitalize(), one, "claims") for one in found)
 
 
-def _drawn(name: str, title: str, note: str, given: Sequence[Panel], *, counted: bool = False) -> Figure | None:
-    if not any(found.total.labelled for _, found in given):
+def _drawn(name: str, title: str, note: str, given: Sequence[Panel]) -> Figure | None:
+    if not any(panel.found.total.labelled for panel in given):
         return None
-    return Figure(name, title, note, svg_of(partial(panels, given, columns=min(2, len(given)), counted=counted)))
+    return Figure(name, title, note, svg_of(partial(panels, aligned(given)), title))
 
 
-def panels(given: Sequence[Panel], *, columns: int, counted: bool) -> Plot:
-    """One panel a distribution, `columns` of them side by side; bars are shares, or counts.
+def aligned(given: Sequence[Panel]) -> list[Panel]:
+    """The panels with the groups of all of them, in the order of the one that has most."""
+    most_first = sorted(given, key=lambda panel: -len(panel.found.groups))
+    names = list(dict.fromkeys(group.group for panel in most_first for group in panel.found.groups))
+    return [replace(panel, found=replace(panel.found, groups=_all_of(names, panel.found))) for panel in given]
+
+
+def _all_of(names: Sequence[str], found: Distribution) -> list[Counts]:
+    own = {group.group: group for group in found.groups}
+    return [own.get(name) or Counts(name, Counter(), 0) for name in names]
+
+
+def panels(given: Sequence[Panel]) -> Plot:
+    """At most three side by side, with the names of their groups, which are the same, at the left of the first.
 
     Places are reckoned here: what matplotlib's own layout solves differs from run to run in the last digits.
     """
     from matplotlib.figure import Figure as Plot
 
-    lines = [given[start : start + columns] for start in range(0, len(given), columns)]
-    bars = [BAR_INCHES * max(len(found.groups) for _, found in line) for line in lines]
-    wide, high = PANEL_INCHES * max(columns, 1.5), sum(bars) + (ABOVE_INCHES + BELOW_INCHES) * len(bars)
-    names = CHARACTER_INCHES * max(len(shown(group.group)) for _, found in given for group in found.groups) + 0.2
-    figure, top = Plot(figsize=(wide, high)), high
-    for line, tall in zip(lines, bars, strict=True):
-        bottom = top - ABOVE_INCHES - tall
-        for place, (title, found) in enumerate(line):
-            left, width = place * wide / columns + names, wide / columns - names - RIGHT_INCHES
-            ax = figure.add_axes((left / wide, bottom / high, width / wide, tall / high))
-            _bars(ax, found, counted=counted)
-            _frame(ax, title, found, counted=counted)
-        top = bottom - BELOW_INCHES
+    columns = min(COLUMNS, len(given))
+    groups = [group.group for group in given[0].found.groups]
+    names = CHARACTER_INCHES * max(len(shown(name)) for name in groups) + 0.2
+    bars = WIDE_INCHES if columns == 1 else NARROW_INCHES
+    tall = BAR_INCHES * len(groups)
+    wide = names + columns * (bars + RIGHT_INCHES)
+    high = -(-len(given) // columns) * (ABOVE_INCHES + tall + BELOW_INCHES)
+    figure = Plot(figsize=(wide, high))
+    for place, panel in enumerate(given):
+        line, column = divmod(place, columns)
+        left = names + column * (bars + RIGHT_INCHES)
+        bottom = high - line * (ABOVE_INCHES + tall + BELOW_INCHES) - ABOVE_INCHES - tall
+        ax = figure.add_axes((left / wide, bottom / high, bars / wide, tall / high))
+        _bars(ax, panel)
+        _frame(ax, panel, inches=bars, named=column == 0)
     return figure
 
 
-def _bars(ax: Axes, found: Distribution, *, counted: bool) -> None:
-    """A bar a group, the first on top: a piece for each label that was given, and how many were labelled."""
+def _bars(ax: Axes, panel: Panel) -> None:
+    """A bar a group, the first on top: a piece for each label that was given, and how many it is of."""
+    found = panel.found
     places = range(len(found.groups))
     ends = [0.0] * len(found.groups)
     for label in found.labels:
         if found.total.labels[label]:
             fill = colour(found, label)
-            widths = [_width(group, label, counted=counted) for group in found.groups]
+            widths = [panel.width(group, label) for group in found.groups]
             ax.barh(places, widths, left=ends, color=fill, label=label, height=0.8)
             for place, width, end in zip(places, widths, ends, strict=True):
-                if width >= WRITTEN_FROM and not counted:
-                    _write(ax, end + width / 2, place, f"{width:.0%}", color=ink(fill), ha="center")
+                if width >= WRITTEN_FROM and panel.numbers is None:
+                    _write(ax, f"{width:.0%}", end + width / 2, place, color=ink(fill), ha="center")
             ends = [end + width for end, width in zip(ends, widths, strict=True)]
-    for place, group, end in zip(places, found.groups, ends, strict=True):
-        _write(ax, end, place, f" {group.labelled:,}", color="black", ha="left")
 
 
-def _write(ax: Axes, x: float, y: float, text: str, *, color: str, ha: Literal["center", "left"]) -> None:
-    """Beside a bar, or in it."""
+def _write(ax: Axes, text: str, x: float, y: float, *, color: str, ha: Literal["center", "right"]) -> None:
     ax.text(x, y, text, color=color, ha=ha, va="center_baseline", fontsize=7)
 
 
-def _frame(ax: Axes, title: str, found: Distribution, *, counted: bool) -> None:
+def _frame(ax: Axes, panel: Panel, *, inches: float, named: bool) -> None:
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    ax.set_title(title, loc="left", fontweight="bold")
-    ax.set_yticks(range(len(found.groups)), [shown(group.group) for group in found.groups])
-    ax.set_ylim(max(1, len(found.groups)) - 0.5, -0.5)
-    if counted:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    else:
-        ax.set_xlim(0, 1.08)
+    groups = panel.found.groups
+    ax.set_title(shown(panel.title), loc="left", fontweight="bold", pad=14)
+    ax.set_yticks(range(len(groups)), [shown(group.group) for group in groups] if named else [""] * len(groups))
+    ax.set_ylim(len(groups) - 0.5, -0.5)
+    if panel.numbers is None:
+        ax.set_xlim(0, 1)
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
         ax.xaxis.set_major_formatter(PercentFormatter(1))
-    if found.total.labelled:
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    beside = ax.get_xlim()[1] * (1 + BESIDE_INCHES / inches)
+    for place, text in enumerate([panel.what, *(f"{panel.number(group):,}" for group in groups)], start=-1):
+        _write(ax, text, beside, place, color="black", ha="right")
+    if panel.found.total.labelled:
         ax.legend(
-            loc="upper right", bbox_to_anchor=(1, 0), borderaxespad=2.4, ncols=3, frameon=False, fontsize=7.5,
-            handlelength=1, columnspacing=1,
+            loc="upper left", bbox_to_anchor=(-0.25 / inches, 0), borderaxespad=2.4, frameon=False, fontsize=7.5,
+            ncols=2 if inches == NARROW_INCHES else 7, handlelength=1, columnspacing=1, borderpad=0,
         )  # fmt: skip
-
-
-def _width(group: Counts, label: str, *, counted: bool) -> float:
-    return float(group.labels[label]) if counted else group.share(label) or 0.0
 
 
 def colour(found: Distribution, label: str) -> str:

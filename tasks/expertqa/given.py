@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from longform.rows import Rejected, Row
+from tasks.expertqa.vocabulary import LABELLED
 
 RAW_CHARS = 2_000
 DIVIDER = "---"
+SHOWN_CHARS = 80
 
 ANSWER_PROPERTIES = ("usefulness", "revised_answer")
-CLAIM_RATINGS = ("support", "informativeness", "worthiness", "correctness", "reliability")
+CLAIM_RATINGS = LABELLED
 CLAIM_PROPERTIES = (
     "support",
     "reason_missing_support",
@@ -25,6 +28,7 @@ CLAIM_PROPERTIES = (
     "revised_claim",
     "revised_evidence",
 )
+LEFT_OUT = "left_out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,24 @@ def texts_of(value: Any) -> list[str] | None:
 def without_empty(said: Iterable[tuple[str, Any]]) -> Row:
     """Of a tool's answers those that say something: its forms cannot give an empty text on purpose."""
     return {name: value for name, value in said if filled(value)}
+
+
+def unknown_key(given: Row, known: Sequence[str]) -> str | None:
+    """The first key that says something and is none of the known ones, with the one it may be meant for."""
+    name = next((name for name, value in given.items() if name not in known and filled(value)), None)
+    if name is None:
+        return None
+    near = nearest(name, known)
+    return f'"{name[:SHOWN_CHARS]}"' + (f', perhaps "{near}"' if near else "")
+
+
+def nearest(name: str, known: Sequence[str], likeness: float = 0.6) -> str | None:
+    return next(iter(difflib.get_close_matches(name[:SHOWN_CHARS], known, 1, likeness)), None)
+
+
+def misspelt(question: str) -> str | None:
+    """Which property a question of a tool is meant for, though it is none; others may be anybody's own."""
+    return nearest(question.rstrip("_0123456789"), (*ANSWER_PROPERTIES, *CLAIM_PROPERTIES, LEFT_OUT), 0.85)
 
 
 def ill_formed(key: str, reason: str, raw: str, detail: str | None = None) -> Rejected:

@@ -24,8 +24,12 @@ from tasks.expertqa.given import (
     ANSWER_PROPERTIES,
     CLAIM_PROPERTIES,
     CLAIM_RATINGS,
+    LEFT_OUT,
+    SHOWN_CHARS,
     Given,
+    filled,
     ill_formed,
+    misspelt,
     moment,
     name_of,
     seconds,
@@ -36,7 +40,7 @@ from tasks.expertqa.vocabulary import ratings
 
 INDEX = "{{idx}}"
 _CONTROL = re.compile(r"([a-z_]+?)(?:_(\d{1,6}))?")
-_OF_CLAIMS = {*CLAIM_PROPERTIES, "left_out"}
+_OF_CLAIMS = {*CLAIM_PROPERTIES, LEFT_OUT}
 
 
 def task(sheet: Row) -> Row:
@@ -148,6 +152,10 @@ def _read(annotation: Any, answer_id: str, claims: list[Row], raw: str) -> Given
         problem = _take(item, said, of_claims, claims)
         if problem:
             return ill_formed(f"{answer_id}/{annotator}", problem, raw, str(item.get("from_name")))
+    dates = [annotation.get("updated_at"), annotation.get("created_at")]
+    at = next((when for when in map(moment, dates) if when is not None), None)
+    if at is None and any(map(filled, dates)):
+        return ill_formed(f"{answer_id}/{annotator}", "ill-formed updated_at", raw, str(dates[0])[:SHOWN_CHARS])
     said["annotation_time"] = seconds(annotation.get("lead_time"))
     return Given(
         "label-studio",
@@ -156,13 +164,14 @@ def _read(annotation: Any, answer_id: str, claims: list[Row], raw: str) -> Given
         without_empty(said.items()),
         {name: without_empty(values.items()) for name, values in of_claims.items()},
         {claim["claim_id"]: claim["claim"] for claim in claims if isinstance(claim.get("claim"), str)},
-        moment(annotation.get("updated_at")) or moment(annotation.get("created_at")),
+        at,
         "skipped by its annotator" if annotation.get("was_cancelled") else None,
     )
 
 
 def _take(item: Row, said: Row, of_claims: dict[str | int, Row], claims: list[Row]) -> str | None:
-    """Put an item of a result where it belongs; why it cannot be. Controls that are none of ours are left alone."""
+    """Put an item of a result where it belongs; why it cannot be. Controls that are none of ours are left alone,
+    but for those that are called nearly as one."""
     found = _CONTROL.fullmatch(item["from_name"]) if isinstance(item.get("from_name"), str) else None
     name, place = found.groups() if found else (None, None)
     if place is None and name in ANSWER_PROPERTIES:
@@ -172,7 +181,8 @@ def _take(item: Row, said: Row, of_claims: dict[str | int, Row], claims: list[Ro
             return "a control of no claim"
         target = of_claims[claims[int(place)]["claim_id"]]
     else:
-        return None
+        meant = misspelt(item["from_name"]) if isinstance(item.get("from_name"), str) else None
+        return f"unknown control, perhaps of {meant}" if meant else None
     value = item.get("value")
     values = value.get("choices", value.get("text")) if isinstance(value, dict) else None
     values = [values] if isinstance(values, str) else values

@@ -34,6 +34,7 @@ GROUP = "expertqa"
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz", ".json.zst", ".jsonl.zst")
 MOST_ARRAY_BYTES = 1 << 30
 SUPERSEDED = "labelled again by the same annotator"
+NOT_GIVEN = "claims left out of a sheet"
 
 
 def open_labels(paths: Iterable[Path | str], digest: Callable[[Path], str]) -> list[Source]:
@@ -69,13 +70,15 @@ def label_row(given: Given, answers: dict[str, Labelled]) -> Row:
     if (given.claims or given.shown) and not answer.claims:
         raise Unfit("answer not sampled, or without claims")
     said = _of_claims(given, answer)
+    usefulness, said_as = _label("usefulness", given.said.get("usefulness"), given.answer_id)
     return {
         "label_id": given.key,
         "answer_id": given.answer_id,
         "question_id": answer.question_id,
         "system": answer.system,
         "annotator_id": given.annotator,
-        "usefulness": _label("usefulness", given.said.get("usefulness"), given.answer_id)[0],
+        "usefulness": usefulness,
+        "usefulness_said_as": said_as,
         "revised_answer": _text("revised_answer", given.said.get("revised_answer"), given.answer_id),
         "annotation_time": _number(given.said.get("annotation_time"), given.answer_id),
         "labelled_at": given.at,
@@ -171,7 +174,11 @@ def says_something(row: Row) -> bool:
 # ---------------------------------------------------------------- files
 
 
-def parse_labels(records: Iterable[tuple[Any, str, str]], answers: dict[str, Labelled]) -> Iterator[Row | Rejected]:
+def parse_labels(
+    records: Iterable[tuple[Any, str, str]],
+    answers: dict[str, Labelled],
+    count: Callable[[str, int], None] = lambda name, number: None,
+) -> Iterator[Row | Rejected]:
     """Rows of LABELS, in the order their annotators and answers first come, and a Rejected for whatever is none.
 
     `records`: each with what names it, and its JSON. Of several annotations of an answer by one annotator the latest
@@ -181,9 +188,11 @@ def parse_labels(records: Iterable[tuple[Any, str, str]], answers: dict[str, Lab
     for record, key, raw in records:
         for given in read_given(record, key, raw):
             row = given if isinstance(given, Rejected) else _row(given, answers, raw)
-            if isinstance(row, Rejected):
+            if isinstance(row, Rejected) or isinstance(given, Rejected):
                 yield row
-            elif row["label_id"] not in kept:
+                continue
+            count(NOT_GIVEN, len(row["claims"]) - len({*given.claims, *given.shown}))
+            if row["label_id"] not in kept:
                 kept[row["label_id"]] = row
             else:
                 kept[row["label_id"]] = later(kept[row["label_id"]], row)
@@ -263,21 +272,21 @@ def _of_array(lines: Iterable[bytes], subject: str) -> Iterator[tuple[Any, str, 
 # ---------------------------------------------------------------- stages
 
 
-@stage(LABELS, revision=2)
+@stage(LABELS, revision=3)
 def read_labels(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
     """What annotators said of answers and their claims."""
-    yield from _read(files, claims, answers)
+    yield from _read(run, files, claims, answers)
 
 
-@stage(LABELS, revision=2)
+@stage(LABELS, revision=3)
 def read_second_labels(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
     """As `read_labels`: a second labelling, which only agreement is computed with (section 4.2)."""
-    yield from _read(files, claims, answers)
+    yield from _read(run, files, claims, answers)
 
 
-def _read(files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
+def _read(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
     known = labelled(answers, claims)
-    yield from parse_labels(read_records(read_lines(files), files.source.path), known)
+    yield from parse_labels(read_records(read_lines(files), files.source.path), known, run.count)
 
 
 def labelled(answers: Rows, claims: Rows) -> dict[str, Labelled]:

@@ -9,7 +9,6 @@ the questions; of their rows memory holds one question's at a time.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
@@ -26,7 +25,7 @@ from longform.recipe import fingerprint
 from longform.rows import read_parquet
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
 from tasks.expertqa.autoais import RELEASED, released_claim
-from tasks.expertqa.factscore import fact_score
+from tasks.expertqa.factscore import fact_score, judgements_of
 from tasks.stage import Group, Row, Rows, Run, Whole, stage
 
 BATCH_ROWS = 500
@@ -36,7 +35,8 @@ QUESTION = ("question_id", "question", "field", "specific_field", "question_type
 ANSWER = ("answer_id", "question_id", "text", "model", "response")
 CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "start", "end", "evidence", "original")
 ATTRIBUTION = ("claim_id", "question_id", "attributable", "backend")
-JUDGEMENT = ("fact_id", "claim_id", "question_id", "text", "atomic_model", "is_true", "model")
+FACT = ("fact_id", "claim_id", "question_id", "position", "text", "model")
+JUDGEMENT = ("fact_id", "question_id", "is_true", "model")
 CLAIM_LABELS = (
     "support",
     "reason_missing_support",
@@ -220,7 +220,7 @@ def _column(rows: Rows, name: str) -> Iterator[Any]:
 # ---------------------------------------------------------------- claims and sources
 
 
-@stage(PUBLISHED_CLAIMS, revision=1, split_by="split")
+@stage(PUBLISHED_CLAIMS, revision=2, split_by="split")
 def publish_claims(
     run: Run,
     claims: Group,
@@ -228,6 +228,7 @@ def publish_claims(
     answers: Group,
     labels: Group,
     attributions: Group,
+    facts: Group,
     judged: Group,
     random: Group,
     domain: Group,
@@ -236,20 +237,23 @@ def publish_claims(
 ) -> Iterator[Row]:
     """Each claim with its question, answer and evidence, what people say of it, and what models estimate.
 
-    Of several annotators of an answer the first by `label_id` is shown. With `released_scores` FActScore is what a
-    claim came with.
+    Of several annotators of an answer the first by `label_id` is shown. Atomic claims are all of `facts`, also those
+    that `judged` has no verdict of. With `released_scores` FActScore is what a claim came with.
     """
     sides = {
         "random_split": dict(zip(_column(random, "question_id"), _column(random, "split"), strict=True)),
         "domain_split": dict(zip(_column(domain, "question_id"), _column(domain, "split"), strict=True)),
     }
-    inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER)]
-    for question_id, found in joined(run, *inputs, (labels, ()), (attributions, ATTRIBUTION), (judged, JUDGEMENT)):
-        own, [question], given, labelled, entailed, facts = found
+    inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
+    for question_id, found in joined(run, *inputs, (facts, FACT), (judged, JUDGEMENT)):
+        own, [question], given, labelled, entailed, broken, verdicts = found
         answered = {answer["answer_id"]: answer for answer in given}
         said = {label["answer_id"]: label for label in reversed(labelled)}
         estimated = {row["claim_id"]: row for row in entailed}
-        atomic = _by_claim(facts)
+        atomic = judgements_of(broken, verdicts)
+        run.count(
+            "atomic claims without a verdict", sum(row["is_true"] is None for of in atomic.values() for row in of)
+        )
         split = {name: side.get(question_id) for name, side in sides.items()}
         for claim in sorted(own, key=lambda claim: (claim["system"], claim["answer_id"], claim["position"])):
             answer, key = answered[claim["answer_id"]], claim["claim_id"]
@@ -288,16 +292,16 @@ def label_columns(claim_id: str, label: Row | None) -> Row:
 
 
 def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
-    """AutoAIS and FActScore of a claim; the score is the share of true ones among the facts that were judged."""
+    """AutoAIS and FActScore of a claim, by `judgements_of`: the share of true ones among those that were judged."""
     judgements = [fact["is_true"] for fact in facts]
     return {
         "autoais": attribution and attribution["attributable"],
         "autoais_backend": attribution and attribution["backend"],
         "atomic_claims": [fact["text"] for fact in facts],
-        "atomic_claims_model": next((fact["atomic_model"] for fact in facts if fact["atomic_model"]), None),
+        "atomic_claims_model": next((fact["model"] for fact in facts if fact["model"]), None),
         "atomic_judgements": judgements,
         "fact_score": fact_score(judgements),
-        "fact_score_model": next((fact["model"] for fact in facts if fact["model"] is not None), None),
+        "fact_score_model": next((fact["judge"] for fact in facts if fact["judge"]), None),
     }
 
 
@@ -314,14 +318,6 @@ def released_score(claim: Row) -> Row:
         "fact_score": value if scored else None,
         "fact_score_model": RELEASED if scored else None,
     }
-
-
-def _by_claim(facts: Iterable[Row]) -> dict[str, list[Row]]:
-    """claim_id -> its facts by their position, which ends their ids: `<claim_id>.<position>`."""
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for fact in facts:
-        found[fact["claim_id"]].append(fact)
-    return {key: sorted(rows, key=lambda fact: int(fact["fact_id"].rsplit(".", 1)[1])) for key, rows in found.items()}
 
 
 @stage(SOURCES, revision=1)

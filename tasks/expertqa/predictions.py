@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,7 +29,7 @@ from longform.settings import qafacteval_models
 from schemas.expertqa import PREDICTIONS
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.longform_qa import folded
-from tasks.metrics.qafacteval import installed, load_scorer, qafacteval
+from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
 from tasks.sources.csv_cells import raw_text
 from tasks.sources.files import open_files
@@ -54,6 +55,13 @@ def open_predictions(paths: Iterable[str | Path], digest: Callable[[Path], str])
 def scorer_of(models: Path | None) -> str | None:
     """What to tell `read_predictions`: who scores QAFactEval, None where its package or its models are missing."""
     return "qafacteval" if installed(models) else None
+
+
+def missing(models: Path | None, package: str = PACKAGE) -> str | None:
+    """Why QAFactEval scores nothing; None where it can."""
+    if find_spec(package) is None:
+        return "its package is not installed"
+    return None if installed(models, package) else "LONGFORM_QAFACTEVAL_MODELS names no folder with all its models"
 
 
 @stage(PREDICTIONS, revision=1)

@@ -14,7 +14,6 @@ milliseconds. A commercial system's file has {"question" or "question_id", "answ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from schemas.expertqa import ANSWERS
 from tasks.answers import NO_MODEL
 from tasks.expertqa.bank import GROUP, jsonl_records
 from tasks.expertqa.citations import cited_sources
+from tasks.expertqa.claims import given_evidence
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
 from tasks.sources.csv_cells import raw_text
@@ -38,10 +38,8 @@ LONGEST_TIME = 1e15
 UNKNOWN_ANNOTATOR = "unknown"
 NO_LABEL = (None, None)
 
-_SOURCE = re.compile(r"\s*\[(\d{1,6})\]\s*(.*)", re.DOTALL)
 
-
-@stage(ANSWERS, revision=1)
+@stage(ANSWERS, revision=2)
 def read_released(run: Run, questions: Rows) -> Iterator[Row | Rejected]:
     """The answers the questions came with, in the order of the file, whatever their systems are called."""
     for question in questions:
@@ -116,13 +114,18 @@ def answer_columns(question: str, system: str, text: str, attribution: list[str]
 
 
 def sources_listed(attribution: list[str]) -> list[Row]:
-    """'[2] https://…' as source 2, of a number that comes twice the first; without a number its place counts."""
+    """'[2] https://…' as source 2, of a number that comes twice the first; without a number its place counts.
+
+    After the address its text may stand, as in claims' evidence; without an address it is a title.
+    """
     found: dict[int, Row] = {}
-    for place, text in enumerate(attribution, 1):
-        match = _SOURCE.fullmatch(text)
-        number, given = (int(match[1]), match[2]) if match else (place, text)
-        if url := given.strip():
-            found.setdefault(number, {"number": number, "url": url, "passage_id": None, "title": None, "text": None})
+    for place, listed in enumerate(attribution, 1):
+        given = given_evidence(listed)
+        if given["url"] or given["text"]:
+            title, text = (None, given["text"]) if given["url"] else (given["text"], None)
+            number = place if given["number"] is None else given["number"]
+            source = {"number": number, "url": given["url"], "passage_id": None, "title": title, "text": text}
+            found.setdefault(number, source)
     return list(found.values())
 
 
@@ -131,7 +134,7 @@ def open_commercial(paths: Iterable[Path | str], *, digest: Callable[[Path], str
     return open_files(paths, group=GROUP, endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"), digest=digest)
 
 
-@stage(ANSWERS, revision=1)
+@stage(ANSWERS, revision=2)
 def read_commercial(run: Run, files: Piece, questions: Whole, *, system: str) -> Iterator[Row | Rejected]:
     """Answers of a system that was asked elsewhere, in the order of the file."""
     asked = [
@@ -139,7 +142,7 @@ def read_commercial(run: Run, files: Piece, questions: Whole, *, system: str) ->
         for batch in questions.batches(["question_id", "question"])
         for row in batch.to_pylist()
     ]
-    yield from parse_commercial(jsonl_records(read_lines(files)), asked, system)
+    yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
 
 
 def parse_commercial(
@@ -221,13 +224,15 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Wrong]]:
     given, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Wrong] = []
     annotator = _taken(wrong, key, _text, given, "annotator_id") or UNKNOWN_ANNOTATOR
+    usefulness, said_as = _taken(wrong, key, label, "usefulness", given.get("usefulness")) or NO_LABEL
     row = {
         "label_id": f"{key}/{annotator}",
         "answer_id": key,
         "question_id": answer["question_id"],
         "system": answer["system"],
         "annotator_id": annotator,
-        "usefulness": (_taken(wrong, key, label, "usefulness", given.get("usefulness")) or NO_LABEL)[0],
+        "usefulness": usefulness,
+        "usefulness_said_as": said_as,
         "revised_answer": _taken(wrong, key, _text, given, "revised_answer_string"),
         "annotation_time": _taken(wrong, key, _time, given),
         "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],

@@ -12,17 +12,19 @@ from tasks.card import Figure, ReportTable
 from tasks.expertqa import tables as made
 from tasks.expertqa.agreement import agreement
 from tasks.expertqa.autoais import disagreements
+from tasks.expertqa.citations import without_marks
 from tasks.expertqa.figures import plots
+from tasks.expertqa.vocabulary import LABELLED
+from tasks.metrics.entailment import lexical_entailment
 
-LABELS = ("support", "informativeness", "worthiness", "correctness", "reliability")
 CLAIMS = (
-    *("claim_id", "answer_id", "system", "field", "question_types", *LABELS),
+    *("claim_id", "answer_id", "system", "field", "question_types", "random_split", *LABELLED),
     *("autoais", "autoais_backend", "fact_score", "fact_score_model"),
 )
 QUESTIONS = ("question_id", "field", "question_types")
 PREDICTIONS = ("question_id", "model", "zero_shot", "config", "rouge1", "rouge2", "rougeL", "qafacteval")
-GIVEN = ("label_id", "answer_id", "question_id", "system", "usefulness")
-CLAIMS_OF_LABELS = [f"claims.list.element.{name}" for name in ("claim_id", *LABELS)]
+GIVEN = ("label_id", "answer_id", "question_id", "system", "annotator_id", "usefulness")
+CLAIMS_OF_LABELS = [f"claims.list.element.{name}" for name in ("claim_id", *LABELLED)]
 
 
 def tables(
@@ -100,21 +102,19 @@ def _disagreed(said: Sequence[Row], claims: Rows, attributions: Rows) -> list[Ro
     wanted = [row["claim_id"] for row in chosen]
     shown = {row["claim_id"]: row for row in _of(claims, ("claim_id", "claim", "evidence", "evidence_urls"), wanted)}
     was_read = {row["claim_id"]: row["evidence"] for row in _of(attributions, ("claim_id", "evidence"), wanted)}
-    return [
-        {
-            **row,
-            "claim": shown[row["claim_id"]]["claim"],
-            "evidence": was_read.get(row["claim_id"]),
-            "sources": texts_of(shown[row["claim_id"]]),
-        }
-        for row in chosen
-    ]
+    return [{**row, **_texts(shown[row["claim_id"]], was_read.get(row["claim_id"]))} for row in chosen]
 
 
-def texts_of(claim: Row) -> int:
-    """How many texts, each once, are its evidence; addresses alone are none."""
+def _texts(claim: Row, was_read: str | None) -> Row:
+    texts = sources_of(claim)
+    shared = lexical_entailment("\n".join(texts), without_marks(claim["claim"])) if texts else None
+    return {"claim": claim["claim"], "evidence": was_read, "sources": len(texts), "shared": shared}
+
+
+def sources_of(claim: Row) -> list[str]:
+    """The texts, each once, that are its evidence; addresses alone are none."""
     pairs = zip(claim["evidence"], claim["evidence_urls"], strict=True)
-    return len({text for text, url in pairs if text.strip() and text != url})
+    return list(dict.fromkeys(text for text, url in pairs if text.strip() and text != url))
 
 
 def _of(rows: Rows, columns: Sequence[str], claim_ids: Sequence[str]) -> list[Row]:

@@ -29,11 +29,13 @@ from tasks.expertqa.given import (
     ANSWER_PROPERTIES,
     CLAIM_PROPERTIES,
     CLAIM_RATINGS,
+    SHOWN_CHARS,
     Given,
     filled,
     ill_formed,
     moment,
     name_of,
+    unknown_key,
 )
 from tasks.expertqa.vocabulary import ratings
 
@@ -51,6 +53,9 @@ ASKED = {
     "revised_answer": "The whole answer as you would have it",
 }
 NO_EVIDENCE = "(no evidence)"
+SHOWN = ("question_id", "annotator_id", "field", "question", "answer_id", "answer", "claims", "ratings")
+KEYS = (*SHOWN, *ANSWER_PROPERTIES, "annotation_time", "labelled_at")
+CLAIM_KEYS = ("claim_id", "claim", "evidence", *CLAIM_PROPERTIES)
 
 
 def sheets(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row]) -> Iterator[Row]:
@@ -143,6 +148,12 @@ def read_sheet(record: Row, key: str, raw: str) -> Given | Rejected:
         return ill_formed(answer_id, "no claim_id", raw)
     if len({*ids}) < len(ids):
         return ill_formed(answer_id, "a claim given twice", raw)
+    unknown = _unknown(record, claims)
+    if unknown:
+        return ill_formed(answer_id, "unknown key", raw, unknown)
+    at = moment(record.get("labelled_at"))
+    if at is None and filled(record.get("labelled_at")):
+        return ill_formed(answer_id, "ill-formed labelled_at", raw, str(record["labelled_at"])[:SHOWN_CHARS])
     said = {name: record.get(name) for name in (*ANSWER_PROPERTIES, "annotation_time")}
     return Given(
         "jsonl",
@@ -151,8 +162,15 @@ def read_sheet(record: Row, key: str, raw: str) -> Given | Rejected:
         {name: value for name, value in said.items() if filled(value)},
         {claim["claim_id"]: _said(claim) for claim in claims},
         {claim["claim_id"]: claim["claim"] for claim in claims if isinstance(claim.get("claim"), str)},
-        moment(record.get("labelled_at")),
+        at,
     )
+
+
+def _unknown(record: Row, claims: Sequence[Row]) -> str | None:
+    """A key of a sheet or of one of its claims that no sheet has, and of what: a label under it would be lost."""
+    of_claims = ((claim["claim_id"], unknown_key(claim, CLAIM_KEYS)) for claim in claims)
+    found = ((of, unknown) for of, unknown in ((record["answer_id"], unknown_key(record, KEYS)), *of_claims) if unknown)
+    return next((f"{unknown} of {of}" for of, unknown in found), None)
 
 
 def _said(claim: Row) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from longform.rows import Row
+from longform.settings import qafacteval_models
 from tasks.card import Cell, ReportTable
-from tasks.expertqa.agreement import agreement
-from tasks.expertqa.autoais import autoais_against_people, autoais_table, by_system, disagreements
+from tasks.expertqa.agreement import agreement, both_labelled, of_one
+from tasks.expertqa.autoais import RELEASED, autoais_against_people, autoais_table, by_system
 from tasks.expertqa.distributions import (
     By,
     Counts,
@@ -22,13 +23,19 @@ from tasks.expertqa.distributions import (
     types_by_field,
 )
 from tasks.expertqa.factscore import factscore_table
-from tasks.expertqa.predictions import predictions_table
+from tasks.expertqa.predictions import missing, predictions_table
 from tasks.expertqa.sampling import abstention_rates
 from tasks.expertqa.vocabulary import type_texts
 
+TEST = "test"
 SHOWN = 5
 LONGEST = 400
 GROUPS = {"system": "system", "field": "field", "question_types": "question type"}
+NOTHING_JUDGED = (
+    "Nothing was judged: FActScore was left out, or no passage was found to judge by, or the released file holds no "
+    "estimates (`fact_score`)."
+)
+NONE_RELEASED = "The released file holds no estimates (`autoais_label`), so nothing is scored."
 FIGURES = {"system": 5, "field": 9, "question_types": 10}
 
 
@@ -70,6 +77,9 @@ def _in_order(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 def attribution(claims: Iterable[Row], backends: Iterable[str]) -> ReportTable:
     """Table 5: AutoAIS by system."""
+    said, given = set(backends), list(claims)
+    unreleased = said == {RELEASED} and all(row["autoais"] is None for row in given)
+    by = NONE_RELEASED if unreleased else _said_by(said)
     rows = [
         (
             *(row[name] for name in ("selection", "system")),
@@ -77,10 +87,10 @@ def attribution(claims: Iterable[Row], backends: Iterable[str]) -> ReportTable:
             *(_hundredfold(row[name]) for name in ("micro", "micro_low", "micro_high")),
             *(row[name] for name in ("claims", "answers", "unscored")),
         )
-        for row in autoais_table(claims)
+        for row in autoais_table(given)
     ]
     note = (
-        f"{_said_by(backends)} Of claims with complete support, as the paper has it; other selections beside. Macro: "
+        f"{by} Of claims with complete support, as the paper has it; other selections beside. Macro: "
         "mean over answers of the share of their claims that are attributable; micro: share of the claims. Intervals "
         "(95 %) by bootstrap over answers. Unscored claims (no text of evidence, or no estimate) count nowhere."
     )
@@ -122,44 +132,58 @@ def attribution_against_people(claims: Iterable[Row], backends: Iterable[str]) -
 
 
 def imported_against_people(claims: Iterable[Row], entailed: Iterable[Row]) -> ReportTable:
-    """Table 6, second half: as the first, of predictions that were imported, over the claims they predict."""
-    predicted: dict[str, dict[str, bool]] = {}
-    for row in entailed:
-        predicted.setdefault(row["model"], {})[row["claim_id"]] = row["attributable"]
+    """Table 6, second half: as the first, of predictions that were imported, over the claims of test questions."""
     given = list(claims)
+    sides = {row["claim_id"]: row["random_split"] for row in given}
+    predicted: dict[str, dict[str, bool]] = {}
+    others: Counter[str] = Counter()
+    for row in entailed:
+        labels = predicted.setdefault(row["model"], {})
+        side = sides[row["claim_id"]] or "no side"
+        others[side] += side != TEST
+        labels |= {row["claim_id"]: row["attributable"]} if side == TEST else {}
+    tested = [row for row in given if row["random_split"] == TEST]
     rows = [
         (model, *cells)
         for model, labels in sorted(predicted.items())
         for cells in attribution_against_people(
-            ({**row, "autoais": labels.get(row["claim_id"])} for row in given), ()
+            ({**row, "autoais": labels.get(row["claim_id"])} for row in tested), ()
         ).rows
     ]
     note = (
-        "Predictions of entailment models that were imported (`entailments`), over the claims they predict; unscored: "
-        "labelled claims they do not predict."
+        "Predictions of entailment models that were imported (`entailments`), of claims of the test questions of the "
+        "random split, as models are fine-tuned on those of train; unscored: such labelled claims they do not predict."
     )
+    left_out = ", ".join(f"{number:,} of {side}" for side, number in sorted(others.items()) if number)
+    note += f" Predictions of claims of other questions count nowhere: {left_out}." if left_out else ""
     columns = ("model", *attribution_against_people((), ()).columns)
     return ReportTable("Imported entailment models against people (table 6)", note, columns, rows)
 
 
 def attribution_disagreements(claims: Iterable[Row], backends: Iterable[str]) -> ReportTable:
-    """Table 7: claims on which AutoAIS and people disagree most."""
+    """Table 7: claims on which AutoAIS and people disagree most, as `disagreements` chose them, with their texts.
+
+    `shared` is the share of the claim's content words that its evidence has: near 1 they differ in its finer wording.
+    """
     rows = [
         (
             *(row[name] for name in ("kind", "system", "claim_id")),
             *(shortened(row[name]) for name in ("claim", "evidence")),
             *(row[name] for name in ("support", "worthiness", "score")),
-            "several" if row["multi_source"] else "one",
+            "several" if row["sources"] > 1 else "one",
+            _hundredfold(row["shared"]),
         )
-        for row in disagreements(claims, SHOWN)
+        for row in claims
     ]
     note = (
         f"{_said_by(backends)} Of each kind at most {SHOWN}, cite-worthy claims first, then those of which AutoAIS was "
-        "surest. Sources: texts of evidence, of which an entailment model may miss what they say together."
+        "surest. Sources: texts of evidence, of which an entailment model may miss what they say together. Shared "
+        "words: the share of the claim's content words that its evidence has; where that is nearly all, the two differ "
+        "over fine-grained wording."
     )
     columns = (
         *("kind", "system", "claim_id", "claim", "evidence that was read"),
-        *("support", "cite-worthy", "score", "sources"),
+        *("support", "cite-worthy", "score", "sources", "shared words, %"),
     )
     return ReportTable("Disagreements of AutoAIS and people (table 7)", note, columns, rows)
 
@@ -178,7 +202,7 @@ def factuality(claims: Iterable[Row], judges: Iterable[str]) -> ReportTable:
     note = (
         f"{_judged_by(judges)} Factual: FActScore above 0.5; for people: definitely or probably correct. F1 of the "
         "claims that are scored and labelled; the mean FActScore of all scored ones. Intervals (95 %) by bootstrap "
-        "over answers. Unscored is not zero: such claims count nowhere."
+        "over answers. Unscored (no atomic claim was judged) is not zero: such claims count nowhere."
     )
     columns = (
         "system",
@@ -187,7 +211,7 @@ def factuality(claims: Iterable[Row], judges: Iterable[str]) -> ReportTable:
             for name in ("F1 true, %", "F1 false, %", "F1 overall, %", "FActScore, %")
             for cell in (name, "from", "to")
         ),
-        *("claims", "scored", "unscored"),
+        *("labelled and scored", "scored", "unscored"),
     )
     return ReportTable("FActScore against people (table 8)", note, columns, rows)
 
@@ -206,7 +230,7 @@ def predictions(rows: Iterable[Row], tests: Mapping[str, int], *, zero_shot: boo
     ]
     note = "ROUGE: F measure against the revised answer, times 100, of the predicted test questions."
     if found and all(row["qafacteval"] is None for row in found):
-        note += " QAFactEval is left out: its package is not installed."
+        note += f" QAFactEval is left out: {missing(qafacteval_models()) or 'no prediction has words'}."
     columns = (
         *("split", "model"),
         *(("zero-shot",) if zero_shot else ()),
@@ -218,15 +242,18 @@ def predictions(rows: Iterable[Row], tests: Mapping[str, int], *, zero_shot: boo
 
 def second_labelling(labels: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> ReportTable:
     """Figure 4: agreement of a second labelling with the reference labels."""
+    first, again = list(labels), list(second)
+    own = sum(of_one(*pair) for pair in both_labelled(first, again))
     rows = [
         (row["field"] or "all", row["property"], row["labelled"], _hundredfold(row["agreement"]), _shown(row["kappa"]))
-        for row in agreement(labels, second, fields)
+        for row in agreement(first, again, fields)
         if row["labelled"] or row["field"] is None
     ]
     note = (
         "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
         "Kappa: agreement beyond chance, 1 at most."
     )
+    note += f" Left out: {own:,} second labellings by the annotator of the first." if own else ""
     columns = ("field", "property", "labelled", "agreement, %", "Cohen's kappa")
     return ReportTable("Agreement with a second labelling (figure 4)", note, columns, rows)
 
@@ -310,4 +337,4 @@ def _said_by(backends: Iterable[str]) -> str:
 
 
 def _judged_by(judges: Iterable[str]) -> str:
-    return f"Judged by {names}." if (names := ", ".join(sorted(judges))) else "Nothing was judged."
+    return f"Judged by {names}." if (names := ", ".join(sorted(judges))) else NOTHING_JUDGED

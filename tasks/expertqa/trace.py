@@ -8,11 +8,11 @@ from typing import Any
 from longform.errors import UsageError
 from longform.store import Store
 from longform.versions import Version
+from tasks.expertqa.vocabulary import LABELLED
 from tasks.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
 
 MADE_BY = {"random": "split_randomly", "domain": "split_by_field", "claims": "publish_claims"}
 ANSWERS_BY, REVISED_BY = "collect_answers", "revise_answers"
-LABELS = ("support", "informativeness", "worthiness", "correctness", "reliability")
 WRITTEN_BY = {"person": "a person", "claims": "a person's claims, put together", "model": "a model"}
 
 
@@ -94,7 +94,7 @@ def _revision(row: Record, revised: Record | None, calls: dict[str, Record]) -> 
 
 
 def _claim(claim: Record) -> Iterator[Line]:
-    said = [f"{name} {claim[name]}" for name in LABELS if claim[name]]
+    said = [f"{name} {claim[name]}" for name in LABELLED if claim[name]]
     who = f" (by {claim['annotator_id']})" if said else ""
     yield f"claim {claim['position'] + 1}", f'"{short(claim["claim"])}"'
     for number, (text, url) in enumerate(zip(claim["evidence"], claim["evidence_urls"], strict=True), start=1):

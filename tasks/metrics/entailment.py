@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from longform.errors import UsageError
+from longform.recipe import fingerprint
 
 LEXICAL = "lexical-1"
 LEXICAL_THRESHOLD = 0.65  # where true less false positive rate is largest on 768 labelled claims of ExpertQA
@@ -38,6 +41,7 @@ so some such than that the their them then there therefore these they this those
 until up upon us very was we well were what when where whether which while who whom whose why will with within without
 would yet you your
 """
+_LOADING = threading.Lock()
 _STOPPED = frozenset(_STOP_WORDS.split())
 _VOWELS = frozenset("aeiouy")
 
@@ -181,6 +185,29 @@ def _longest(text: str, fits: Callable[[str], bool]) -> str:
     return text[:low]
 
 
+@dataclass(frozen=True, slots=True)
+class NliModel:
+    """A Hugging Face model: `place` is a folder or a name of the hub; identity is what rows call it, and its files."""
+
+    name: str
+    place: str
+    digest: str | None
+    one_process: ClassVar[bool] = True  # workers would load it once each
+
+    def identity(self) -> dict[str, Any]:
+        return {"name": self.name, "digest": self.digest}
+
+
+def nli_model(place: str, digest: Callable[[Path], str]) -> NliModel:
+    """The model, opened but for its weights; UsageError where that, or a package that it needs, is missing."""
+    folder = Path(place)
+    if not folder.is_dir():
+        return NliModel(place, place, getattr(check_nli(place).config, "_commit_hash", None))
+    check_nli(place)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return NliModel(folder.resolve().name, place, fingerprint([[path.name, digest(path)] for path in files]))
+
+
 class Opened(NamedTuple):
     """What of a Hugging Face model is read before its weights."""
 
@@ -226,8 +253,14 @@ def _has_weights(folder: Path) -> bool:
     return any(each.suffix in (".safetensors", ".bin") for each in folder.iterdir())
 
 
-@cache
 def load_nli(model: str) -> Nli:
+    """As `loaded_nli`, once for all units of a build."""
+    with _LOADING:
+        return loaded_nli(model)
+
+
+@cache
+def loaded_nli(model: str) -> Nli:
     """A Hugging Face model, named or in a folder: sequence classification, or one that writes 1 or 0 (T5 TRUE).
 
     It computes in 32 bits, whatever it was stored in: in 16, batches change scores in the second decimal. Raises

@@ -63,7 +63,7 @@ def _check(file: Path) -> None:
     if not os.access(file, os.R_OK):
         raise SourceError(f"{file} may not be read by this user: change its permissions.")
     if not file.stat().st_size:
-        raise SourceError(f"{file} is empty: fetch it again.")
+        raise SourceError(f"{file} is empty: give a file that holds records, or fetch it again.")
 
 
 def _source(
