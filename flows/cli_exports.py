@@ -62,21 +62,30 @@ def export(
     _check_target(to, force)
     built = Built(address, home)
     left_out: Counter[str] = Counter()
+    by_model: list[str] = []
     named = split or "train"
     if form == "expertqa-jsonl":
         named = split or ""
         rows = _examples(built, split, config, estimates, imported)
     elif form == "chat-jsonl":
-        rows = _chats(built, named, config)
+        rows = _chats(built, named, config, by_model)
     else:
         rows = _entailments(built, named, config, left_out)
     nothing = f"{built.name} has nothing to export as {form}{_of(named, config)}"
     written = _write(to, map(line, rows), lambda: f"{nothing}{_why(left_out)}.")
     if as_json:
         return print_json(
-            {"file": str(to), "format": form, "rows": written, "left_out": dict(sorted(left_out.items()))}
+            {
+                "file": str(to),
+                "format": form,
+                "rows": written,
+                "left_out": dict(sorted(left_out.items())),
+                **({"revised_by_model": len(by_model)} if form == "chat-jsonl" else {}),
+            }
         )
     print(f"Wrote {written:,} {'row' if written == 1 else 'rows'} of {built.name} to {to}.")
+    if by_model:
+        print(f"  {len(by_model):,} of them revised by a model, as metadata.revised_by says", file=sys.stderr)
     for reason, number in sorted(left_out.items()):
         print(f"  {number:,} left out: {reason}", file=sys.stderr)
 
@@ -133,10 +142,14 @@ def _splits(built: Built, config: str) -> dict[str, str]:
     return {row["question_id"]: row["split"] for row in built.rows(SPLIT_STAGES[config])}
 
 
-def _chats(built: Built, split: str, config: str) -> Iterator[Any]:
+def _chats(built: Built, split: str, config: str, by_model: list[str]) -> Iterator[Any]:
+    """The chats; `by_model` takes the rows whose answer no person revised."""
     from tasks.expertqa.exports import chats
 
-    return chats(built.rows(SPLIT_STAGES[config]), split=split)
+    for chat in chats(built.rows(SPLIT_STAGES[config]), split=split):
+        if chat["metadata"]["revised_by"] == "model":
+            by_model.append(chat["metadata"]["row_id"])
+        yield chat
 
 
 def _entailments(built: Built, split: str, config: str, left_out: Counter[str]) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 import schemas.replies
 from longform.llm.structured import blank_tail, read_reply, repair_messages, response_format, strict_schema
-from schemas.replies import Corruption, RevisionEdits
+from schemas.replies import Corruption, Judgement, RevisionEdits, WritingCheck
 
 MODELS = [
     model
@@ -489,3 +489,31 @@ def test_a_repair_shows_a_long_reply_only_in_part() -> None:
 )
 def test_a_reply_that_ran_into_white_space_is_told_from_one_that_is_long(text: str, blank: bool) -> None:
     assert blank_tail(text) == blank
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("True.", "true"),
+        ("FALSE", "false"),
+        (' "true"\n=====', "true"),
+        ("**False**", "false"),
+        ("<think>It is false.</think>\nTrue", "true"),
+        ("not false", None),
+        ("True or false", None),
+        ("True, as passage 2 says.", None),
+        ("", None),
+        ("=====", None),
+    ],
+)
+def test_of_one_choice_the_bare_word_is_a_verdict(
+    text: str, verdict: str | None, form: Literal["json", "tags"]
+) -> None:
+    read = read_reply(text, Judgement, form)
+    assert getattr(read, "verdict", None) == verdict
+    assert isinstance(read, str) == (verdict is None)
+
+
+def test_a_bare_word_is_no_reply_of_several_fields() -> None:
+    assert isinstance(read_reply("yes", WritingCheck, "tags"), str)

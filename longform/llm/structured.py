@@ -40,6 +40,7 @@ QUOTED = "the JSON in the reply stands within something else"
 TWICE = "a field of the reply's JSON stands there twice"
 
 OBJECTS_READ = 20
+LONGEST_CHOICE = 100
 REPEATED_CHARACTERS = 8_000
 NUMBER_CHARACTERS = 40
 TAIL_CHARACTERS = 200
@@ -123,7 +124,7 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     JSON may stand behind a sentence or in a code fence; objects that share no field with the model are passed over.
     Tags are read in any case and with `_`, `-`, a space or nothing between words. A reply that shows nothing of the
     form that was asked for is read in the other one. Types are checked strictly, but a number or truth value may be
-    written as a string ("4"), and a whole number with a point (4.0).
+    written as a string ("4"), and a whole number with a point (4.0). Of a model of one choice the bare word will do.
 
     A model that holds objects is read as JSON in either form, and only where the object stands by itself: not behind a
     quotation mark or an open bracket, and with no field of its inner objects named outside of it; one that lists
@@ -139,7 +140,17 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     else:
         read = _read_tags(text, model)
         other = read if _tags_of(model).pattern.search(text) else _read_json(text, model)
-    return read if isinstance(other, str) else other
+    found = read if isinstance(other, str) else other
+    return _bare_choice(text, model) or found if isinstance(found, str) else found
+
+
+def _bare_choice(text: str, model: type[BaseModel]) -> BaseModel | None:
+    """A reply that is one of the words a model of one field takes, and nothing else: `True.`"""
+    (name, field), *others = model.model_fields.items()
+    if others or get_origin(field.annotation) is not Literal or len(text) > LONGEST_CHOICE:
+        return None
+    read = _fitted({name: text.strip("= \t\r\n")}, model, "")
+    return None if isinstance(read, str) else read
 
 
 class _Found(NamedTuple):

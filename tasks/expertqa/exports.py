@@ -138,7 +138,7 @@ def _ours(own: Made, estimated: Mapping[str, Row] | None) -> Example:
                 "answer_string": answer["text"],
                 "attribution": answer["attribution"] or [_cited(source) for source in answer["cited"]],
                 "claims": _claims(claims.get(key, []), label.get("claims", []), estimated),
-                "revised_answer_string": revised.get(key, label.get("revised_answer")),
+                "revised_answer_string": label.get("revised_answer") or revised.get(key),
                 "usefulness": label.get("usefulness"),
                 "annotation_time": _milliseconds(label),
                 "annotator_id": label.get("annotator_id"),

@@ -28,7 +28,8 @@ def plots(drafts: Sequence[Row]) -> list[Figure]:
     if not panels:
         return []
     note = "How many texts need so many edits, of the cases of which both drafts have a distance."
-    return [Figure("distances", "Distances by task and system", note, svg_of(partial(_drawn, panels)))]
+    title = "Distances by task and system"
+    return [Figure("distances", title, note, svg_of(partial(_drawn, panels), title))]
 
 
 def _drawn(panels: Sequence[tuple[str, Pairs]]) -> Plot:
