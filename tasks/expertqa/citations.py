@@ -23,14 +23,13 @@ HIGHEST = 1_000  # a higher number is no citation that a new one should come aft
 SHORT_ANSWER = 150  # words; a longer one that begins "I don't know" goes on to answer
 _HERE = Path(__file__).parent
 
-_DASH = "[-‐‑–—]"
+_TO = r"(?:\s?[-‐‑–—]\s?|\sto\s)"
 _URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
-_NAME = (
-    r"(?:(?:passages?|sources?|documents?|docs?|refs?|references?|citations?)\.?(?:[\s_](?:ids?|numbers?))?[\s:#]{0,3})"
-)
-_ITEM = rf"\^?\d{{1,9}}\^?(?:\s?{_DASH}\s?\^?\d{{1,9}}\^?)?"
+_THING = r"(?:passages?|sources?|documents?|docs?|refs?|references?|citations?|ids?)"
+_NAME = rf"(?:{_THING}\.?(?:[\s_](?:ids?|numbers?))?[\s:#_]{{0,3}})"
+_ITEM = rf"\^?\d{{1,9}}\^?(?:{_TO}\^?\d{{1,9}}\^?)?"
 _ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}){{0,60}}"
-_SQUARE = rf"\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
+_SQUARE = rf"\[\d{{1,9}}\]{_TO}\[\d{{1,9}}\]|\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
 _NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|【\s?{_ITEMS}(?:†[^【】\n]{{0,100}})?\s?】"
 _TITLE = r"(?:\s{1,2}\"[^\"\n]{0,300}\")?"
 _LINKED = rf"\(\s?<?{_URL}>?{_TITLE}\s?\)"
@@ -44,7 +43,8 @@ _CITATION = re.compile(rf"[ \t]{{0,8}}(?:(?:{_NUMBERS})(?:{_LINKED})?|{_ADDRESS}
 _NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({_URL})", re.IGNORECASE)
 _ANY_URL = re.compile(_URL)
 _GLUED = re.compile(r"[,;](?=https?://)")
-_NUMBER = re.compile(rf"(\d{{1,9}})(?:\s?{_DASH}\s?(\d{{1,9}}))?")
+_NUMBER = re.compile(rf"(\d{{1,9}})(?:{_TO}(\d{{1,9}}))?")
+_BARE_NUMBERS = str.maketrans("", "", "^[]")
 _CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]")
 _UNSEEN = re.compile(rf"(?<=[.!?…])(?:\[\s?{_ITEMS}\s?\])++(?=[\"'”’»›)\]}}])|{_CARETS.pattern}", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?…][\"'”’»)]{0,2}\s{0,5}\Z")
@@ -79,7 +79,7 @@ def marks(text: str) -> list[int]:
 
 def _numbers(mark: str) -> list[int]:
     found: list[int] = []
-    for first, last in _NUMBER.findall(mark.partition("†")[0].replace("^", "")):
+    for first, last in _NUMBER.findall(mark.partition("†")[0].translate(_BARE_NUMBERS)):
         low, high = int(first), int(last or first)
         found += range(low, high + 1) if 0 <= high - low < LONGEST_RANGE else (low, high)
     return [] if 0 in found else found
