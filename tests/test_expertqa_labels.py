@@ -289,7 +289,6 @@ A = FIRST["answer_id"]
         (filled_sheet(labelled_at="yesterday"), "ill-formed labelled_at", "yesterday"),
         (filled_sheet(labelled_at=1_795_000_000), "ill-formed labelled_at", "1795000000"),
         (filled_sheet(usefullness="Useful"), "unknown key", f'"usefullness", perhaps "usefulness" of {A}'),
-        (filled_sheet(system="gpt4"), "unknown key", f'"system" of {A}'),
         (with_claim(1, suport="Complete"), "unknown key", f'"suport", perhaps "support" of {A}#1'),
         (with_claim(Support="Complete"), "unknown key", f'"Support", perhaps "support" of {A}#0'),
         (with_claim(left_out="Yes"), "unknown key", f'"left_out" of {A}#0'),
@@ -398,7 +397,7 @@ def test_claims_may_come_in_any_order_and_some_may_be_missing() -> None:
 
 def test_keys_that_say_nothing_and_questions_of_ones_own_are_left_alone() -> None:
     rows, rejected = parsed(
-        filled_sheet(notes=None, comment=" "),
+        filled_sheet(notes=None, comment="Well put.", system="gpt4"),
         task(annotation(chosen("usefulness", "Useful"), written("correctness_note", "Fine."), chosen("sure", "Yes"))),
         record(usefulness="Useful", comment="Fine."),
     )

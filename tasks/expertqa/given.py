@@ -102,15 +102,14 @@ def without_empty(said: Iterable[tuple[str, Any]]) -> Row:
 
 
 def unknown_key(given: Row, known: Sequence[str]) -> str | None:
-    """The first key that says something and is none of the known ones, with the one it may be meant for."""
-    name = next((name for name, value in given.items() if name not in known and filled(value)), None)
-    if name is None:
-        return None
-    near = nearest(name, known)
-    return f'"{name[:SHOWN_CHARS]}"' + (f', perhaps "{near}"' if near else "")
+    """The first key that says something and is nearly one of the known ones; others are anybody's own."""
+    for name, value in given.items():
+        if name not in known and filled(value) and (near := nearest(name, (*known, LEFT_OUT), 0.75)):
+            return f'"{name[:SHOWN_CHARS]}"' + (f', perhaps "{near}"' if near != name else "")
+    return None
 
 
-def nearest(name: str, known: Sequence[str], likeness: float = 0.6) -> str | None:
+def nearest(name: str, known: Sequence[str], likeness: float) -> str | None:
     return next(iter(difflib.get_close_matches(name[:SHOWN_CHARS], known, 1, likeness)), None)
 
 

@@ -167,7 +167,7 @@ def read_sheet(record: Row, key: str, raw: str) -> Given | Rejected:
 
 
 def _unknown(record: Row, claims: Sequence[Row]) -> str | None:
-    """A key of a sheet or of one of its claims that no sheet has, and of what: a label under it would be lost."""
+    """A key of a sheet or of one of its claims that is nearly one that sheets have: a label under it would be lost."""
     of_claims = ((claim["claim_id"], unknown_key(claim, CLAIM_KEYS)) for claim in claims)
     found = ((of, unknown) for of, unknown in ((record["answer_id"], unknown_key(record, KEYS)), *of_claims) if unknown)
     return next((f"{unknown} of {of}" for of, unknown in found), None)
