@@ -423,12 +423,11 @@ def test_agreement_and_predictions_come_through(stages: dict[str, Rows]) -> None
 
 def test_an_imported_model_is_judged_over_the_claims_it_predicts(stages: dict[str, Rows]) -> None:
     found = titled(tables(**stages), "Imported entailment models")
-    rows = {tuple(row[:3]): dict(zip(found.columns, row, strict=True)) for row in found.rows}
-    whole = rows["tuned", "labelled", "all"]
-    assert [whole[name] for name in ("precision, %", "recall, %", "scored")] == [50.0, 100.0, 2]
-    assert rows["tuned", "labelled", "bing_chat"]["recall, %"] is None, "no claim of it is complete"
-    assert [rows["tuned", "labelled", name]["unscored"] for name in ("gpt4", "bing_chat", "all")] == [1, 0, 1]
-    assert "other questions count nowhere: 1 of no side, 2 of train, 1 of validation." in found.note
+    rows = {tuple(row[:4]): dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    figures = ("precision, %", "recall, %", "scored", "unscored")
+    assert [rows["tuned", "all", "labelled", "all"][name] for name in figures] == [50.0, 20.0, 6, 1]
+    assert [rows["tuned", "test", "labelled", "all"][name] for name in figures] == [50.0, 100.0, 2, 1]
+    assert rows["tuned", "test", "labelled", "bing_chat"]["recall, %"] is None, "no claim of it is complete"
 
 
 def test_a_sampled_answer_without_claims_and_labels_is_counted_as_not_labelled(
@@ -457,12 +456,12 @@ def test_agreement_that_is_all_chance_has_a_kappa_of_zero_without_a_sign() -> No
     assert shown == {"0.00"}
 
 
-def test_an_annotator_is_not_compared_with_himself(tmp_path: Path, stages: dict[str, Rows]) -> None:
+def test_second_labellings_by_the_annotator_of_the_first_are_told(tmp_path: Path, stages: dict[str, Rows]) -> None:
     second = list(stages["second_labels"])
     own = label("a_1", "e1", "q1", [claim_label("a_1#0", support="Complete")], usefulness="Useful")
     found = titled(tables(**{**stages, "second_labels": Home(tmp_path).table(LABELS, [*second, own])}), "(figure 4)")
-    assert {tuple(row[:2]): row[2:4] for row in found.rows}["all", "support"] == (1, 0.0), "e1 and r1 alone"
-    assert found.note.endswith("Left out: 1 second labellings by the annotator of the first.")
+    assert {tuple(row[:2]): row[2:4] for row in found.rows}["all", "support"] == (2, 50.0), "that of e1 and of r1"
+    assert found.note.endswith("By the annotator of the first: 1 second labellings.")
 
 
 def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: dict[str, Rows]) -> None:

@@ -16,10 +16,10 @@ def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[s
     """Of each field, and of all (field None, which comes first), each property of table 3 in its order.
 
     The rows are of LABELS; `fields`: question_id -> field. Of an answer the first reference row counts, and each
-    second row of another annotator is compared with it. What either of them left empty is not compared. `labelled`
-    counts claims, of usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
+    second row is compared with it. What either of them left empty is not compared. `labelled` counts claims, of
+    usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
     """
-    compared = [(first, row) for first, row in both_labelled(reference, second) if not of_one(first, row)]
+    compared = both_labelled(reference, second)
     named: list[str | None] = [None, *sorted({fields[row["question_id"]] for row, _ in compared})]
     return [
         _agreed(field, name, list(_of_field(compared, field, fields, name))) for field in named for name in PROPERTIES
@@ -32,11 +32,6 @@ def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple
     for row in reference:
         first_of.setdefault(row["answer_id"], row)
     return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
-
-
-def of_one(first: Row, second: Row) -> bool:
-    """Whether one annotator gave both: that he agrees with himself says nothing."""
-    return bool(first["annotator_id"] == second["annotator_id"])
 
 
 def _of_field(

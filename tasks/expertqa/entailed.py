@@ -2,8 +2,8 @@
 
     {"claim_id": "a_3f…#0", "model": "t5-expertqa", "label": 1}
 
-`label` is 1 or true where the evidence supports the claim, else 0 or false. The table scores claims of the random
-split's test questions alone: such a model is tuned on those of train.
+`label` is 1 or true where the evidence supports the claim, else 0 or false. The table scores all such claims,
+and those of the random split's test questions apart: a model may be tuned on those of train.
 """
 
 from __future__ import annotations

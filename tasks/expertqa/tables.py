@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from longform.rows import Row
 from longform.settings import qafacteval_models
 from tasks.card import Cell, ReportTable
-from tasks.expertqa.agreement import agreement, both_labelled, of_one
+from tasks.expertqa.agreement import agreement, both_labelled
 from tasks.expertqa.autoais import RELEASED, autoais_against_people, autoais_table, by_system
 from tasks.expertqa.distributions import (
     By,
@@ -132,31 +132,26 @@ def attribution_against_people(claims: Iterable[Row], backends: Iterable[str]) -
 
 
 def imported_against_people(claims: Iterable[Row], entailed: Iterable[Row]) -> ReportTable:
-    """Table 6, second half: as the first, of predictions that were imported, over the claims of test questions."""
+    """Table 6, second half: as the first, of predictions that were imported; of all claims, and of test questions."""
     given = list(claims)
-    sides = {row["claim_id"]: row["random_split"] for row in given}
     predicted: dict[str, dict[str, bool]] = {}
-    others: Counter[str] = Counter()
     for row in entailed:
-        labels = predicted.setdefault(row["model"], {})
-        side = sides[row["claim_id"]] or "no side"
-        others[side] += side != TEST
-        labels |= {row["claim_id"]: row["attributable"]} if side == TEST else {}
-    tested = [row for row in given if row["random_split"] == TEST]
+        predicted.setdefault(row["model"], {})[row["claim_id"]] = row["attributable"]
+    chosen = {"all": given, "test": [row for row in given if row["random_split"] == TEST]}
     rows = [
-        (model, *cells)
+        (model, which, *cells)
         for model, labels in sorted(predicted.items())
+        for which, of in chosen.items()
         for cells in attribution_against_people(
-            ({**row, "autoais": labels.get(row["claim_id"])} for row in tested), ()
+            ({**row, "autoais": labels.get(row["claim_id"])} for row in of), ()
         ).rows
     ]
     note = (
-        "Predictions of entailment models that were imported (`entailments`), of claims of the test questions of the "
-        "random split, as models are fine-tuned on those of train; unscored: such labelled claims they do not predict."
+        "Predictions of entailment models that were imported (`entailments`). A model that was fine-tuned on claims of "
+        "train (`longform export`) is told by those of the random split's test questions. Unscored: labelled claims "
+        "that are not predicted."
     )
-    left_out = ", ".join(f"{number:,} of {side}" for side, number in sorted(others.items()) if number)
-    note += f" Predictions of claims of other questions count nowhere: {left_out}." if left_out else ""
-    columns = ("model", *attribution_against_people((), ()).columns)
+    columns = ("model", "questions", *attribution_against_people((), ()).columns)
     return ReportTable("Imported entailment models against people (table 6)", note, columns, rows)
 
 
@@ -243,7 +238,7 @@ def predictions(rows: Iterable[Row], tests: Mapping[str, int], *, zero_shot: boo
 def second_labelling(labels: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> ReportTable:
     """Figure 4: agreement of a second labelling with the reference labels."""
     first, again = list(labels), list(second)
-    own = sum(of_one(*pair) for pair in both_labelled(first, again))
+    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in both_labelled(first, again))
     rows = [
         (row["field"] or "all", row["property"], row["labelled"], _hundredfold(row["agreement"]), _shown(row["kappa"]))
         for row in agreement(first, again, fields)
@@ -253,7 +248,7 @@ def second_labelling(labels: Iterable[Row], second: Iterable[Row], fields: Mappi
         "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
         "Kappa: agreement beyond chance, 1 at most."
     )
-    note += f" Left out: {own:,} second labellings by the annotator of the first." if own else ""
+    note += f" By the annotator of the first: {own:,} second labellings." if own else ""
     columns = ("field", "property", "labelled", "agreement, %", "Cohen's kappa")
     return ReportTable("Agreement with a second labelling (figure 4)", note, columns, rows)
 
