@@ -373,9 +373,27 @@ def test_a_record_with_a_fault_is_rejected_with_its_reason_and_the_next_one_is_r
     one: Any, reason: str, detail: str | None
 ) -> None:
     rows, rejected = parsed({"first": 1}, one, filled_sheet(annotator_id="another"))
-    assert [row["annotator_id"] for row in rows] == ["another"]
+    assert rows[-1]["annotator_id"] == "another"
+    assert all("useful" in str(row["usefulness"]).lower() for row in rows[:-1]), "what is right of it is kept"
     assert [(item.kind, item.reason, item.detail) for item in rejected[1:]] == [("defect", reason, detail)]
     assert rejected[1].raw
+
+
+def test_what_is_no_label_of_a_sheet_costs_no_other_and_is_named() -> None:
+    sheet = filled_sheet(usefulness="Superb", annotation_time=7)
+    sheet["claims"][0] |= {"support": "Bogus", "reliability": 4, "correctness": "Unsure", "revised_claim": "Better."}
+    sheet["claims"][1] |= {"worthiness": "No", "revised_evidence": 7}
+    (row,), rejected = parsed(sheet)
+    assert (row["usefulness"], row["annotation_time"]) == (None, 7.0)
+    first, second = row["claims"]
+    assert first == {**EMPTY, "claim_id": f"{A}#0", "correctness": "Unsure", "revised_claim": "Better."}
+    assert second == {**EMPTY, "claim_id": f"{A}#1", "worthiness": "No"}
+    assert [(item.reason, item.detail) for item in rejected] == [
+        ("unknown label", f'usefulness "Superb" of {A}'),
+        ("unknown label", f'support "Bogus" of {A}#0'),
+        ("unknown label", f"reliability 4 of {A}#0"),
+        ("ill-formed revised_evidence", f"{A}#1"),
+    ]
 
 
 def test_spellings_are_ours_and_what_was_said_is_kept() -> None:

@@ -23,7 +23,7 @@ from schemas.expertqa import LABELS
 from tasks.expertqa.argilla import SETTINGS, is_record, read_record
 from tasks.expertqa.given import ANSWER_PROPERTIES, CLAIM_PROPERTIES, CLAIM_RATINGS, RAW_CHARS, Given, texts_of
 from tasks.expertqa.label_studio import is_minimal, is_task, read_task
-from tasks.expertqa.released import LONGEST_TIME, labels_of
+from tasks.expertqa.released import LONGEST_TIME, NO_LABEL, labels_of
 from tasks.expertqa.sheets import read_sheet
 from tasks.expertqa.vocabulary import UnknownLabel, label
 from tasks.sources.files import open_files
@@ -60,8 +60,11 @@ class Unfit(ValueError):
         self.reason, self.detail = reason, detail
 
 
-def label_row(given: Given, answers: dict[str, Labelled]) -> Row:
-    """The row of LABELS, with every claim of the answer; Unfit for labels that are none of its."""
+def label_row(given: Given, answers: dict[str, Labelled]) -> tuple[Row, list[Unfit]]:
+    """The row of LABELS, with every claim of the answer, and what of it is no label: null there, it costs no other.
+
+    Unfit for labels that are none of any answer we have.
+    """
     answer = answers.get(given.answer_id)
     if answer is None:
         raise Unfit("unknown answer")
@@ -70,8 +73,9 @@ def label_row(given: Given, answers: dict[str, Labelled]) -> Row:
     if (given.claims or given.shown) and not answer.claims:
         raise Unfit("answer not sampled, or without claims")
     said = _of_claims(given, answer)
-    usefulness, said_as = _label("usefulness", given.said.get("usefulness"), given.answer_id)
-    return {
+    key, wrong = given.answer_id, list[Unfit]()
+    usefulness, said_as = _taken(wrong, _label, "usefulness", given.said.get("usefulness"), key) or NO_LABEL
+    row = {
         "label_id": given.key,
         "answer_id": given.answer_id,
         "question_id": answer.question_id,
@@ -79,12 +83,22 @@ def label_row(given: Given, answers: dict[str, Labelled]) -> Row:
         "annotator_id": given.annotator,
         "usefulness": usefulness,
         "usefulness_said_as": said_as,
-        "revised_answer": _text("revised_answer", given.said.get("revised_answer"), given.answer_id),
-        "annotation_time": _number(given.said.get("annotation_time"), given.answer_id),
+        "revised_answer": _taken(wrong, _text, "revised_answer", given.said.get("revised_answer"), key),
+        "annotation_time": _taken(wrong, _number, given.said.get("annotation_time"), key),
         "labelled_at": given.at,
-        "claims": [_claim_row(name, said.get(name, {})) for name, _ in answer.claims],
+        "claims": [_claim_row(name, said.get(name, {}), wrong) for name, _ in answer.claims],
         "source": given.source,
     }
+    return row, wrong
+
+
+def _taken(wrong: list[Unfit], read: Callable[..., Any], *said: Any) -> Any:
+    """What `read` makes of what was said; None where that is no label, which is then one of `wrong`."""
+    try:
+        return read(*said)
+    except Unfit as error:
+        wrong.append(error)
+        return None
 
 
 def _of_claims(given: Given, answer: Labelled) -> dict[str, Row]:
@@ -111,15 +125,16 @@ def _folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def _claim_row(claim_id: str, said: Row) -> Row:
-    found = {name: _label(name, said.get(name), claim_id) for name in CLAIM_RATINGS}
+def _claim_row(claim_id: str, said: Row, wrong: list[Unfit]) -> Row:
+    found = {name: _taken(wrong, _label, name, said.get(name), claim_id) or NO_LABEL for name in CLAIM_RATINGS}
+    reason = said.get("reason_missing_support")
     as_given = {name: word for name, (_, word) in found.items() if word is not None}
     return {
         "claim_id": claim_id,
         **{name: ours for name, (ours, _) in found.items()},
-        "reason_missing_support": _text("reason_missing_support", said.get("reason_missing_support"), claim_id),
-        "revised_claim": _revised(said, claim_id),
-        "revised_evidence": _evidence(said.get("revised_evidence"), claim_id),
+        "reason_missing_support": _taken(wrong, _text, "reason_missing_support", reason, claim_id),
+        "revised_claim": _taken(wrong, _revised, said, claim_id),
+        "revised_evidence": _taken(wrong, _evidence, said.get("revised_evidence"), claim_id),
         "said_as": orjson.dumps(as_given, option=orjson.OPT_SORT_KEYS).decode() if as_given else None,
     }
 
@@ -187,9 +202,12 @@ def parse_labels(
     kept: dict[str, Row] = {}
     for record, key, raw in records:
         for given in read_given(record, key, raw):
-            row = given if isinstance(given, Rejected) else _row(given, answers, raw)
-            if isinstance(row, Rejected) or isinstance(given, Rejected):
-                yield row
+            if isinstance(given, Rejected):
+                yield given
+                continue
+            row, rejected = _row(given, answers, raw)
+            yield from rejected
+            if row is None:
                 continue
             count(NOT_GIVEN, len(row["claims"]) - len({*given.claims, *given.shown}))
             if row["label_id"] not in kept:
@@ -222,14 +240,18 @@ def read_given(record: Any, key: str, raw: str) -> Iterator[Given | Rejected]:
         yield read_sheet(record, key, raw)
 
 
-def _row(given: Given, answers: dict[str, Labelled], raw: str) -> Row | Rejected:
+def _row(given: Given, answers: dict[str, Labelled], raw: str) -> tuple[Row | None, list[Rejected]]:
+    """The row of a labelling, where it says something, and a Rejected for whatever of it is no label."""
     if given.void:
-        return Rejected(given.key, "filtered", given.void)
+        return None, [Rejected(given.key, "filtered", given.void)]
     try:
-        row = label_row(given, answers)
+        row, wrong = label_row(given, answers)
     except Unfit as error:
-        return Rejected(given.key, "defect", error.reason, error.detail, raw[:RAW_CHARS])
-    return row if says_something(row) else Rejected(given.key, "filtered", "not labelled")
+        row, wrong = {}, [error]
+    rejected = [Rejected(given.key, "defect", each.reason, each.detail, raw[:RAW_CHARS]) for each in wrong]
+    if row and says_something(row):
+        return row, rejected
+    return None, rejected or [Rejected(given.key, "filtered", "not labelled")]
 
 
 def read_records(lines: Iterator[bytes], subject: str) -> Iterator[tuple[Any, str, str]]:

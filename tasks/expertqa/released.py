@@ -27,6 +27,7 @@ from tasks.expertqa.bank import GROUP, jsonl_records
 from tasks.expertqa.citations import cited_sources
 from tasks.expertqa.claims import given_evidence
 from tasks.expertqa.exact import read_exact, write_exact
+from tasks.expertqa.given import filled
 from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
 from tasks.sources.csv_cells import raw_text
 from tasks.sources.files import open_files
@@ -261,7 +262,7 @@ def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Wrong]) -> Ro
     said = {name: given.get(name) for name in LABELLED}
     found = {name: _taken(wrong, claim_id, label, name, value) or NO_LABEL for name, value in said.items()}
     other = _taken(wrong, claim_id, label, "reliability", given.get("source_reliability"))
-    if said["reliability"] is None and other:
+    if not filled(said["reliability"]) and other:
         found["reliability"] = other
     as_given = {name: word for name, (_, word) in found.items() if word is not None}
     revised = "revised_claim_string" if given.get("revised_claim") is None else "revised_claim"
