@@ -171,7 +171,9 @@ def duration(seconds: float) -> str:
 def begun(units: int, calls: int, endpoint: str | None) -> str:
     """What a stage is about to do."""
     parts = f"{units} part{'' if units == 1 else 's'}"
-    return f"{parts}, up to {calls:,} calls of {endpoint}" if calls else parts
+    if calls:
+        return f"{parts}, up to {calls:,} calls of {endpoint}"
+    return f"{parts}, with calls of {endpoint}" if units and endpoint else parts
 
 
 def ended(entry: StageRun) -> str:
@@ -267,10 +269,10 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
     if any(planned.usd_high for planned in asked) and not all(planned.measured for planned in asked):
         said.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
     if waiting := next((planned for planned in online if not planned.exact), None):
-        stage = waiting.rows.removeprefix("unknown until ") if waiting.rows.startswith("unknown until ") else "STAGE"
+        before = [each for each in stages[: stages.index(waiting)] if each.state != "reuse" and not _online(each)]
         said.append(
             "what comes after a stage that is not built is a bound, or unknown, until it is: "
-            f"`build --until {'STAGE' if stage == 'read' else stage}`"
+            f"`build --until {before[-1].stage if before else 'STAGE'}`"
         )
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
     said += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]

@@ -16,7 +16,7 @@ def refused(key: str, answer: Failure) -> Rejected:
 
 def usable(key: str, answer: Answer) -> str | Rejected:
     """The text of a reply without its end mark, or why the row it is for is rejected."""
-    text = whole_reply(answer.text, answer.finish)
+    text = whole_reply(answer.text)
     if text is None:
         return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
     return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)

@@ -113,7 +113,7 @@ class Build:
         todo = {job.unit: job for job in jobs if made[job.unit] is None}
         endpoint = work.endpoint(arguments)
         online = any(not model.offline for model in work.endpoints(arguments))
-        calls = _rows_in(todo.values()) if endpoint else 0
+        calls = _rows_in(todo.values()) if endpoint and not work.several else 0
         watch = self.models.status if online else None
         self.progress.begin(work.name, len(todo), calls, endpoint.name if endpoint else None, watch)
         if online and work.name in self.batch:

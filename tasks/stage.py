@@ -65,8 +65,8 @@ def stage(
 
     `several`: it may ask a model more than once for a row of its first input, or make more rows of it than one. A plan
     then knows no bound before the inputs are built; no identity.
-    `rows_each`: a unit of parts or sources makes parts of at most so many rows, in its order; later stages work on
-    them side by side, and hold one at a time.
+    `rows_each`: a unit of parts makes parts of at most so many rows, in its order; later stages work on them side by
+    side, hold one at a time, and keep those whose rows are as before.
     """
     return lambda body: Stage(body, schema, revision, split_by, several, rows_each)
 

@@ -21,6 +21,7 @@ from tasks.stage import Stage
 ROWS_PER_PART = 16_384
 CUT = re.compile(r"\d{1,2}-\d{5}")
 WHOLE_KEY = "all/0-00000"
+NUMBERED = "part"  # of keys that do not change with the file they are from
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,10 @@ def units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[st
         yield from _pieces(work, inputs)
         return
     parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
-    for unit, own in _by_unit(first, work.shape).items():
+    for number, (unit, own) in enumerate(_by_unit(first, work.shape).items()):
         chosen = {name: _narrowed(rows, work.inputs[name], parts[name], unit) for name, rows in inputs.items()}
-        yield unit or "all", _keys_of(work, unit, own), chosen
+        numbered = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if work.rows_each else None
+        yield unit or "all", numbered or _keys_of(work, unit, own), chosen
 
 
 def _pieces(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:

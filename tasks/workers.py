@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from multiprocessing.util import _exit_function  # type: ignore[attr-defined]
 from typing import Any, Protocol, TypeVar
 
 from longform.errors import StoreError
@@ -90,7 +91,14 @@ def _leave_with(parent: int) -> None:
         os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to every process; the parent ends its workers itself
+    signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _leave(*_: object) -> None:
+    """At once, but for the semaphores that libraries hold, which Python would report as leaked."""
+    _exit_function()
+    os._exit(1)
 
 
 class Threads:

@@ -101,6 +101,7 @@ def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: p
     parted, _, other = make(tmp_path / "parted", **given)
     (entry,) = [entry for entry in other.done if entry.stage == "link_evidence"]
     assert [part.key.split(".")[1:] for part in entry.artifact.parts] == [[], ["00001"], ["00002"], ["00003"]]
+    assert {part.key.split(".")[0] for part in entry.artifact.parts} == {"expertqa/part000"}
     for stage in ("take_questions", "collect_answers", "link_evidence", "judge_facts", "revise_answers"):
         pandas.testing.assert_frame_equal(rows_of(other, stage), rows_of(run, stage))
     for name in ("train", "validation", "test", "domain", "claims"):

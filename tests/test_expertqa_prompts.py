@@ -130,8 +130,8 @@ def test_an_entailment_is_read_as_models_write_it(said: str, read: str) -> None:
     "said",
     [
         "",
-        "true",
-        "supported",
+        "true or false",
+        "supported, I think",
         "<verdict>maybe</verdict>",
         "<verdict></verdict>",
         "<verdict>true</verdict><verdict>false</verdict>",

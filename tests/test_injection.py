@@ -210,7 +210,7 @@ def quoting(task: str, form: str, messages: list[Row]) -> str:
     said = "Here is what they wrote.\n\n" + "\n\n".join(texts)
     if task != "corrupt":
         cut_off = "cask 14" in texts[-1] and task == "closed_book"
-        return f"\x1b[31m\x9b0m{said}" if cut_off else f"{said}\n====="
+        return f"\x1b[31m\x9b0m{said} and" if cut_off else f"{said}\n====="
     answer = f"Corrupted: {said}"
     if form == "json":
         return json.dumps({"claim": ["He wrote: " + said], "corrupted_claim": ["c"], "corrupted_answer": answer})

@@ -342,6 +342,12 @@ def levenshtein(first: Words, second: Words) -> int:
     return row[-1]
 
 
+def test_copies_that_no_snippet_tells_apart_do_not_cost_more_than_without_moves() -> None:
+    draft = [f"{name} trees grow in the park." for name in ("Ash", "Ash", "Cedar", "Ash", "Ash", "Ash", "Birch")]
+    reference = [f"{name} trees grow in the park." for name in ("Ash", "Ash", "Birch", "Cedar", "Birch", "Ash")]
+    assert len(revise(" ".join(draft), " ".join(reference))) == 4 == levenshtein(draft, reference)
+
+
 @settings(max_examples=500)
 @given(st.integers(2, 12), st.data())
 def test_it_is_never_more_than_the_edit_distance_without_moves(size: int, data: st.DataObject) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from psutil import wait_procs
 
 from tasks.workers import Workers
@@ -28,8 +29,18 @@ def held_by_a_worker() -> None:
     workers.close()
 
 
-def test_idle_workers_end_by_themselves_and_leave_nothing_behind() -> None:
-    command = [sys.executable, "-c", "import test_workers; test_workers.held_by_a_worker()"]
+def stopped_at_work() -> None:
+    workers = Workers()
+    workers.submit(hold).result()
+    sleeping = [workers.submit(time.sleep, 600) for _ in range(4)]
+    while not sleeping[0].running():
+        time.sleep(0.01)
+    workers.close()
+
+
+@pytest.mark.parametrize("ending", ["held_by_a_worker", "stopped_at_work"])
+def test_workers_leave_nothing_behind(ending: str) -> None:
+    command = [sys.executable, "-c", f"import test_workers; test_workers.{ending}()"]
     done = subprocess.run(command, cwd=Path(__file__).parent, text=True, capture_output=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from unicodedata import normalize
 
 Pairs = list[tuple[int, int]]
+Moves = Literal["all", "single", "none"]
 
 SAME_WORDS = 0.65
 GROWN, GROWN_WORDS = 0.9, 4
@@ -68,21 +69,23 @@ def words_of(sentence: str) -> list[str]:
     return _WORD.findall(normalize("NFC", sentence[marker.end() if marker else 0 :]).lower())
 
 
-def align(draft: Sequence[str], reference: Sequence[str], *, move_copies: bool = True) -> Alignment:
+def align(draft: Sequence[str], reference: Sequence[str], *, moves: Moves = "all") -> Alignment:
     """Of the sentences of both texts, with white space folded.
 
-    `move_copies`: whether a sentence that the draft has twice may move, which copy is meant being hard to say.
+    `moves`: which sentences may move: all, or only those that the draft has once, as it is hard to say which of two
+    copies is meant, or none.
     """
     weights = _Weights(draft, reference)
     equal = equal_pairs(draft, reference)
     similar = _similar_pairs(draft, reference, equal, weights)
     kept = _least_edits(draft, reference, sorted(equal + similar))
-    copies = {} if move_copies else Counter(draft)
-    movable = [(i, j) for i, j in equal + similar if copies.get(draft[i], 1) == 1]
+    most = {"all": len(draft), "single": 1, "none": 0}[moves]
+    copies = Counter(draft)
+    movable = [(i, j) for i, j in equal + similar if copies[draft[i]] <= most]
     best = _settled(draft, reference, kept, movable)
     if (substituted := _without_moves(draft, reference, best.edits)) is not None:
         others = _other_copies(draft, reference, substituted) + similar
-        movable = [(i, j) for i, j in others if copies.get(draft[i], 1) == 1]
+        movable = [(i, j) for i, j in others if copies[draft[i]] <= most]
         best = min(best, _settled(draft, reference, substituted, movable), key=lambda plan: plan.edits)
     becomes: list[int | None] = [None] * len(draft)
     stays = [False] * len(draft)

@@ -7,38 +7,54 @@ _LIST = r"[\d,;&\s]{1,80}"
 _CITATION = re.compile(rf"\(\s{{0,3}}passages?({_LIST}(?:(?:and|passages?){_LIST}){{0,20}})\)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
 _QUOTES = "\"'“”‘’*"
-_ENDS_A_SENTENCE = re.compile(r"[.!?…。！？][\"'“”‘’*)\]»]{0,4}(?:\s?\[[\d,;\s^-]{1,40}\]){0,20}\.?\s*\Z")
+_MARK_LINE = re.compile(r"\n=====[ \t]*(?:\n|\Z)")
+_STANDS_ALONE = r"[-*•+#|>`~$<]|\d{1,3}[.)]|\(?\w[.)]\s|\[\^?\d|https?://"
+_UNFINISHED = re.compile(rf"[,;(\[{{=]\Z|^(?!{_STANDS_ALONE}).*[\w:&/–—-]\Z")
+_CLOSED = "</think>"
 
 
-def whole_reply(text: str, finish: str) -> str | None:
-    """The reply without its end mark and its thought; None where it seems cut off.
+def whole_reply(text: str) -> str | None:
+    """A reply that the model ended by itself, without end mark and thought; None where it seems cut off all the same.
 
-    Without the mark a reply counts as whole where the server says that the model stopped by itself (`stop`) and a
-    sentence ends there: not every model writes the mark.
+    Not every model writes the mark, and some go on behind it. Without it a reply seems cut off where it ends in the
+    middle of a sentence; a list, a table, code or an address may end as it likes.
     """
     marked = strip_end_mark(text)
-    if marked is not None or finish != "stop":
+    if marked is not None:
         return marked
-    thought = THOUGHT.match(text)
-    body = text[thought.end() if thought else 0 :].strip("\r\n").rstrip()
-    return None if body.lstrip().startswith("<think>") or not _ENDS_A_SENTENCE.search(body[-2_000:]) else body
+    body = without_thought(text).strip("\r\n").rstrip()
+    for mark in _MARK_LINE.finditer(body):
+        before = body[: mark.start()].rstrip()
+        if not _seems_cut_off(before) and len(before) > len(body) - mark.end():  # else it underlines a heading
+            return before
+    return None if body.lstrip().startswith("<think>") or _seems_cut_off(body) else body
+
+
+def _seems_cut_off(body: str) -> bool:
+    return not body or _UNFINISHED.search(body.rpartition("\n")[2].strip()[-2_000:]) is not None
 
 
 def strip_end_mark(text: str) -> str | None:
-    """The reply without the `=====` that ends it, or None where it is missing: the reply was cut off.
+    """The reply without the `=====` that ends it and without a thought; None where the mark is missing.
 
-    What a model thinks before it speaks (<think>...</think>) is no part of it. A full stop, quotes or asterisks
-    around the mark (models echo how the prompt wrote it) go with it.
+    A full stop, quotes or asterisks around the mark (models echo how the prompt wrote it) go with it.
     """
     whole = text.rstrip()
     marked = whole.rstrip(_QUOTES + ". \t\r\n")
     if not marked.endswith("====="):
         return None
     quoted = any(sign in _QUOTES for sign in whole[len(marked) :])
-    body = marked.rstrip("=")
-    thought = THOUGHT.match(body)
-    body = body[thought.end() if thought else 0 :]
+    body = without_thought(marked.rstrip("="))
     return (body.rstrip(_QUOTES) if quoted else body).rstrip().strip("\r\n")
+
+
+def without_thought(text: str) -> str:
+    """Without what a model thinks before it speaks, <think>…</think>, which a server may have opened in the prompt."""
+    if thought := THOUGHT.match(text):
+        return text[thought.end() :]
+    before, closed, after = text.partition(_CLOSED)
+    ends_a_line = after.lstrip(" \t")[:1] in ("\r", "\n")
+    return after if closed and ends_a_line and "<think>" not in before else text
 
 
 def cited_passages(text: str) -> list[int]:

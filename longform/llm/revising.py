@@ -17,12 +17,13 @@ from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
 from longform.errors import UsageError
-from longform.llm.alignment import Alignment, align, words_of
+from longform.llm.alignment import Alignment, Moves, align, words_of
 from longform.llm.splitting import Sentence, folded, sentences, split_alike
 
 Edit = dict[str, str | None]
 
 MOST_SENTENCES = 50_000
+MOVES: tuple[Moves, ...] = ("all", "single", "none")
 _CHANGED = 0.45
 _QUOTED = 60
 _CONTEXT = 24
@@ -106,8 +107,8 @@ def revise(draft: str, reference: str) -> list[Edit]:
 def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
     """The best first; the next ones are for copies of a sentence, whose move cannot always be told by snippets."""
     last = None
-    for move_copies in (True, False):
-        alignment = align([each.key for each in mine], [each.key for each in theirs], move_copies=move_copies)
+    for moves in MOVES:
+        alignment = align([each.key for each in mine], [each.key for each in theirs], moves=moves)
         for by_lines in (True, False):
             pieces = list(_pieces(draft, reference, mine, theirs, alignment, by_lines=by_lines))
             if pieces != last:

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from longform.llm.keys import Encoded
-from longform.llm.replies import THOUGHT
+from longform.llm.replies import without_thought
 
 Form = Literal["json", "tags"]
 Messages = tuple[tuple[str, str], ...]
@@ -131,7 +131,7 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     nothing at the end of its line, and at its beginning or behind a colon. A field of an inner object that may be null
     may be missing. What a model thinks before it speaks (<think>...</think>) is passed over.
     """
-    text = THOUGHT.sub("", text, count=1) if THOUGHT.match(text) else text
+    text = without_thought(text)
     if holds_objects(model):
         return _read_json(text, model)
     if form == "json":
