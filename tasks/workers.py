@@ -19,6 +19,7 @@ from tasks.stage import execute
 from tasks.units import Job
 
 UNITS_WAITING = 8
+SECONDS_TO_END = 10
 Made = TypeVar("Made")
 
 
@@ -65,13 +66,16 @@ class Workers:
         return future
 
     def close(self) -> None:
-        """Workers that have nothing to do end by themselves, and clean up; those at work are stopped."""
+        """Workers that have nothing to do end by themselves, and clean up; those at work, or that hang, are stopped."""
         if self.pool is None:
             return
-        idle = not self.at_work
-        for process in [] if idle else list((self.pool._processes or {}).values()):
-            process.terminate()
-        self.pool.shutdown(wait=idle, cancel_futures=True)
+        workers, idle = list((self.pool._processes or {}).values()), not self.at_work
+        ending = threading.Thread(target=self.pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+        ending.start()
+        ending.join(SECONDS_TO_END if idle else 0)
+        if ending.is_alive():
+            for worker in workers:
+                worker.terminate()
 
 
 def units_at_once() -> int:

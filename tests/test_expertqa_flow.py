@@ -109,6 +109,32 @@ def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: p
         pandas.testing.assert_frame_equal(*told)
 
 
+def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(take_questions, "rows_each", 6)
+    given = {name: str(SAMPLES / f"{file}.jsonl") for name, file in OF_SAMPLES.items()}
+    lines = (SAMPLES / "questions.jsonl").read_text().splitlines(keepends=True)
+    begun = []
+    for number in (19, 20):
+        (tmp_path / "bank.jsonl").write_text("".join(lines[:number]))
+        config = ExpertqaConfig(questions=str(tmp_path / "bank.jsonl"), **given)  # type: ignore[arg-type]
+        options = Options(tmp_path / "home", until="revise_answers")
+        build("expertqa", config, options, runner=Threads(), progress=(progress := Silent()))
+        begun.append(progress.begun)
+    first, second = begun
+    parted = (
+        "find_for_questions",
+        "write_closed_book",
+        "split_claims",
+        "link_evidence",
+        "judge_facts",
+        "revise_answers",
+    )
+    assert [first[stage] for stage in parted] == [4] * len(parted)
+    assert [second[stage] for stage in parted] == [1] * len(parted)
+
+
 def test_a_second_build_has_nothing_to_do(sample: tuple[Path, Version, Build]) -> None:
     home, version, _ = sample
     again, progress, _ = make(home)
