@@ -1,6 +1,6 @@
 # make demo    rebuild the axioms dataset from the samples, offline
 # make test    every check, small sizes
-# make soak    the checks at full size (an hour or two)
+# make soak    the checks at full size, and properties with examples never drawn before (an hour or two)
 # make format  put the code in its form
 
 PYTHON ?= python3
@@ -16,6 +16,7 @@ test: lint
 
 soak: .venv/.installed-dev
 	$(BIN)/pytest -m soak -s
+	$(BIN)/pytest -n 2 --dist loadfile -m "not soak" --hypothesis-profile soak
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .

@@ -17,8 +17,10 @@ from longform.versions import Version
 from tasks.build import Build, StageRun
 from tasks.workers import Threads
 
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")  # other work may run beside the tests
+# Other work may run beside the tests. They draw the same examples each time; `make soak` draws new ones.
+settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("soak"), derandomize=True)
+settings.load_profile("same")
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "stackexchange"
 

@@ -144,6 +144,13 @@ RECORD = st.builds(
 )
 
 
+def test_an_empty_language_of_a_turn_is_none_in_parquet_too(tmp_path):
+    turns = [turn("user", "word", language=""), turn("assistant", "word", language="English")]
+    pq.write_table(pa.Table.from_pylist([{**record(), "conversation": turns}]), tmp_path / "a.parquet")
+    ((row,), _) = found(tmp_path / "a.parquet", toxic=False)
+    assert [each["language"] for each in row["turns"]] == [None, "English"]
+
+
 @given(records=st.lists(RECORD, max_size=6), toxic=st.booleans())
 def test_parquet_and_json_lines_give_the_same_rows(tmp_path_factory, records, toxic):
     folder = tmp_path_factory.mktemp("both")

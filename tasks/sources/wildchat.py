@@ -249,7 +249,10 @@ def _columns(batch: pa.RecordBatch, origin: dict[str, Any]) -> pa.RecordBatch:
     turns, rows = batch["conversation"], len(batch)
     flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
     offsets = np.append([0], np.cumsum(pc.list_value_length(turns).to_numpy())).astype(np.int32)
-    inner = pa.StructArray.from_arrays([_field(flat, field.name).cast(field.type) for field in TURN], fields=list(TURN))
+    fields = {field.name: _field(flat, field.name).cast(field.type) for field in TURN}
+    inner = pa.StructArray.from_arrays(
+        [*{**fields, "language": _filled(fields["language"])}.values()], fields=list(TURN)
+    )
     found = {
         "conversation_id": pc.binary_join_element_wise(f"{GROUP}/", _ids(batch), ""),
         "model": _named(batch, "model"),
@@ -281,7 +284,11 @@ def _named(batch: pa.RecordBatch, name: str) -> pa.Array:
     values = _column(batch, name)
     if values is None:
         return pa.nulls(len(batch), pa.string())
-    texts = values.cast(pa.string())
+    return _filled(values.cast(pa.string()))
+
+
+def _filled(texts: pa.StringArray) -> pa.StringArray:
+    """Empty ones as null."""
     return pc.if_else(pc.greater(_lengths(texts), 0), texts, pa.scalar(None, pa.string()))
 
 
