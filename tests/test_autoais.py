@@ -288,6 +288,14 @@ def test_the_lexical_judge_scores_each_claim_with_the_text_of_evidence(tmp_path:
     assert found["a_1#0"]["sentences"] == []
 
 
+def test_released_labels_are_taken_and_odd_ones_counted(tmp_path: Path) -> None:
+    came = [{"autoais_label": "Y"}, {"autoais_label": "N"}, {"autoais_label": "maybe"}, {"autoais_label": None}, {}]
+    given = [claim(n, "Kegs hold beer.") | {"original": json.dumps(each)} for n, each in enumerate(came)]
+    rows, made = estimated(tmp_path, given, "released")
+    assert [row["attributable"] for row in rows] == [True, False, None, None, None]
+    assert dict(made.parts[0].counts)["released labels that are neither Y nor N"] == 1
+
+
 @pytest.mark.parametrize(("words", "whole"), [(512, True), (513, False)])
 def test_evidence_of_512_tokens_is_read_whole_and_of_513_not(words: int, whole: bool, tmp_path: Path) -> None:
     text = "Kegs hold beer. " + " ".join(["word"] * (words - 5)) + "."

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,9 @@ def estimate_attribution(
     elif nli:
         yield from _by_nli(given, nli)
     elif backend == RELEASED:
-        yield from (_as_released(claim) for claim in given)
+        said = [released_claim(claim).get("autoais_label") for claim in given]
+        run.count("released labels that are neither Y nor N", sum(each not in (None, "", "Y", "N") for each in said))
+        yield from map(_as_released, given, said)
     elif model and prompt:
         yield from _by_model(run, given, model, prompt)
     else:
@@ -121,9 +124,8 @@ def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
         yield _attribution(claim, entailment.LEXICAL, read, score, entailment.LEXICAL_THRESHOLD)
 
 
-def _as_released(claim: Row) -> Row:
+def _as_released(claim: Row, said: Any) -> Row:
     """What the claim came with: `Y` or `N`, where the released file says it; all else is unscored."""
-    said = released_claim(claim).get("autoais_label")
     row = _attribution(claim, RELEASED, None, None, 1.0)
     return row if said not in ("Y", "N") else {**row, "attributable": said == "Y", "score": float(said == "Y")}
 
