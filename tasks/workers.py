@@ -101,6 +101,7 @@ def _leave_with(parent: int) -> None:
 
 def _leave(*_: object) -> None:
     """At once, but for the semaphores that libraries hold, which Python would report as leaked."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the pool sends another as soon as one worker is gone
     _exit_function()
     os._exit(1)
 
