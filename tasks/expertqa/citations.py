@@ -90,7 +90,7 @@ def mark_spans(text: str) -> Spans:
     return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
 
 
-def citation_runs(text: str) -> Spans:
+def _citation_runs(text: str) -> Spans:
     """(start, end) of citations, of which those that nothing but blanks and commas divide are one."""
     runs: Spans = []
     for start, end in mark_spans(text):
@@ -116,7 +116,7 @@ def unseen_spans(text: str) -> Spans:
     [^1^]; a mark before the quote or bracket that closes a sentence, as released post-hoc answers have them (`asked
     "Why?[2]"`); citations that follow the end of a sentence (`Tin melts. [1] Lead does, too.`).
     """
-    following = [(start, end) for start, end in citation_runs(text) if _ENDED.search(text[max(0, start - 9) : start])]
+    following = [(start, end) for start, end in _citation_runs(text) if _ENDED.search(text[max(0, start - 9) : start])]
     spans: Spans = []
     for start, end in sorted([match.span() for match in _UNSEEN.finditer(text)] + following):
         if spans and start <= spans[-1][1]:
