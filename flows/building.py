@@ -146,7 +146,9 @@ def _recorded(store: Store, dataset: str, name: str, config: BaseModel, run: Bui
     except LongformError as error:
         record["outcome"] = str(error)
         raise
-    except KeyboardInterrupt:
+    except Exception:
+        raise
+    except BaseException:  # a signal: Ctrl-C, SIGTERM
         record["outcome"] = "interrupted"
         raise
     finally:

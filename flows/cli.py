@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -33,6 +34,8 @@ from flows.arguments import (
     summary,
     with_prompts,
 )
+
+INTERRUPTED, TERMINATED = 130, 143  # as shells name the ends by SIGINT and SIGTERM
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -201,7 +204,13 @@ def _built(version: Any, seconds: float, as_json: bool) -> None:
 
 def main() -> None:
     """Entry point: one sentence and an exit code for everything that can go wrong."""
+    signal.signal(signal.SIGTERM, _terminate)
     leave(_run_command())
+
+
+def _terminate(*_: object) -> NoReturn:
+    """What Prefect, which takes SIGTERM first while a flow runs, hands on to when the flow has ended."""
+    raise SystemExit(TERMINATED)
 
 
 def _run_command() -> int:
@@ -210,8 +219,8 @@ def _run_command() -> int:
     try:
         app(standalone_mode=True)
     except SystemExit as end:
-        if end.code == 130:  # what typer makes of a KeyboardInterrupt
-            return _interrupted()
+        if end.code in (INTERRUPTED, TERMINATED):  # the first is what typer makes of a KeyboardInterrupt
+            return _interrupted(end.code)
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except LongformError as error:
         from flows.console import visible
@@ -219,13 +228,13 @@ def _run_command() -> int:
         print(visible(str(error)), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return _interrupted()
+        return _interrupted(INTERRUPTED)
     return 0
 
 
-def _interrupted() -> int:
+def _interrupted(code: int) -> int:
     print("Interrupted. What was finished is kept; run the same command again to go on.", file=sys.stderr)
-    return 130
+    return code
 
 
 def leave(code: int) -> None:

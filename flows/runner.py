@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -57,18 +58,16 @@ class _Result:
 def prepare_server() -> None:
     """Have the server that Prefect starts for a flow, if it does, be one that lives and dies with this process.
 
-    Prefect itself ends it at a normal exit only: a killed build would leave one behind, of 200 MB each. And a Ctrl-C,
-    which a terminal sends to every process, would end it before the flow has said that it was interrupted.
+    Prefect itself ends it at a normal exit only: a killed build would leave one behind, of 200 MB each. And a signal
+    to the whole group (Ctrl-C in a terminal, `timeout`) would end it before the flow has said that it was interrupted.
     """
     from prefect.server.api.server import SubprocessASGIServer
 
     class Server(SubprocessASGIServer):
         def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
+            # Prefect's call takes no options; in a session of its own the server gets no signal of the group.
+            with patch.object(subprocess, "Popen", partial(subprocess.Popen, start_new_session=True)):
                 process = super()._run_uvicorn_command()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _end_with_this_process(process)
             return process
 

@@ -100,6 +100,13 @@ class Watch:
                 sock.shutdown(socket.SHUT_RDWR)
 
 
+    def sees(self, connection: Any) -> None:
+        """Before it connects and when it has: where the time was up already, nothing is sent."""
+        self.connection = connection
+        if self.cut:
+            raise TimeoutError
+
+
 class _InFlight(threading.local):
     watch: Watch | None = None
 
@@ -109,7 +116,7 @@ IN_FLIGHT = _InFlight()
 
 def _seen(connection: Any) -> None:
     if IN_FLIGHT.watch:
-        IN_FLIGHT.watch.connection = connection
+        IN_FLIGHT.watch.sees(connection)
 
 
 class _Connection(HTTPConnection):
@@ -117,11 +124,19 @@ class _Connection(HTTPConnection):
         _seen(self)
         super().request(*args, **options)
 
+    def connect(self) -> None:
+        super().connect()
+        _seen(self)
+
 
 class _SecureConnection(HTTPSConnection):
     def request(self, *args: Any, **options: Any) -> None:
         _seen(self)
         super().request(*args, **options)
+
+    def connect(self) -> None:
+        super().connect()
+        _seen(self)
 
 
 class _Pool(HTTPConnectionPool):

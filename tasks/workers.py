@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.util import _exit_function  # type: ignore[attr-defined]
 from typing import Any, Protocol, TypeVar
 
@@ -45,9 +46,8 @@ class Workers:
         self.at_work: set[Future[Any]] = set()
 
     def run(self, job: Job) -> list[Part]:
-        future = self.submit(execute, job)
         try:
-            return future.result()
+            return self.submit(execute, job).result()
         except BrokenProcessPool:
             raise StoreError(
                 f"A worker died while it made {job.stage} of {job.label} (killed, or out of memory): "
@@ -60,7 +60,8 @@ class Workers:
                 self.pool = ProcessPoolExecutor(
                     processors(), mp_context=get_context("spawn"), initializer=_leave_with, initargs=(os.getpid(),)
                 )
-            future = self.pool.submit(work, *arguments)
+            with _without_ctrl_c():
+                future = self.pool.submit(work, *arguments)
             self.at_work.add(future)
         future.add_done_callback(self.at_work.discard)
         return future
@@ -88,6 +89,17 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """A worker that starts in here is deaf to Ctrl-C until `_leave_with` has told it what to do about it."""
+    resource_tracker.ensure_running()  # which else starts with the first worker, and lets SIGINT through again
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _leave_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
@@ -95,6 +107,7 @@ def _leave_with(parent: int) -> None:
         os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to every process; the parent ends its workers itself
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=watch, daemon=True).start()
 

@@ -66,6 +66,11 @@ def document(value: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
 
 
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # of 5, as it is else, a busy machine drops the connections of many threads
+
+
 class Server:
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.asked: list[Asked] = []
@@ -73,8 +78,7 @@ class Server:
         self.lock = threading.Lock()
         self.stopping = threading.Event()
         handler = type("Handler", (_Handler,), {"script": self})
-        self.http = ThreadingHTTPServer((host, 0), handler)
-        self.http.daemon_threads = True
+        self.http = _Listener((host, 0), handler)
         self.url = f"http://{host}:{self.http.server_port}"
 
     def on(self, path: str, *answers: Scripted) -> None:

@@ -11,7 +11,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,21 +21,19 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from ports import held_port
 
 USER = "postgres"
-START_SECONDS = 30.0
+START_SECONDS = 600.0
 
 
 class Server:
     """A server with one superuser, `owner`, who needs the password."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
-        self.binaries, self.folder, self.data = binaries, folder, folder / "data"
+    def __init__(self, binaries: Path, folder: Path, port: int) -> None:
+        self.binaries, self.folder, self.data, self.port = binaries, folder, folder / "data", port
         self.password = f"p@/:#{secrets.token_hex(8)}"
         self.process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
 
     def url(self, database: str = "postgres", *, user: str = "owner", password: str | None = None) -> str:
         secret = quote(password or self.password, safe="")
@@ -114,18 +111,19 @@ def running() -> Iterator[Server]:
     """A server of one's own, e.g. to be stopped and started. Skips where PostgreSQL cannot run."""
     binaries = _binaries()
     folder = Path(tempfile.mkdtemp(prefix="longform-pg-"))
-    server = Server(binaries, folder)
-    try:
-        os.chown(folder, *_runs_as())
+    with held_port() as port:
+        server = Server(binaries, folder, port)
         try:
-            server.create()
-            server.start()
-        except (RuntimeError, OSError) as error:
-            pytest.skip(f"PostgreSQL does not start here: {error}")
-        yield server
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
+            os.chown(folder, *_runs_as())
+            try:
+                server.create()
+                server.start()
+            except (RuntimeError, OSError) as error:
+                pytest.skip(f"PostgreSQL does not start here: {error}")
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

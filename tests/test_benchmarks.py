@@ -11,7 +11,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SMALL = {
     "make_dump.py": ["OUT", "--megabytes", "0.2"],
-    "axioms.py": ["--megabytes", "0.3"],
+    "axioms.py": ["--megabytes", "1"],
     "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
@@ -57,9 +57,13 @@ def test_every_benchmark_is_run_here() -> None:
 @pytest.mark.parametrize("script", SMALL)
 def test_a_benchmark_prints_one_object_with_its_figures_on_top(script: str, tmp_path: Path) -> None:
     arguments = [word.replace("OUT", str(tmp_path / "out")) for word in SMALL[script]]
-    found = run(script, *arguments, cwd=tmp_path)
+    for _ in range(3):  # of a machine that stands still for seconds a rate is rounded to nothing
+        found = run(script, *arguments, cwd=tmp_path)
+        nothing = [name for name, value in found.items() if isinstance(value, int | float) and not value > 0]
+        if not nothing:
+            break
     assert found.keys() >= KEYS[script]
-    assert all(value > 0 for value in found.values() if isinstance(value, int | float))
+    assert nothing == []
 
 
 def test_benchmarks_leave_nothing_in_the_folder_they_are_run_in(tmp_path: Path) -> None:

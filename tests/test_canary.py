@@ -150,14 +150,22 @@ class Runs:
         self.errors: list[LongformError] = []
         self.shown: list[str] = []
 
-    def __call__(self, url: str, *, version: str = "v1", max_cost: float | None = None, **settings: Any) -> None:
+    def __call__(
+        self,
+        url: str,
+        *,
+        version: str = "v1",
+        max_cost: float | None = None,
+        timeout_seconds: float = 600.0,
+        **settings: Any,
+    ) -> None:
         endpoint = {
             "base_url": url,
             "model": "m",
             "key_env": "CANARY_KEY",
             "capabilities": CAPABILITIES,
             "price": {"input": 1.0, "output": 1.0},
-            "timeout_seconds": 1.5,
+            "timeout_seconds": timeout_seconds,
             "parameters": settings.pop("parameters", {}),
         }
         until = settings.pop("until", None)
@@ -204,7 +212,7 @@ def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 def passing() -> list[dict[str, Any]]:
     """A line for each fault that does not stop a build."""
-    more: dict[str, dict[str, Any]] = {"drip": {"seconds": 4}, "slow": {"seconds": 0.1}}
+    more: dict[str, dict[str, Any]] = {"drip": {"seconds": 20}, "slow": {"seconds": 0.1}}
     more |= {name: {"retry_after": 0.01} for name in ("429", "503")}
     return [{"fault": name, **more.get(name, {})} for name in FAULTS if name not in STOPPING]
 
@@ -218,7 +226,7 @@ def test_no_fault_leaves_the_key_anywhere(
             assert isinstance(runs.failed(standin.url), EndpointError)
         assert isinstance(runs.failed(standin.url, max_cost=0.0001), BudgetError)
         standin.script(passing())
-        runs(standin.url)
+        runs(standin.url, timeout_seconds=3.0)
         runs(standin.url)
         outcomes = standin.counters()["outcomes"]
     assert set(FAULTS) <= set(outcomes)
@@ -454,7 +462,7 @@ codes = []
 for url, more, store in json.loads(steps):
     given = ["dump=" + dump, "site=canary.example", "model=one", "endpoints.one.base_url=" + url,
              "endpoints.one.model=m", "endpoints.one.key_env=CANARY_KEY", "endpoints.one.price.input=1.0",
-             "endpoints.one.price.output=1.0", "endpoints.one.timeout_seconds=2.0"]
+             "endpoints.one.price.output=1.0", "endpoints.one.timeout_seconds=600.0"]
     sys.argv = ["longform", "build", "axioms", "--home", home, "--limit", "3", "--version", "v1",
                 *(word for each in given for word in ("--set", each)), *more]
     os.environ["LONGFORM_RESPONSES"] = store

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import py7zr
 import pyarrow.parquet as pq
 import pytest
 from conftest import build_axioms
+from standin_server import serve
 from test_kill import gone, wait_for
 
 from benchmarks.make_dump import write_dump
@@ -333,23 +335,38 @@ def test_damage_that_shows_only_while_an_archive_is_read_ends_the_build(
     assert not list((tmp_path / "home" / "stages").glob("*/parts/*"))
 
 
-# ---------------------------------------------------------------- Ctrl-C
+# ---------------------------------------------------------------- Ctrl-C and SIGTERM
 
 
-def test_ctrl_c_ends_a_build_at_once_and_says_how_to_go_on(longform: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "send", "code"),
+    [
+        (signal.SIGINT, os.killpg, 130),  # as a terminal does: to every process of the command
+        (signal.SIGTERM, os.killpg, 143),  # as `timeout` does
+        (signal.SIGTERM, os.kill, 143),
+    ],
+)
+def test_a_signal_ends_a_build_at_once_and_it_says_how_to_go_on(
+    number: int, send: Callable[[int, int], None], code: int, longform: Shell, tmp_path: Path
+) -> None:
     names = ("tea.stackexchange.com", "bees.stackexchange.com")
     dumps = [write_dump(tmp_path / name / "Posts.xml", 2_000_000, seed=name).path for name in names]
-    with (tmp_path / "stderr").open("w") as errors:
-        command = [LONGFORM, "build", "axioms", "--home", str(tmp_path / "home"), "--set", f"dump={json.dumps(dumps)}"]
+    with (tmp_path / "stderr").open("w") as errors, serve(latency_seconds=86_400) as never:  # answers, so it never ends
+        sets = [f"dump={json.dumps(dumps)}", "model=never", f"endpoints.never.base_url={never.url}"]
+        sets += ["endpoints.never.model=m", "endpoints.never.timeout_seconds=86400"]
+        command = [LONGFORM, "build", "axioms", "--home", str(tmp_path / "home")]
+        command += [word for each in sets for word in ("--set", each)]
         build = subprocess.Popen(command, env=longform.environment, stderr=errors, start_new_session=True)
-        wait_for(lambda: "\njoin_threads:" in (tmp_path / "stderr").read_text())
+        wait_for(lambda: "\njoin_threads:" in (tmp_path / "stderr").read_text() or build.poll() is not None, 600)
         started = psutil.Process(build.pid).children(recursive=True)
-        os.killpg(build.pid, signal.SIGINT)  # as a terminal does: to every process of the command
-        assert build.wait(30) == 130
+        send(build.pid, number)
+        assert build.wait(600) == code
     said = (tmp_path / "stderr").read_text()
     assert said.splitlines()[-1] == ("Interrupted. What was finished is kept; run the same command again to go on.")
     assert "Traceback" not in said
-    wait_for(lambda: gone(started), seconds=10)
+    [record] = (tmp_path / "home" / "runs" / "axioms").iterdir()
+    assert json.loads(record.read_text())["outcome"] == "interrupted"
+    wait_for(lambda: gone(started), seconds=600)
     assert not versions(tmp_path / "home", "axioms")
     version, worked, _ = build_axioms(tmp_path / "home", dump=dumps)
     assert version is not None
@@ -393,7 +410,7 @@ def test_a_build_with_nothing_to_do_says_so_and_starts_no_server(
     command = ("build", "axioms", "--home", home, "--set", f"dump={dump}", "--set", SITE)
     done = longform(*command, **nowhere)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.match(r"Nothing to do: axioms first has this recipe \(\d\.\d s\)\.\n", done.stdout)
+    assert re.match(r"Nothing to do: axioms first has this recipe \(\d+\.\d s\)\.\n", done.stdout)
     again = longform.json(*command, **nowhere)
     assert {**again, "seconds": None} == {**first, "new": False, "seconds": None}
     assert contents(home) == before

@@ -39,7 +39,7 @@ def commands() -> list[str]:
 def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path}
-    return subprocess.run(line, shell=True, cwd=folder, env=environment, text=True, capture_output=True, timeout=300)
+    return subprocess.run(line, shell=True, cwd=folder, env=environment, text=True, capture_output=True, timeout=600)
 
 
 def test_the_build_commands_leave_what_the_readme_promises(folder: Path) -> None:

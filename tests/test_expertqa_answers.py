@@ -245,7 +245,7 @@ def test_a_question_without_an_answer_says_so(home: Home) -> None:
 def test_abstentions_are_marked_with_the_words_that_say_so(home: Home) -> None:
     texts = ["I don't know. The passages are about other things.", "Copper turns green in the rain."]
     rows = collect(home, [question("q")], [], [], [made("a_1", "q", "gpt4", text=texts[0])], [], [])
-    assert [row["abstention"] for row in rows] == ["i don't know"]
+    assert [row["abstention"] for row in rows] == ["I don't know"]
     rows = collect(home, [question("q")], [], [made("a_2", "q", "gpt4", text=texts[1], abstention="stale")])
     assert [row["abstention"] for row in rows] == [None]
 

@@ -45,7 +45,7 @@ from tasks.stage import Piece, Row, Run, stage
 from tasks.units import jobs_of
 
 CUT = {"tokenizer": "spacy-en", "size": 1000, "overlap": 200}
-QUICK = Manners(per_second=None, tries=2, patience_seconds=2.0, timeout_seconds=(1.0, 1.0))
+QUICK = Manners(per_second=None, tries=2, patience_seconds=600.0, timeout_seconds=(600.0, 600.0))
 OPEN = Crawl(private_hosts=True, robots=False, manners=QUICK)
 SYSTEMS = {"post_hoc_sphere_gpt4": "sphere", "post_hoc_gs_gpt4": "gs"}
 

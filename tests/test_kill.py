@@ -16,8 +16,10 @@ import pytest
 from conftest import build_axioms
 
 from benchmarks.make_dump import write_dump
-from longform.store import Store
+from longform.store import Part, Store
 from longform.versions import find, problems
+from tasks.stage import execute
+from tasks.units import Job
 
 ROOT = Path(__file__).parents[1]
 LONGFORM = str(Path(sys.executable).with_name("longform"))
@@ -28,10 +30,21 @@ DRIVER = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
+import tasks.workers, test_kill
 from conftest import build_axioms
 if __name__ == "__main__":
+    tasks.workers.execute = test_kill.held
     build_axioms(Path(sys.argv[3]), dump=sys.argv[4:])
 """
+
+
+def held(job: Job) -> list[Part]:
+    """A unit of work in a worker. Where HELD_AT parts are there it says who it is, and waits to be killed."""
+    home, most = Path(os.environ["HELD_HOME"]), int(os.environ["HELD_AT"])
+    if len(parts(home)) >= most:
+        (home / f"held-{os.getpid()}").touch()
+        time.sleep(3_600)
+    return execute(job)
 
 
 def dumps_of(folder: Path, megabytes: float) -> list[str]:
@@ -50,10 +63,15 @@ def typed(home: Path, dumps: list[str]) -> list[str]:
     return [LONGFORM, "build", "axioms", "--home", str(home), "--version", "v1", "--set", f"dump={json.dumps(dumps)}"]
 
 
-def start(command: list[str], home: Path) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PREFECT_HOME": str(home.with_name("prefect"))}
+def start(command: list[str], home: Path, held_at: int = 1_000_000) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PREFECT_HOME": str(home.with_name("prefect")), **holding(home, held_at)}
     quiet = subprocess.DEVNULL
     return subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def holding(home: Path, held_at: int) -> dict[str, str]:
+    """What has a driven build make some parts more than so many, and not end."""
+    return {"HELD_HOME": str(home), "HELD_AT": str(held_at)}
 
 
 def parts(home: Path) -> list[Path]:
@@ -76,7 +94,7 @@ def contents(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in files}
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -104,21 +122,21 @@ def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, dela
         family = []
     build.kill()
     build.wait()
-    wait_for(lambda: gone(family), seconds=10)
+    wait_for(lambda: gone(family), seconds=600)
     return build.returncode == -signal.SIGKILL
 
 
 def survive(home: Path, commands: list[list[str]], expected: Path, seed: int, most_delay: float) -> int:
     """Kill a build by each of the commands, spread over the run, let one more finish; how many were really killed.
 
-    The last is killed when every part is there: while it publishes.
+    Driven ones cannot end before. The last is killed when every part is there: while it publishes.
     """
     rng = random.Random(seed)
     total = len(parts(expected))
-    targets = [*sorted(rng.sample(range(total), len(commands) - 1)), total]
+    targets = [*sorted(rng.sample(range(total - total // 4), len(commands) - 1)), total]
     kills, kept = 0, {}
     for command, finished in zip(commands, targets, strict=True):
-        kills += killed_after(start(command, home), home, finished, rng.uniform(0, most_delay))
+        kills += killed_after(start(command, home, finished + 2), home, finished, rng.uniform(0, most_delay))
         now = stamps(home)
         assert {part: now.get(part) for part in kept} == kept
         assert all((version / "manifest.json").exists() for version in home.glob("datasets/*/[!.]*"))
@@ -146,7 +164,7 @@ def test_a_build_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
     undisturbed: Path, dumps: list[str], tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    commands = [driven(home, dumps), typed(home, dumps), driven(home, dumps), driven(home, dumps)]
+    commands = [driven(home, dumps), driven(home, dumps), typed(home, dumps), driven(home, dumps)]
     assert survive(home, commands, undisturbed, seed=20, most_delay=0.3) >= 2
     assert list(problems(Store(home), find(home, "axioms"))) == []
 
@@ -155,14 +173,16 @@ def test_a_worker_that_is_killed_ends_the_build_with_a_sentence_and_the_next_run
     undisturbed: Path, dumps: list[str], tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    build = subprocess.Popen(driven(home, dumps), stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(parts(home)) >= 6)
+    environment = {**os.environ, **holding(home, 6)}
+    build = subprocess.Popen(driven(home, dumps), env=environment, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any(home.glob("held-*")) or build.poll() is not None)
     kept = stamps(home)
-    workers = [child for child in psutil.Process(build.pid).children() if "spawn_main" in " ".join(child.cmdline())]
-    workers[0].kill()
+    assert len(kept) >= 6
+    worker = psutil.Process(int(next(home.glob("held-*")).name.removeprefix("held-")))
+    worker.kill()
     _, said = build.communicate(timeout=600)
     assert re.search(r"StoreError: A worker died while it made \w+ of .*: what was finished is kept; run", said)
-    wait_for(lambda: gone(workers), seconds=10)
+    wait_for(lambda: gone([worker]), seconds=600)
     build_axioms(home, dump=dumps)
     after = stamps(home)
     assert {part: after.get(part) for part in kept} == kept

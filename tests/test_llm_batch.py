@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -160,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
         what = fault[1] if fault else None
         if what == "hold before":
             self.provider.held.set()
-            self.provider.go_on.wait(20)
+            self.provider.go_on.wait(600)
             what = "reset"
         if what == "reset":
             return self.hang_up()
@@ -170,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
             status, document = self.act(named, content, parse_qs(path.query))
         if what == "hold":
             self.provider.held.set()
-            self.provider.go_on.wait(20)
+            self.provider.go_on.wait(600)
         if what in ("lost", "hold"):
             return self.hang_up()
         return self.send(status, b"<html>oops</html>" if what == "garbage" else document)
@@ -266,7 +267,7 @@ class Place:
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint("e", "m", base_url=self.provider.url, key_env="E_KEY", timeout_seconds=20)
+        return Endpoint("e", "m", base_url=self.provider.url, key_env="E_KEY", timeout_seconds=600)
 
     def run(
         self,
@@ -492,7 +493,8 @@ def test_a_process_killed_in_a_window_submits_nothing_twice(
     provider.faults = [(request_, moment)]
     child = subprocess.Popen([sys.executable, "-c", CHILD, provider.url, str(place.folder)], cwd=REPO)
     try:
-        assert provider.held.wait(20)
+        while not provider.held.wait(0.1):
+            assert child.poll() is None
     finally:
         child.kill()
         child.wait()
@@ -882,6 +884,7 @@ def at_home(provider: Provider, tmp_path: Path) -> Place:
 
 
 def test_the_command_line_lists_open_jobs_while_a_build_has_the_store(at_home: Place) -> None:
+    began = time.time()
     with pytest.raises(Killed):
         at_home.run(items_of(4), die_at=10)
     (job,) = at_home.jobs()
@@ -891,7 +894,7 @@ def test_the_command_line_lists_open_jobs_while_a_build_has_the_store(at_home: P
     (found,) = json.loads(listed.stdout)
     assert (found["name"], found["endpoint"], found["remote"]) == (job.name, "e", job.remote)
     assert (found["state"], found["requests"]) == ("SUBMITTED", 4)
-    assert 0 <= found["age_seconds"] < 60
+    assert 0 <= found["age_seconds"] <= time.time() - began + 1
     assert job.name[:12] in shown.stdout
 
 

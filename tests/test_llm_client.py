@@ -41,6 +41,7 @@ class Server:
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
         self.flying = self.most_flying = 0
+        self.over = over = threading.Event()
         self.lock = threading.Lock()
         server = self
 
@@ -56,6 +57,7 @@ class Server:
 
         class Quiet(ThreadingHTTPServer):
             daemon_threads = True
+            test_is_over = over
 
             def handle_error(self, *_: Any) -> None:
                 pass
@@ -84,6 +86,7 @@ class Server:
             send(handler, 200, embedded(body) if "input" in body else completion(f"answer to {question}"))
 
     def close(self) -> None:
+        self.over.set()
         self.http.shutdown()
         self.http.server_close()
 
@@ -131,8 +134,11 @@ def truncated(handler: Any) -> None:
 
 
 def slow(handler: Any) -> None:
-    time.sleep(10)
-    send(handler, 200, completion("too late"))
+    """A byte now and then, so that no single read takes long."""
+    send(handler, 200, b" ", {"Content-Length": "50000"})
+    while not handler.server.test_is_over.wait(0.2):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
 
 
 @pytest.fixture
@@ -148,7 +154,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def endpoint(server: Server, **changes: Any) -> Endpoint:
-    settings = {"concurrency": 4, "timeout_seconds": 10.0, "key_env": "SOME_KEY", **changes}
+    settings = {"concurrency": 4, "timeout_seconds": 600.0, "key_env": "SOME_KEY", **changes}
     return Endpoint(name="test", model="model-x", base_url=server.url, **settings)
 
 
@@ -247,12 +253,11 @@ def test_a_passing_fault_is_tried_again(server: Server, store: Path, fault: Call
 
 def test_the_timeout_is_on_the_whole_request(server: Server, store: Path) -> None:
     server.script["q"] = [slow]
-    with client_of(server, store, timeout_seconds=0.4) as client:
-        started = time.monotonic()
+    with client_of(server, store, timeout_seconds=3.0) as client:  # three more tries have as long
         answer = one(client, "q")
     assert isinstance(answer, Answer)
     assert answer.text == "answer to q"
-    assert time.monotonic() - started < 9
+    assert server.asked.count("q") >= 2
 
 
 def test_retry_after_is_honoured(server: Server, store: Path) -> None:
@@ -397,7 +402,12 @@ def test_a_refusal_for_no_stated_reason_is_a_failure_once_others_were_answered(s
 
 
 def test_no_more_are_in_flight_than_allowed_and_a_bounded_number_is_read_ahead(server: Server, store: Path) -> None:
-    server.latency = lambda question: 0.002
+    def until_all_came(question: str) -> float:
+        while server.most_flying < 3 and not server.over.wait(0.002):
+            pass
+        return 0.002
+
+    server.latency = until_all_came
     read = 0
 
     def items() -> Iterator[tuple[int, Request]]:
@@ -410,6 +420,17 @@ def test_no_more_are_in_flight_than_allowed_and_a_bounded_number_is_read_ahead(s
         for done, _ in enumerate(client.ask(items())):
             assert read <= done + 5 * 64
     assert server.most_flying == 3
+
+
+def test_who_still_asks_when_the_models_are_closed_is_told_that_it_was_broken_off(server: Server, store: Path) -> None:
+    with client_of(server, store) as client:
+        left, asking_on = (client.ask((n, request(f"{who} {n}")) for n in range(900)) for who in "ab")
+        next(left)
+        next(asking_on)
+    left.close()  # type: ignore[attr-defined]
+    with pytest.raises(Incomplete, match="broken off"):
+        list(asking_on)
+    assert len(server.asked) < 900
 
 
 def test_equal_requests_in_flight_are_sent_once(server: Server, store: Path) -> None:
@@ -499,18 +520,20 @@ def child(server: Server, store: Path, count: int, **environment: str) -> subpro
 
 
 def test_after_a_kill_only_what_was_in_flight_is_asked_again(server: Server, store: Path) -> None:
-    server.latency = lambda question: 0.05
+    dead = threading.Event()
+    server.latency = lambda question: 0.05 if len(server.asked) < 30 else 0.05 * dead.wait(600)
     killed = child(server, store, 60)
     while len(server.asked) < 30 and killed.poll() is None:
         time.sleep(0.005)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    time.sleep(0.1)
+    assert killed.returncode == -signal.SIGKILL
+    dead.set()
     again = child(server, store, 60)
     assert again.communicate()[0] == "60\n"
     repeated = sum(times - 1 for times in Counter(server.asked).values())
     assert set(server.asked) == {str(n) for n in range(60)}
-    assert repeated <= 4
+    assert 1 <= repeated <= 4
 
 
 def test_nothing_of_the_environment_is_sent(server: Server, store: Path) -> None:
@@ -554,12 +577,12 @@ def test_a_text_that_cannot_be_embedded_is_an_error_of_the_endpoint(server: Serv
 def test_the_offline_endpoint_answers_in_process_and_stores_nothing(store: Path) -> None:
     message = f"Question:\n<<<text {'0' * 12}\nWhy beer?\n{'0' * 12} text>>>"
     items = [(n, Request((("user", message),), "axioms/closed_book")) for n in range(3)]
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with asking(Endpoint(name="offline", model="offline"), store, None) as client:
         answers = [answer for _, answer in client.ask(items)]
         with pytest.raises(UsageError, match="base_url"):
             client.embed(["a"])
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before
     assert not store.parent.exists()
     assert {answer.model for answer in answers if isinstance(answer, Answer)} == {offline.MODEL}
     assert len({answer.key for answer in answers}) == 1

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgresql import Server
 
 from longform.errors import StoreError
-from longform.llm.postgres import PostgresResponses
+from longform.llm.postgres import ENTRIES_PER_COMMIT, PostgresResponses
 from longform.llm.records import TOMBSTONE, Job, Paid, Record, ResponseStore
 from longform.llm.store import open_responses
 
@@ -252,7 +253,14 @@ def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: 
     keys = [key(number) for number in range(2_000)]
 
     async def puts() -> None:
-        await asyncio.gather(*[mine.put([(name, RECORD)], [paid(n)]) for n, name in enumerate(keys)])
+        """The first transaction waits until all of them are asked for."""
+        blocking = await asyncpg.connect(postgres_url)
+        async with blocking.transaction():
+            await blocking.execute("LOCK TABLE longform.response")
+            tasks = [asyncio.create_task(mine.put([(name, RECORD)], [paid(n)])) for n, name in enumerate(keys)]
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        await blocking.close()
 
     before = time.perf_counter()
     asyncio.run(puts())
@@ -262,7 +270,7 @@ def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: 
     print(f"\nput {2_000 / (between - before):,.0f} a second, got {2_000 / (after - between):,.0f} a second")
     # xmin is the transaction that wrote a row
     ((transactions,),) = postgres.execute("SELECT count(DISTINCT xmin::text) FROM longform.response", postgres_url)
-    assert transactions < 100
+    assert transactions <= 1 + -(-len(keys) // ENTRIES_PER_COMMIT)
     assert mine.ledger("axioms")[0]["calls"] == 2_000
 
 
@@ -334,21 +342,33 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres_url: str) -> None:
-    seconds = 1.2
+def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres: Server, postgres_url: str) -> None:
+    """Time is moved on in the database: waiting for it, a process that is held up for long would lose its lease."""
+    seconds = 20.0
+
+    def left() -> float:
+        ((found,),) = postgres.execute("SELECT extract(epoch FROM until - now()) FROM longform.lease", postgres_url)
+        return float(found)
+
+    def move_on() -> None:
+        postgres.execute(f"UPDATE longform.lease SET until = until - interval '{seconds} seconds'", postgres_url)
+
     command = [sys.executable, "-c", HOLD, postgres_url, str(seconds), key(1)]
     with subprocess.Popen(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         store = PostgresResponses(postgres_url, lease_seconds=seconds)
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == b"1\n"
-            time.sleep(1.5 * seconds)
+            move_on()
+            deadline = time.monotonic() + 600
+            while left() < 0.5 * seconds:
+                assert time.monotonic() < deadline, "the lease is not renewed"
+                time.sleep(0.05)
             assert lease(store, key(1)) == set()
             holder.kill()
             holder.wait()
-            deadline = time.monotonic() + 5
-            while not lease(store, key(1)) and time.monotonic() < deadline:
-                time.sleep(0.05)
+            assert left() <= seconds
+            move_on()
             assert lease(store, key(1)) == {key(1)}
         finally:
             store.close()
@@ -418,12 +438,12 @@ def test_puts_go_on_over_a_restart_and_are_booked_once(
     working = threading.Thread(target=asyncio.run, args=(put_on(),))
     working.start()
     try:
-        assert stored.wait(5)
+        assert stored.wait(600)
         postgres.stop(how)
     finally:
         postgres.start()
         stored.clear()
-        stored.wait(10)
+        stored.wait(600)
         over.set()
         working.join()
     assert len(list(mine.scan())) == count
@@ -472,7 +492,7 @@ def losing_the_first_commit(port: int) -> Iterator[tuple[int, list[bytes]]]:
         server.close()
         pending = asyncio.all_tasks() - {asyncio.current_task()}
         if pending:
-            await asyncio.wait(pending, timeout=2)
+            await asyncio.wait(pending, timeout=600)
 
     done = threading.Event()
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
@@ -572,8 +592,8 @@ def test_a_store_of_another_release_is_refused(postgres: Server, postgres_url: s
 
 
 def test_nothing_is_left_running(postgres_url: str) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(StoreError):
         PostgresResponses(postgres_url.replace("owner", "nobody"))
     PostgresResponses(postgres_url).close()
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - before  # those of other tests may end meanwhile

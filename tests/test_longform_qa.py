@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter, defaultdict
 from fractions import Fraction
@@ -253,7 +254,8 @@ def verdict(fact: dict[str, Any], truth: bool | None) -> dict[str, Any]:
     return filled(JUDGED, **shared, is_true=truth, model=None if truth is None else "judge")
 
 
-def published(home: Home) -> Rows:
+def published(home: Home, released: dict[str, Any] | None = None) -> Rows:
+    """The published claims; `released` says the FActScore that each came with."""
     asked = [question("q1", "Why?", field="Music", question_types=["I", "V"]), question("q2"), question("q3")]
     given = [answer("a1", "q1", model="m", response="aa"), answer("a2", "q2", system="rr_gs_gpt4")]
     seen = [
@@ -266,6 +268,8 @@ def published(home: Home) -> Rows:
         claim("a1", 0, "q1", evidence=seen, start=0, end=5),
         claim("a2", 0, "q2", system="rr_gs_gpt4", evidence=[evidence(url="https://a.example/1", text="Found.")]),
     ]
+    for row in claims:
+        row["original"] = released and json.dumps({"fact_score": released[row["claim_id"]]})
     said = claim_label("a1#0", support="Partial", worthiness="Yes", revised_claim="", revised_evidence=["x"])
     labels = [
         label("a1", "e2", "q1", [claim_label("a1#0", support="Complete")], usefulness="Useful"),
@@ -292,7 +296,7 @@ def published(home: Home) -> Rows:
         home.table(RANDOM_SPLIT, [filled(RANDOM_SPLIT, row_id="l1", **split)], keys=["expertqa/0-00000/test"]),
         home.table(DOMAIN_SPLIT, [filled(DOMAIN_SPLIT, row_id="l2", **domain)], keys=["expertqa/0-00000/train"]),
     ]
-    return home.run(publish_claims, *inputs, released_scores=False)
+    return home.run(publish_claims, *inputs, released_scores=released is not None)
 
 
 def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None:
@@ -352,6 +356,15 @@ def test_a_claim_of_which_no_verdict_could_be_read_keeps_its_atomic_claims(tmp_p
     assert (row["atomic_claims"], row["atomic_judgements"]) == (["fact 0"], [None])
     assert (row["atomic_claims_model"], row["fact_score"], row["fact_score_model"]) == ("breaker", None, None)
     assert sum(dict(part.counts)["atomic claims without a verdict"] for part in rows.parts or ()) == 4
+
+
+def test_a_released_score_that_cannot_be_read_is_unscored_and_counted(tmp_path: Path) -> None:
+    rows = published(Home(tmp_path), {"a1#0": 0.5, "a2#0": "high", "a2#1": None})
+    assert {row["claim_id"]: row["fact_score"] for row in rows} == {"a1#0": 0.5, "a2#0": None, "a2#1": None}
+    counted = Counter[str]()
+    for part in rows.parts or ():
+        counted.update(dict(part.counts))
+    assert counted["released scores that are no number from 0 to 1"] == 1
 
 
 def test_claims_come_by_question_then_by_position(tmp_path: Path) -> None:

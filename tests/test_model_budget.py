@@ -22,6 +22,7 @@ from flows.cli import app
 from longform.errors import BudgetError, Incomplete
 from longform.llm.budget import NANO
 from longform.llm.models import Models
+from longform.llm.standin_faults import LOST, UNREADABLE
 from longform.llm.store import open_responses
 from longform.llm.types import Answer, Endpoint, Failure, Price, Request
 from tasks.workers import Threads
@@ -72,7 +73,7 @@ def drawn(seed: int, url: str) -> Draw:
         base_url=url,
         price=price,
         concurrency=dice.choice([1, 3, 16, 64]),
-        timeout_seconds=0.4,
+        timeout_seconds=1.5,
         capabilities=frozenset({"n"} if together else ()),
         parameters=(("seed", 1),),
     )
@@ -104,8 +105,23 @@ def bound(endpoint: Endpoint, request: Request) -> int:
 
 def billed(server: Server, price: Price) -> float:
     """Billionths of a USD by the server's own count, what got lost on the way included."""
-    tokens = server.counters()["tokens"]
+    tokens = settled(server)["tokens"]
     return float((tokens["prompt"] * price.input + tokens["completion"] * price.output) * 1000)
+
+
+def settled(server: Server) -> dict[str, Any]:
+    """The counters, once the server has read what clients sent that did not wait for it."""
+    counted, calm = server.counters(), 0
+    while calm < 50:
+        before, counted = counted, server.counters()
+        calm = calm + 1 if counted["requests"] == before["requests"] and not counted["in_flight"] else 0
+    return counted
+
+
+def lost(store: Path) -> int:
+    """Calls of the ledger that brought no reply that could be used."""
+    with closing(open_responses(store, read_only=True)) as responses:
+        return sum(line["unanswered"] for line in responses.ledger(""))
 
 
 def one_run(draw: Draw, store: Path, seed: int) -> tuple[bool, int, list[Answer | Failure]]:
@@ -141,7 +157,10 @@ def spend(seed: int, store: Path) -> tuple[int, float]:
                 break
         assert len(came) == wanted
         assert all(isinstance(each, Failure) or each.text.strip() for each in came)
-        assert server.counters()["repeated"] == {}
+        counted = settled(server)
+        damaged = sum(counted["outcomes"].get(fault, 0) for fault in LOST | UNREADABLE)
+        twice = sum(times - 1 for times in counted["repeated"].values())
+        assert twice <= lost(store) - damaged, "no whole answer is asked for again, unless it came after the time-out"
         return number, most
 
 

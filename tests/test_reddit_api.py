@@ -3,6 +3,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -197,18 +198,18 @@ def test_a_reply_that_is_no_listing_takes_nothing_for_missing(server: Server, od
         api_of(server).states(["t1_a"], NOW)
 
 
-def test_the_rate_is_kept_and_the_servers_word_heeded(server: Server) -> None:
+def test_the_rate_is_kept_and_the_servers_word_heeded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     api = api_of(server, slept, requests_a_minute=100)
+    monkeypatch.setattr("tasks.sources.reddit_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(slept)))
     for _ in range(3):
         api.states(["t1_a"], NOW)
-    assert len(slept) == 2
-    assert all(0 < seconds <= 1.2 for seconds in slept)
+    assert slept == pytest.approx([0.6, 0.6])
     spent = {"X-Ratelimit-Remaining": "0.0", "X-Ratelimit-Reset": "37"}
     server.on("/api/info", Answer(200, json.dumps(listing()).encode(), spent))
     api.states(["t1_a"], NOW)
     api.states(["t1_a"], NOW)
-    assert 36 < slept[-1] <= 38
+    assert slept[2:] == pytest.approx([0.6, 37])
 
 
 def test_a_429_waits_for_the_next_period(server: Server) -> None:

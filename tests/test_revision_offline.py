@@ -484,7 +484,7 @@ def test_a_megabyte_of_anything_is_worked_through(text: str) -> None:
     for name, field in (("check_request", "message"), ("write", "request"), ("rate", "draft"), ("recall", "own")):
         reply(name, **{field: text})
     reply("related_cot", own=text, papers=[text] * 3, knowledge=text, segments=[text])
-    assert time.process_time() - started < 12
+    assert time.process_time() - started < 60
 
 
 # the stand-in

@@ -99,7 +99,7 @@ def test_one_text_is_asked_about_once_and_its_key_stays_where_it_is(tmp_path: Pa
         command = [LONGFORM, "revise", "draft.txt", "--reference", "final.txt", "--config", "c.toml", "--home", "home"]
         known = {"MY_KEY": key} if key else {}
         done = subprocess.run(
-            [*command, *more], cwd=tmp_path, text=True, capture_output=True, env={**os.environ, **known}, timeout=120
+            [*command, *more], cwd=tmp_path, text=True, capture_output=True, env={**os.environ, **known}, timeout=600
         )
         said.append(done.stdout + done.stderr)
         return done.returncode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import http.client
 import json
@@ -17,7 +18,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,7 +73,7 @@ class Got:
 
 
 @contextmanager
-def connection(server: Server, seconds: float = 10) -> Iterator[http.client.HTTPConnection]:
+def connection(server: Server, seconds: float = 600) -> Iterator[http.client.HTTPConnection]:
     made = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=seconds)
     try:
         yield made
@@ -80,7 +81,7 @@ def connection(server: Server, seconds: float = 10) -> Iterator[http.client.HTTP
         made.close()
 
 
-def send(server: Server, method: str, path: str, body: Any = None, seconds: float = 10, **headers: str) -> Got:
+def send(server: Server, method: str, path: str, body: Any = None, seconds: float = 600, **headers: str) -> Got:
     data = json.dumps(body).encode() if isinstance(body, dict) else body
     with connection(server, seconds) as link:
         link.request(method, path, data, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -105,7 +106,7 @@ def plain(content: str = "What is this?", **more: Any) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": content}], **more}
 
 
-def ask(server: Server, seconds: float = 10, **more: Any) -> Got:
+def ask(server: Server, seconds: float = 600, **more: Any) -> Got:
     return send(server, "POST", CHAT, plain(**more), seconds)
 
 
@@ -336,13 +337,23 @@ def test_a_reset_is_a_reset_and_costs_only_what_was_answered(standin: Server, na
     assert standin.counters()["answered_bodies"] == 0
 
 
-def test_a_drip_outlives_a_time_out_on_each_read(standin: Server) -> None:
+def test_a_drip_outlives_a_time_out_on_each_read(standin: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept, sleep = [], asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(seconds)
+
     standin.script([{"fault": "drip", "seconds": 1.2}])
+    monkeypatch.setattr("longform.llm.standin_http.asyncio.sleep", noted)
     started = time.monotonic()
-    whole = ask(standin, seconds=0.7)
+    whole = ask(standin)
     assert time.monotonic() - started > 1
     assert whole.status == 200
     assert whole.text
+    pauses = [seconds for seconds in slept if seconds]
+    assert sum(pauses) == pytest.approx(1.2)
+    assert max(pauses) < 0.3
     standin.script([{"fault": "drip"}])
     with connection(standin) as link:
         link.request("POST", CHAT, json.dumps(plain()), {})
@@ -383,17 +394,17 @@ def test_what_a_model_may_say_instead(standin: Server, name: str) -> None:
 
 
 def test_a_slow_answer_comes_late_and_others_pass_it(standin: Server) -> None:
-    standin.script([{"fault": "slow", "seconds": 3}])
+    standin.script([{"fault": "slow", "seconds": 1.5}, {"fault": "slow", "seconds": 3_600}])
     started = time.monotonic()
-    with ThreadPoolExecutor(2) as pool:
-        slow = pool.submit(ask, standin)
+    assert ask(standin).status == 200
+    assert time.monotonic() - started >= 1.5
+    with connection(standin) as link:
+        link.request("POST", CHAT, json.dumps(plain()))
         while not standin.counters()["in_flight"]:
             time.sleep(0.005)
         assert ask(standin).status == 200
-        assert not slow.done()
-        assert slow.result().status == 200
-    assert time.monotonic() - started >= 3
-    assert standin.counters()["in_flight_highest"] == 2
+        counted = standin.counters()
+    assert (counted["in_flight"], counted["in_flight_highest"]) == (1, 2)
 
 
 def test_every_fault_is_documented_and_tested_here() -> None:
@@ -460,12 +471,16 @@ def test_a_script_that_makes_no_sense_is_refused_by_line(tmp_path: Path, line: s
 def test_a_bucket_lets_through_its_burst_and_then_its_rate() -> None:
     with serve(rpm=1200, burst=5) as server, connection(server) as link:
         started = time.monotonic()
-        got = []
-        while time.monotonic() - started < 1.5:
+        got = [posted(link, plain()) for _ in range(5)]
+        assert {each.status for each in got} == {200}
+        for _ in range(10):
+            while got[-1].status == 200:
+                got.append(posted(link, plain()))
+            time.sleep(int(got[-1].headers["retry-after-ms"]) / 1000)
             got.append(posted(link, plain()))
+            assert got[-1].status == 200, "it was told when"
         passed = sum(each.status == 200 for each in got)
-        granted = 5 + 20 * (time.monotonic() - started)
-        assert 0.7 * granted <= passed <= granted, "less where this machine was busy: a full bucket takes no more"
+        assert passed <= 5 + 20 * (time.monotonic() - started)
         assert server.counters()["outcomes"] == {"answered": passed, "limited": len(got) - passed}
         refused = next(each for each in got if each.status == 429)
         assert refused.json["error"]["code"] == "rate_limit_exceeded"
@@ -486,12 +501,14 @@ def test_headers_tell_the_rate() -> None:
 
 def test_tokens_are_charged_with_the_most_a_reply_may_be() -> None:
     with serve(tpm=1000) as server:
+        started = time.monotonic()
         body = plain("x" * 400, max_tokens=400)
         assert send(server, "POST", CHAT, body).status == 200
-        assert int(send(server, "POST", CHAT, body).headers["x-ratelimit-remaining-tokens"]) < 20
+        remaining = int(send(server, "POST", CHAT, body).headers["x-ratelimit-remaining-tokens"])
+        assert remaining <= 1000 / 60 * (time.monotonic() - started)
         refused = send(server, "POST", CHAT, body)
         assert refused.status == 429
-        assert 20 <= float(refused.headers["retry-after"]) <= 30
+        assert 30 - (time.monotonic() - started) <= float(refused.headers["retry-after"]) <= 30
         too_large = send(server, "POST", CHAT, plain(max_tokens=1001))
         assert too_large.status == 429
         assert too_large.headers["retry-after"] is None
@@ -499,8 +516,9 @@ def test_tokens_are_charged_with_the_most_a_reply_may_be() -> None:
 
 def test_headers_can_be_left_out() -> None:
     with serve(rpm=1, headers=False) as server:
+        started = time.monotonic()
         assert [name for name in ask(server).headers if name.startswith("x-ratelimit")] == []
-        assert ask(server).headers["retry-after"] == "60"
+        assert 60 - (time.monotonic() - started) <= int(ask(server).headers["retry-after"]) <= 60
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(1, 50)), max_size=30), st.integers(1, 600), st.integers(1, 100))
@@ -557,7 +575,8 @@ def start(server: Server, content: bytes, **more: Any) -> dict[str, Any]:
 
 
 def wait_for_end(server: Server, name: str) -> dict[str, Any]:
-    for _ in range(500):
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
         shown = dict(send(server, "GET", f"/v1/batches/{name}").json)
         if shown["status"] in ("completed", "failed", "expired", "cancelled"):
             return shown
@@ -630,7 +649,7 @@ def test_a_batch_may_fail_as_a_whole_and_has_no_files_then() -> None:
 
 
 def test_a_running_batch_can_be_cancelled_once() -> None:
-    with serve(batch_seconds=2) as server:
+    with serve(batch_seconds=30) as server:  # of which the first line takes three
         name = start(server, lines_of(200))["id"]
         while not send(server, "GET", f"/v1/batches/{name}").json["request_counts"]["completed"]:
             time.sleep(0.02)
@@ -755,7 +774,7 @@ def test_wrong_paths_and_methods(standin: Server) -> None:
 
 def raw(server: Server, sent: bytes) -> bytes:
     netloc = urlsplit(server.url)
-    with socket.create_connection((netloc.hostname, netloc.port), timeout=5) as link:
+    with socket.create_connection((netloc.hostname, netloc.port), timeout=600) as link:
         link.sendall(sent)
         link.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: link.recv(65536), b""))
@@ -868,10 +887,13 @@ def test_two_servers_share_nothing() -> None:
         assert working.counters()["outcomes"] == {"answered": 1}
 
 
-def sockets() -> int:
+def sockets() -> set[str]:
     """Open ones of this process."""
-    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    return sum(os.readlink(link).startswith("socket:") for link in links if os.path.islink(link))
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # closed since
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
+    return {link for link in found if link.startswith("socket:")}
 
 
 def test_stopping_closes_everything_also_in_the_middle_of_an_answer() -> None:
@@ -879,22 +901,22 @@ def test_stopping_closes_everything_also_in_the_middle_of_an_answer() -> None:
     before = sockets()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        with serve(batch_seconds=60) as server:
+        with serve(batch_seconds=3_600) as server:
             start(server, lines_of(3))
-            server.script([{"fault": "drip"}, {"fault": "slow", "seconds": 60}])
-            links = [http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=5) for _ in range(3)]
+            server.script([{"fault": "drip", "seconds": 3_600}, {"fault": "slow", "seconds": 3_600}])
+            links = [http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=600) for _ in range(3)]
             links[0].connect()
             for link in links[1:]:
                 link.request("POST", CHAT, json.dumps(plain()))
             while server.counters()["requests"].get(f"POST {CHAT}", 0) < 2:
                 time.sleep(0.01)
             started = time.monotonic()
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 600
         for link in links:
             link.close()
         gc.collect()
     assert [str(each.message) for each in warned] == []
-    assert sockets() == before
+    assert sockets() <= before
 
 
 def test_a_port_that_is_taken_is_told() -> None:
@@ -920,12 +942,6 @@ def typed(line: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 def test_the_command_of_the_docs_runs_and_the_lines_it_prints_are_a_configuration(tmp_path: Path) -> None:
     import tomllib
 
@@ -936,20 +952,20 @@ def test_the_command_of_the_docs_runs_and_the_lines_it_prints_are_a_configuratio
     (documented,) = [text for language, text in blocks if language == "toml"]
     (script,) = [text for _, text in blocks if text.startswith('{"fault"')]
     (tmp_path / "script").write_text(script)
-    port = free_port()
-    with typed(f"{command} --port {port} --script script", tmp_path) as process:
+    with typed(f"{command} --port 0 --script script", tmp_path) as process:
         assert process.stdout
         printed = [process.stdout.readline() for _ in range(8)]
         snippet = "".join(printed[printed.index("[endpoints.standin]\n") :])
+        (port,) = map(int, re.findall(r"127\.0\.0\.1:(\d+)", snippet))
         assert snippet.replace(str(port), "8090") in documented
         config = AxiomsConfig(**tomllib.loads(f'model = "standin"\n\n{snippet}'))
         assert config.endpoints["standin"].base_url == f"http://127.0.0.1:{port}/v1"
-        link = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         statuses = [posted(link, plain()).status for _ in range(2)]
         link.close()
         assert statuses == [429, 200]
         process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 0
+        assert process.wait(600) == 0
         assert process.stderr
         assert process.stderr.read() == ""
 

@@ -39,7 +39,7 @@ from tasks.sources.web import Crawl, Found, WebBackend, fetch_pages, read_brave,
 from tasks.stage import Piece, Row, Run, stage
 
 ROOT = Path(__file__).parents[1]
-QUICK = Manners(per_second=None, tries=2, patience_seconds=2.0, timeout_seconds=(1.0, 1.0))
+QUICK = Manners(per_second=None, tries=2, patience_seconds=600.0, timeout_seconds=(600.0, 600.0))
 OPEN = Crawl(private_hosts=True, robots=False, manners=QUICK)
 SENTENCES = "Water is heated until it boils, and then it is poured over the leaves. They stay in it for some minutes. "
 ARTICLE = f"<html lang=en-GB><head><title>Of tea</title></head><body><nav>Menu</nav><article><p>{SENTENCES * 5}</p>"
@@ -333,7 +333,7 @@ def test_brave_says_how_long_to_wait(toy: Toy, key: str) -> None:
     backend = WebBackend("brave", toy.server.url, key_env="BRAVE_KEY", manners=QUICK)
     assert len(toy.search({"q": "tea"}, k=1, backend=backend)) == 1
     first, second = toy.server.asked
-    assert 0.95 < second.at - first.at < 2
+    assert second.at - first.at > 0.99  # a try without being told waits for less, one till the other reset for days
 
 
 # ---------------------------------------------------------------- pages
@@ -478,20 +478,20 @@ def test_who_gives_up_ends_the_part_and_may_try_again(toy: Toy) -> None:
 
 
 def test_a_server_that_drips_is_left_in_time(toy: Toy) -> None:
-    toy.server.on("/drip", Answer(body=b"x" * 1_000, drip=0.05, headers={"Content-Type": "text/html"}))
+    toy.server.on("/drip", Answer(body=b"x" * 50_000, drip=0.05, headers={"Content-Type": "text/html"}))
     quick = replace(OPEN, manners=replace(QUICK, patience_seconds=0.5))
     started = time.monotonic()
     with pytest.raises(Incomplete):
         toy.pages("/drip", crawl=quick)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 600  # of 2,500 for one try
 
 
 def test_a_server_that_is_not_there_is_a_passing_failure(toy: Toy, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with open_web(tmp_path) as web, pytest.raises(Incomplete):
-        web.visitor(QUICK).get(Ask(f"http://127.0.0.1:{port}/", private_hosts=True, robots=False))
+    with socket.socket() as taken, open_web(tmp_path) as web:
+        taken.bind(("127.0.0.1", 0))  # by somebody who does not listen
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        with pytest.raises(Incomplete, match="refused the connection, 2 times"):
+            web.visitor(QUICK).get(Ask(url, private_hosts=True, robots=False))
 
 
 # ---------------------------------------------------------------- addresses that are not asked
@@ -614,10 +614,11 @@ def test_one_host_is_asked_no_faster_than_said(toy: Toy, tmp_path: Path) -> None
     with open_web(tmp_path) as web:
         visitor = web.visitor(replace(QUICK, per_second=20.0, at_once=8))
         urls = [f"{toy.server.url}/{n}" for n in range(8)]
+        began = time.monotonic()
         done = list(visitor.each(urls, lambda url: visitor.get(Ask(url, private_hosts=True, robots=False))))
     assert [url for url, _ in done] == urls
     times = sorted(asked.at for asked in toy.server.asked)
-    assert times[-1] - times[0] > 7 / 20 * 0.9
+    assert all(at - began > number / 20 - 0.001 for number, at in enumerate(times))
 
 
 # ---------------------------------------------------------------- the store
@@ -816,7 +817,15 @@ def test_a_page_that_kills_its_reader_costs_only_itself(tmp_path: Path) -> None:
 
 
 def test_a_page_that_takes_too_long_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.sources.extraction.SECONDS", 0.3)
-    with Extractor(tmp_path) as extractor, pytest.raises(Unusable) as error:
-        extractor.text(b"<a href=x>" * 90_000, {"content-type": "text/html"})
+    def absorbed() -> subprocess.Popen[bytes]:
+        code = "import sys; sys.stdin.buffer.read()"
+        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    with Extractor(tmp_path) as extractor:
+        with monkeypatch.context() as patch:
+            patch.setattr("tasks.sources.extraction.SECONDS", 0.3)
+            patch.setattr("tasks.sources.extraction._start", absorbed)
+            with pytest.raises(Unusable) as error:
+                extractor.text(ARTICLE.encode(), {"content-type": "text/html"})
+        assert extractor.text(ARTICLE.encode(), {"content-type": "text/html"}).title == "Of tea"
     assert (error.value.reason, error.value.detail) == ("page too complex", "not read in 0.3 s")

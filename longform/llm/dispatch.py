@@ -19,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,6 +42,7 @@ LONGEST_RETRY_AFTER_SECONDS = 900.0
 UNSURE_AT_FIRST = 3
 OTHER_PROCESS_SECONDS = 0.5
 GRACE_SECONDS = 5.0
+BROKEN_OFF = "The build was broken off: run the same command again."
 
 Replies = Sequence[tuple[bytes, Told]]
 Verdict = Literal["ok", "rate", "server", "unknown", "other"]
@@ -120,18 +122,31 @@ class Dispatcher:
 
     def drop_unwanted(self) -> None:
         """Have calls that nobody waits for any more told so, wherever they wait."""
-        self.loop.call_soon_threadsafe(self._drop_unwanted)
+        self._soon(self._drop_unwanted)
 
     def wake(self) -> None:
         if not self._pumping:
             self._pumping = True
-            self.loop.call_soon_threadsafe(self._pump)
+            self._soon(self._pump)
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        try:
+            self.loop.call_soon_threadsafe(work)
+        except RuntimeError:  # the loop is closed
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Once the loop is closed: tell calls that came after `close` that nothing is sent any more."""
+        self._pumping = False
+        with suppress(IndexError):
+            while True:
+                self._inbox.popleft().done(self.halted or Incomplete(BROKEN_OFF))
 
     # in the loop
 
     async def close(self) -> None:
         """Drop what waits, give what is in flight some seconds to be stored, close the connections."""
-        self.halted = self.halted or Incomplete("The build was broken off: run the same command again.")
+        self.halted = self.halted or Incomplete(BROKEN_OFF)
         self._pump()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)

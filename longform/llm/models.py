@@ -160,6 +160,8 @@ class Models:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+            for each in dispatchers.values():
+                each.refuse()
         store, self._store = self._store, None
         if store is not None:
             store.close()

@@ -257,11 +257,15 @@ def publish_claims(
         split = {name: side.get(question_id) for name, side in sides.items()}
         for claim in sorted(own, key=lambda claim: (claim["system"], claim["answer_id"], claim["position"])):
             answer, key = answered[claim["answer_id"]], claim["claim_id"]
+            came = released_claim(claim) if released_scores else {}
+            score = released_score(came) if released_scores else {}
+            unread = came.get("fact_score") is not None and score["fact_score"] is None
+            run.count("released scores that are no number from 0 to 1", int(unread))
             yield {
                 **claim_columns(claim, question, answer),
                 **label_columns(key, said.get(claim["answer_id"])),
                 **estimate_columns(estimated.get(key), atomic.get(key, [])),
-                **(released_score(claim) if released_scores else {}),
+                **score,
                 **split,
                 "split": "full",
             }
@@ -305,9 +309,8 @@ def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
     }
 
 
-def released_score(claim: Row) -> Row:
-    """Atomic claims and FActScore that a claim came with; what is no number between 0 and 1 is unscored."""
-    came = released_claim(claim)
+def released_score(came: Row) -> Row:
+    """Atomic claims and FActScore of a released claim; what is no number from 0 to 1 is unscored."""
     atomic, score = came.get("atomic_claims"), came.get("fact_score")
     texts = [text for text in atomic if isinstance(text, str)] if isinstance(atomic, list) else []
     value = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else -1.0

@@ -1,0 +1,24 @@
+"""A port that stays a test's own from the moment it is known until the test is over."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that the system gives to nobody meanwhile, and where nothing listens but who is told to.
+
+    Linux lets a server with SO_REUSEADDR (asyncio, uvicorn, PostgreSQL) listen where another socket is only bound.
+    Elsewhere the port is let go, and only likely to stay free.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = int(held.getsockname()[1])
+        if sys.platform != "linux":
+            held.close()
+        yield port
