@@ -99,7 +99,6 @@ class Watch:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
-
     def sees(self, connection: Any) -> None:
         """Before it connects and when it has: where the time was up already, nothing is sent."""
         self.connection = connection
