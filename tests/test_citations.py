@@ -1,27 +1,21 @@
-"""Citation marks, lists of references and abstentions, in every form that was seen and in hostile ones."""
+"""Citation marks and lists of references, in every form that was seen and in hostile ones."""
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.expertqa.citations import (
-    abstention,
     cited_sources,
     mark_spans,
     marks,
-    phrases,
     references,
     urls,
     without_marks,
 )
-
-REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -187,63 +181,6 @@ def test_an_answer_without_sources_is_its_own_body() -> None:
     assert cited_sources("Tin melts.\n") == ("Tin melts.\n", [])
 
 
-# ---------------------------------------------------------------- abstentions
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I don't know.",
-        "I don’t know. The context is about lead, and the question about tin [1].",
-        '"I don\'t know." The passages speak of lead only.',
-        "Unfortunately, I do not know the answer.",
-        "I'm sorry, but I can't answer this question as the passages are about lead [1] [2].",
-        "The provided context does not contain the melting point of tin.",
-        "I DON'T KNOW",
-        "Based on the passages, there is not enough information in the context to say.",
-        "The provided passages do not mention the melting point of tin.",
-        "I couldn't find any relevant information in the passages.",
-        "It is not possible to answer this question from the passages.",
-        "Although the passages speak of lead, the passages do not mention tin.",
-    ],
-)  # fmt: skip
-def test_an_answer_that_declines_is_an_abstention(text: str) -> None:
-    assert abstention(text) in phrases("abstentions.txt")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Tin melts at 232 degrees [1].",
-        "Tin melts at 232 degrees [1]. I don't know when lead does.",
-        "When a patient says 'I don't know', ask again [1].",
-        "I don't know of a single cause, but damp air is the main one [1].",
-        "I don't know all of it, but tin melts at 232 degrees [1].",
-        "Hi don't knowingly heat tin.",
-        "If I don't have enough information, I ask the smith; so should you [1].",
-        "When the passages do not mention tin, look for pewter [1].",
-        '"I don\'t know" is an answer that surveys should offer [1].',
-        "The provided passages do not mention tin. However, they say that lead melts at 327 degrees [1].",
-        "The question cannot be answered with yes or no; it depends on the load [1].",
-        "Not enough information in the deed makes it void [2].",
-        "I don't know. " + "Yet tin melts at 232 degrees, as the first source says [1]. " * 20,
-    ],
-)  # fmt: skip
-def test_an_answer_that_only_says_so_is_none(text: str) -> None:
-    assert abstention(text) is None
-
-
-@pytest.mark.skipif(not REAL.exists(), reason="the real answers are not beside the project")
-def test_of_the_released_answers_none_abstains() -> None:
-    """The authors left abstentions out: each one found is a false alarm."""
-    answers = [
-        answer for line in REAL.read_text("utf-8").splitlines() for answer in json.loads(line)["answers"].values()
-    ]
-    assert len(answers) == 217
-    assert sum(abstention(answer["answer_string"]) is not None for answer in answers) == 0
-
-
 # ---------------------------------------------------------------- hostile text
 
 HOSTILE = [
@@ -263,7 +200,6 @@ HOSTILE = [
     "References: [1] " * 12_000,
     "- " * 100_000,
     "\n" * 200_000,
-    "I don't know" * 20_000,
     "【1†" * 60_000,
 ]
 
@@ -271,13 +207,5 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_costs_time_in_proportion_to_its_length(text: str) -> None:
     started = time.process_time()
-    marks(text), without_marks(text), mark_spans(text), references(text), cited_sources(text), abstention(text)
+    marks(text), without_marks(text), mark_spans(text), references(text), cited_sources(text)
     assert time.process_time() - started < 8
-
-
-def test_phrases_are_plain_and_each_comes_once() -> None:
-    for name in ("abstentions.txt", "small_talk.txt"):
-        found = phrases(name)
-        assert len(found) > 10
-        assert len(set(found)) == len(found)
-        assert all(phrase == phrase.casefold().strip() and "#" not in phrase for phrase in found)

@@ -15,7 +15,8 @@ from longform.recipe import fingerprint
 from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
 from tasks.answers import made_by, refused, usable
-from tasks.expertqa.citations import abstention, cited_sources, without_marks
+from tasks.expertqa.abstentions import abstention
+from tasks.expertqa.citations import cited_sources, without_marks
 from tasks.stage import Rejected, Row, Rows, Run, Whole, stage
 
 CLOSED_BOOK = "gpt4"
@@ -162,7 +163,7 @@ def _written(question: str, system: str, kind: str, text: str, cited: list[Row],
     }
 
 
-@stage(ANSWERS, revision=2)
+@stage(ANSWERS, revision=3)
 def collect_answers(
     run: Run, questions: Rows, released: Rows, closed: Rows, read: Rows, post_hoc: Rows, commercial: Whole
 ) -> Iterator[Row | Rejected]:

@@ -1,4 +1,4 @@
-"""Citations in an answer: marks such as [1], the sources it lists, and the words by which it declines to answer.
+"""Citations in an answer: marks such as [1], and the sources it lists.
 
 Marks: [1] · [1] [2] · [1, 2] · [1-3] · [^1^] (Bing Chat) · [^1] (Markdown) · [Passage 2] · (Passage ID: 2) · [1](https://…).
 Addresses: [https://…] · (https://…) · <https://…> · [words](https://…).
@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
@@ -20,8 +17,6 @@ Spans = list[tuple[int, int]]
 
 LONGEST_RANGE = 50  # numbers; of a longer one only the ends count
 HIGHEST = 1_000  # a higher number is no citation that a new one should come after
-SHORT_ANSWER = 150  # words; a longer one that begins "I don't know" goes on to answer
-_HERE = Path(__file__).parent
 
 _TO = r"(?:\s?[-‐‑–—]\s?|\sto\s)"
 _URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
@@ -266,58 +261,3 @@ def _only_address(line: str) -> str | None:
     bullet = _BULLET.fullmatch(line)
     found = _ANY_URL.fullmatch(bullet["rest"].strip().strip("<>")) if bullet else None
     return _clean(found[0]) if found else None
-
-
-# ---------------------------------------------------------------- abstentions
-
-
-def abstention(text: str) -> str | None:
-    """The phrase of abstentions.txt by which an answer declines, None where it answers.
-
-    It stands in the first sentence, and the answer is short; in quotes it counts at the very beginning only
-    ("the patient says 'I don't know'" is an answer). A later "I don't know" is a limit of an answer, no refusal.
-    """
-    words = text.split(maxsplit=SHORT_ANSWER)
-    if len(words) > SHORT_ANSWER:
-        return None
-    plain = _plain(without_marks(" ".join(words)))
-    first, *rest = re.split(r"(?<=[.!?])[\"')]{0,2}\s", plain, maxsplit=1)
-    if rest and rest[0].lstrip().startswith(_TURNS):
-        return None
-    return next((phrase for phrase in _abstentions() if _says(first, phrase)), None)
-
-
-def _says(sentence: str, phrase: str) -> bool:
-    """As whole words, not quoted, and with no answer after it: "I don't know of any, but …" is one.
-
-    Nor does a clause decline that something follows from: "If I don't know the dose, I ask", "Although …, it says".
-    """
-    before, found, after = sentence.partition(phrase)
-    quoted = before.endswith(('"', "'")) and (before.strip("\"' ") != "" or after[:2] in ('" ', "' "))
-    goes_on = after.startswith(" of ") or ", but " in after or (_CLAUSE.match(before) and "," not in before)
-    return bool(found) and not before[-1:].isalnum() and not after[:1].isalnum() and not quoted and not goes_on
-
-
-def _plain(text: str) -> str:
-    return text.translate(_QUOTES).casefold()
-
-
-_TURNS = ("however", "nevertheless", "that said", "but ")  # "…. However, the passages suggest" is an answer
-_CLAUSE = re.compile(r"(?:if|when|where|whether|while|although|though|even if|even though)\b")
-_QUOTES = str.maketrans("’‘“”", "''\"\"")
-
-
-@cache
-def _abstentions() -> tuple[str, ...]:
-    return phrases("abstentions.txt")
-
-
-def phrases(name: str) -> tuple[str, ...]:
-    """The phrases of a data file beside this module, in small letters; lines with # are comments, (a|b) is a choice."""
-    lines = (line.strip() for line in (_HERE / name).read_text("utf-8").splitlines())
-    return tuple(_plain(phrase) for line in lines if line and not line.startswith("#") for phrase in _choices(line))
-
-
-def _choices(line: str) -> Iterator[str]:
-    parts = (part.split("|") if place % 2 else [part] for place, part in enumerate(re.split(r"\(([^()]*)\)", line)))
-    return map("".join, product(*parts))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas.expertqa import CLAIMS
-from tasks.expertqa.citations import caret_spans, mark_spans, marks, phrases, unseen_spans, urls
+from tasks.expertqa.citations import caret_spans, mark_spans, marks, unseen_spans, urls
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.stage import Rejected, Row, Rows, Run, stage
 from tasks.text.lists import listed_spans
@@ -67,7 +68,8 @@ def _is_claim(text: str, small_talk: bool, least_characters: int, questions: boo
 
 @cache
 def _small_talk() -> tuple[str, ...]:
-    return phrases("small_talk.txt")
+    lines = Path(__file__).with_name("small_talk.txt").read_text("utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
 
 
 # ---------------------------------------------------------------- the stage

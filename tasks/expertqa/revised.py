@@ -14,7 +14,7 @@ from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.expertqa import REVISED
 from tasks.answers import NO_MODEL, made_by, refused, usable
-from tasks.expertqa.citations import abstention
+from tasks.expertqa.abstentions import abstention
 from tasks.stage import Rejected, Row, Rows, Run, stage
 
 QUESTION_CHARACTERS = 8_000
@@ -22,7 +22,7 @@ ANSWER_CHARACTERS = 12_000
 EVIDENCE_CHARACTERS = 4_000
 
 
-@stage(REVISED, revision=2)
+@stage(REVISED, revision=3)
 def revise_answers(
     run: Run,
     answers: Rows,
