@@ -222,7 +222,7 @@ def killed_when(process: subprocess.Popen[bytes], due: Callable[[], bool]) -> No
 
 
 def test_what_a_model_says_wrong_is_a_rejected_row_with_its_words(tmp_path: Path) -> None:
-    with serve(say="I cannot say whether that is so.\n=====") as server:
+    with serve(say="Opinions on that differ from town to town.\n=====") as server:
         version, run = made(tmp_path / "home", server.url, capabilities=())
     assert version is not None
     wrong = {}
@@ -231,7 +231,7 @@ def test_what_a_model_says_wrong_is_a_rejected_row_with_its_words(tmp_path: Path
             if part.rejected_sha256:
                 rows = pq.read_table(run.store.rejected_path(part)).to_pylist()
                 wrong |= {(entry.stage, row["reason"]): row["raw"] for row in rows if row["kind"] == "defect"}
-    assert "cannot say" in wrong["break_claims", "model: invalid"]
+    assert "differ from town" in wrong["break_claims", "model: invalid"]
     claims = pq.read_table(version.folder / "claims" / "full").to_pylist()
     assert claims
     assert {claim["fact_score"] for claim in claims} == {None}  # not scored is not zero
