@@ -210,6 +210,7 @@ def main() -> None:
 
 def _terminate(*_: object) -> NoReturn:
     """What Prefect, which takes SIGTERM first while a flow runs, hands on to when the flow has ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one would break off the cleaning up
     raise SystemExit(TERMINATED)
 
 
@@ -242,6 +243,8 @@ def leave(code: int) -> None:
 
     Threads that Prefect leaves running would else make DuckDB's binding report leaked objects at the end.
     """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # it ends already
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -65,13 +67,37 @@ def prepare_server() -> None:
 
     class Server(SubprocessASGIServer):
         def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
-            # Prefect's call takes no options; in a session of its own the server gets no signal of the group.
-            with patch.object(subprocess, "Popen", partial(subprocess.Popen, start_new_session=True)):
-                process = super()._run_uvicorn_command()
-            _end_with_this_process(process)
+            with _held(signal.SIGINT, signal.SIGTERM):
+                with patch.object(subprocess, "Popen", _Apart):  # Prefect's call takes no options
+                    process = super()._run_uvicorn_command()
+                _end_with_this_process(process)
             return process
 
     Server()  # from now on the one that Prefect finds
+
+
+class _Apart(subprocess.Popen[bytes]):
+    """A process in a session of its own, which gets no signal of the group."""
+
+    def __init__(self, args: Any, **options: Any) -> None:
+        super().__init__(args, start_new_session=True, **options)
+
+
+@contextmanager
+def _held(*numbers: signal.Signals) -> Iterator[None]:
+    """Signals that come in here are handled at its end: a server that is started is never left without its guard."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda which, _: came.append(which)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for which in came:
+            signal.raise_signal(which)
 
 
 def _end_with_this_process(process: subprocess.Popen[Any]) -> None:

@@ -124,6 +124,7 @@ class _Connection(HTTPConnection):
         super().request(*args, **options)
 
     def connect(self) -> None:
+        _seen(self)
         super().connect()
         _seen(self)
 
@@ -134,6 +135,7 @@ class _SecureConnection(HTTPSConnection):
         super().request(*args, **options)
 
     def connect(self) -> None:
+        _seen(self)
         super().connect()
         _seen(self)
 
@@ -233,6 +235,9 @@ def deadline(seconds: float) -> Iterator[None]:
     timer.start()
     try:
         yield
+    except READ_ERRORS:
+        if not watch.cut:
+            raise
     finally:
         timer.cancel()
         IN_FLIGHT.watch = None

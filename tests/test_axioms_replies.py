@@ -81,4 +81,4 @@ def test_no_reply_breaks_the_reading(reply: str) -> None:
 def test_long_hostile_replies_are_read_in_linear_time(unit: str) -> None:
     started = time.process_time()
     parse_corruption(unit * (1_000_000 // len(unit)))
-    assert time.process_time() - started < 60  # in squares: hours
+    assert time.process_time() - started < 8

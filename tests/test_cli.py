@@ -339,15 +339,15 @@ def test_damage_that_shows_only_while_an_archive_is_read_ends_the_build(
 
 
 @pytest.mark.parametrize(
-    ("number", "send", "code"),
+    ("number", "send", "code", "stage"),
     [
-        (signal.SIGINT, os.killpg, 130),  # as a terminal does: to every process of the command
-        (signal.SIGTERM, os.killpg, 143),  # as `timeout` does
-        (signal.SIGTERM, os.kill, 143),
+        (signal.SIGINT, os.killpg, 130, "join_threads"),  # as a terminal does: to every process of the command
+        (signal.SIGTERM, os.killpg, 143, "join_threads"),  # as `timeout` does
+        (signal.SIGTERM, os.kill, 143, "answer_open_book"),
     ],
 )
 def test_a_signal_ends_a_build_at_once_and_it_says_how_to_go_on(
-    number: int, send: Callable[[int, int], None], code: int, longform: Shell, tmp_path: Path
+    number: int, send: Callable[[int, int], None], code: int, stage: str, longform: Shell, tmp_path: Path
 ) -> None:
     names = ("tea.stackexchange.com", "bees.stackexchange.com")
     dumps = [write_dump(tmp_path / name / "Posts.xml", 2_000_000, seed=name).path for name in names]
@@ -357,7 +357,7 @@ def test_a_signal_ends_a_build_at_once_and_it_says_how_to_go_on(
         command = [LONGFORM, "build", "axioms", "--home", str(tmp_path / "home")]
         command += [word for each in sets for word in ("--set", each)]
         build = subprocess.Popen(command, env=longform.environment, stderr=errors, start_new_session=True)
-        wait_for(lambda: "\njoin_threads:" in (tmp_path / "stderr").read_text() or build.poll() is not None, 600)
+        wait_for(lambda: f"\n{stage}:" in (tmp_path / "stderr").read_text() or build.poll() is not None, 600)
         started = psutil.Process(build.pid).children(recursive=True)
         send(build.pid, number)
         assert build.wait(600) == code

@@ -430,7 +430,10 @@ def test_who_still_asks_when_the_models_are_closed_is_told_that_it_was_broken_of
     left.close()  # type: ignore[attr-defined]
     with pytest.raises(Incomplete, match="broken off"):
         list(asking_on)
-    assert len(server.asked) < 900
+    asked = len(server.asked)
+    with pytest.raises(Incomplete, match="broken off"):
+        list(client.ask([(0, request("later"))]))
+    assert len(server.asked) == asked < 900
 
 
 def test_equal_requests_in_flight_are_sent_once(server: Server, store: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_reply_that_ends_a_sentence_needs_no_end_mark(reply: str, text: str | 
 def test_the_end_of_a_long_hostile_reply_is_found_in_linear_time(unit: str) -> None:
     started = time.process_time()
     whole_reply(unit * (1_000_000 // len(unit)))
-    assert time.process_time() - started < 60  # in squares: hours
+    assert time.process_time() - started < 8
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_long_hostile_replies_are_read_in_linear_time(unit: str) -> None:
     started = time.process_time()
     cited_passages(text)
     strip_end_mark(text)
-    assert time.process_time() - started < 60  # in squares: hours
+    assert time.process_time() - started < 8
 
 
 @given(st.binary() | st.text().map(str.encode))

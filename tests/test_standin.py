@@ -469,22 +469,22 @@ def test_a_script_that_makes_no_sense_is_refused_by_line(tmp_path: Path, line: s
 
 
 def test_a_bucket_lets_through_its_burst_and_then_its_rate() -> None:
-    with serve(rpm=1200, burst=5) as server, connection(server) as link:
+    with serve(rpm=120, burst=5) as server, connection(server) as link:
         started = time.monotonic()
         got = [posted(link, plain()) for _ in range(5)]
         assert {each.status for each in got} == {200}
-        for _ in range(10):
+        for _ in range(4):
             while got[-1].status == 200:
                 got.append(posted(link, plain()))
             time.sleep(int(got[-1].headers["retry-after-ms"]) / 1000)
             got.append(posted(link, plain()))
             assert got[-1].status == 200, "it was told when"
         passed = sum(each.status == 200 for each in got)
-        assert passed <= 5 + 20 * (time.monotonic() - started)
+        assert passed <= 5 + 2 * (time.monotonic() - started)
         assert server.counters()["outcomes"] == {"answered": passed, "limited": len(got) - passed}
         refused = next(each for each in got if each.status == 429)
         assert refused.json["error"]["code"] == "rate_limit_exceeded"
-        assert 1 <= int(refused.headers["retry-after-ms"]) <= 51
+        assert 1 <= int(refused.headers["retry-after-ms"]) <= 501
         assert refused.headers["retry-after"] == "1"
 
 

@@ -619,7 +619,7 @@ def test_what_grows_with_its_square_or_nests_deeply_does_not_here():
     body = "<div><head>Kites</head><p>P.</p>" + "<formula>a</formula>" * 200_000 + "</div>"
     started = time.process_time()
     assert len(texts(paper_of(tei(body)), 0)[0]) == 400_002
-    assert time.process_time() - started < 300
+    assert time.process_time() - started < 30
     deep = "<div><head>Kites</head><p>P." + "<note>n" * 240 + "</note>" * 240 + "</p></div>"
     with suppress(UnreadableError):
         assert texts(paper_of(tei(deep)), None)[0] == "n"

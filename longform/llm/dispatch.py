@@ -30,7 +30,7 @@ from longform.llm.faults import Fault, fault_of, is_busy, remedy, status_within,
 from longform.llm.limits import Gate
 from longform.llm.prices import cost_nano, price_of
 from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
-from longform.llm.types import Endpoint
+from longform.llm.types import Endpoint, broken_off
 from longform.llm.wire import Outcome, Wire
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ LONGEST_RETRY_AFTER_SECONDS = 900.0
 UNSURE_AT_FIRST = 3
 OTHER_PROCESS_SECONDS = 0.5
 GRACE_SECONDS = 5.0
-BROKEN_OFF = "The build was broken off: run the same command again."
 
 Replies = Sequence[tuple[bytes, Told]]
 Verdict = Literal["ok", "rate", "server", "unknown", "other"]
@@ -140,13 +139,13 @@ class Dispatcher:
         self._pumping = False
         with suppress(IndexError):
             while True:
-                self._inbox.popleft().done(self.halted or Incomplete(BROKEN_OFF))
+                self._inbox.popleft().done(self.halted or broken_off())
 
     # in the loop
 
     async def close(self) -> None:
         """Drop what waits, give what is in flight some seconds to be stored, close the connections."""
-        self.halted = self.halted or Incomplete(BROKEN_OFF)
+        self.halted = self.halted or broken_off()
         self._pump()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)

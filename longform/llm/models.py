@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from longform.errors import EndpointError, UsageError
 from longform.llm.budget import NANO, Budget
-from longform.llm.types import Endpoint, Request
+from longform.llm.types import Endpoint, Request, broken_off
 from longform.settings import api_key
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Models:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._dispatchers: dict[str, Dispatcher] = {}
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -97,13 +99,13 @@ class Models:
     def store(self) -> ResponseStore:
         from longform.llm.store import open_responses
 
-        with self._lock:
+        with self._open():
             self._store = self._store or open_responses(self._where)
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         """The one of this endpoint. UsageError where a cap is to hold and the price is unknown."""
-        with self._lock:
+        with self._open():
             there = self._dispatchers.get(endpoint.name)
             if there is None:
                 there = self._dispatchers[endpoint.name] = self._new_dispatcher(endpoint)
@@ -129,12 +131,19 @@ class Models:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
+        with self._open():
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="models", daemon=True)
                 self._thread.start()
             return self._loop
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        with self._lock:
+            if self._closed:
+                raise broken_off()
+            yield
 
     def check_key(self, endpoint: Endpoint) -> None:
         """Raise EndpointError where the endpoint needs a key and there is none."""
@@ -151,7 +160,9 @@ class Models:
         return {**shown, "spent_nano": self.budget.spent_nano, "cap_nano": self.budget.cap_nano}
 
     def close(self) -> None:
-        """End what is in flight, close connections and store."""
+        """End what is in flight, close connections and store. Threads that still ask then are told `broken_off`."""
+        with self._lock:
+            self._closed = True
         loop, self._loop = self._loop, None
         dispatchers, self._dispatchers = self._dispatchers, {}
         if loop is not None and self._thread is not None:

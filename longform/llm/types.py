@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from longform.errors import Incomplete
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -117,3 +119,8 @@ class Failure:
     key: str
     detail: dict[str, Any] = field(default_factory=dict)
     sample: int = 0
+
+
+def broken_off() -> Incomplete:
+    """What who asks is told once the models are closed."""
+    return Incomplete("The build was broken off: run the same command again.")

@@ -69,7 +69,7 @@ def _is_claim(text: str, small_talk: bool, least_characters: int, questions: boo
 @cache
 def _small_talk() -> tuple[str, ...]:
     lines = Path(__file__).with_name("small_talk.txt").read_text("utf-8").splitlines()
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    return tuple(line.strip().casefold() for line in lines if line.strip() and not line.startswith("#"))
 
 
 # ---------------------------------------------------------------- the stage
