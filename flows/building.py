@@ -138,18 +138,13 @@ def _recorded(store: Store, dataset: str, name: str, config: BaseModel, run: Bui
         "longform": __version__,
         "python": platform.python_version(),
         "config": config.model_dump(mode="json"),
-        "outcome": "failed",
+        "outcome": "interrupted",  # by a signal, unless it is said below
     }
     try:
         yield record
         record["outcome"] = "done"
-    except LongformError as error:
-        record["outcome"] = str(error)
-        raise
-    except Exception:
-        raise
-    except BaseException:  # a signal: Ctrl-C, SIGTERM
-        record["outcome"] = "interrupted"
+    except Exception as error:
+        record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
         raise
     finally:
         record["spent_usd"] = run.models.budget.spent_nano / NANO

@@ -129,15 +129,8 @@ class _Connection(HTTPConnection):
         _seen(self)
 
 
-class _SecureConnection(HTTPSConnection):
-    def request(self, *args: Any, **options: Any) -> None:
-        _seen(self)
-        super().request(*args, **options)
-
-    def connect(self) -> None:
-        _seen(self)
-        super().connect()
-        _seen(self)
+class _SecureConnection(_Connection, HTTPSConnection):
+    pass
 
 
 class _Pool(HTTPConnectionPool):

@@ -1,4 +1,4 @@
-"""A port that stays a test's own from the moment it is known until the test is over."""
+"""Ports that stay a test's own from the moment they are known until the test is over."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ def held_port() -> Iterator[int]:
         if sys.platform != "linux":
             held.close()
         yield port
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address at which nothing listens, and where nobody else can begin to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from http_server import Answer, Asked, Server, document, serve
+from ports import nobody
 
 from longform import __version__
 from longform.errors import HttpError, Incomplete, LongformError, SourceError, UsageError
@@ -51,14 +52,6 @@ def client(**options: Any) -> tuple[Http, Sleeps]:
 
 def moved(url: str, status: int = 302) -> Answer:
     return Answer(status, b"moved", {"Location": url})
-
-
-@contextmanager
-def nobody() -> Iterator[str]:
-    """An address at which nothing listens, and where nobody else can begin to."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 # ---------------------------------------------------------------- what is sent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from conftest import build_axioms
-from ports import held_port
+from ports import held_port, nobody
 from standin_server import Server, serve
 
 from longform.errors import EndpointError, Incomplete
@@ -290,24 +289,16 @@ def test_the_command_ends_with_a_sentence_and_exit_code_3(tmp_path: Path) -> Non
 @pytest.mark.soak
 def test_where_no_server_is_there_the_command_ends_with_exit_code_6(tmp_path: Path) -> None:
     with nobody() as url:
-        code, said, seconds = typed(tmp_path, url)
+        code, said, seconds = typed(tmp_path, f"{url}/v1")
     print(f"exit {code} after {seconds:.0f} s: {said}")
     assert code == 6
     assert seconds < 180
     assert "run the same command again" in said
 
 
-@contextmanager
-def nobody() -> Iterator[str]:
-    """An address where nothing listens, nor will meanwhile."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
-
-
 def test_two_questions_to_nobody_end_at_once(tmp_path: Path) -> None:
     with nobody() as url, pytest.raises(Incomplete, match="run the same command again"):
-        ask(tmp_path / "r.sqlite", Endpoint("mine", "m", base_url=url), 2, pause=0.01)
+        ask(tmp_path / "r.sqlite", Endpoint("mine", "m", base_url=f"{url}/v1"), 2, pause=0.01)
 
 
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.soak)])
