@@ -1,18 +1,28 @@
 # make demo    rebuild the axioms dataset from the samples, offline
 # make test    every check, small sizes
+# make test-ray  the tests of the runner ray, with its extra, which is large
 # make soak    the checks at full size, and properties with examples never drawn before (an hour or two)
 # make format  put the code in its form
+# make server  Prefect's server and its page; PREFECT_API_DATABASE_CONNECTION_URL names its database, else SQLite
+# make worker  deploy every flow on the server of PREFECT_API_URL, detect crashes, and run what is asked for
 
 PYTHON ?= python3
 BIN := .venv/bin
+LIMIT ?= 2
+PREFECT := DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/prefect --no-prompt
+worker: export PREFECT_API_URL ?= http://127.0.0.1:4200/api
 
-.PHONY: demo test soak lint format clean
+.PHONY: demo test test-ray soak lint format server worker clean
 
 demo: .venv/.installed
 	@$(BIN)/longform build axioms
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
+
+test-ray: .venv/.installed-dev
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
+	$(BIN)/pytest tests/test_engines.py -k ray
 
 soak: .venv/.installed-dev
 	$(BIN)/pytest -m soak -s
@@ -24,12 +34,22 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+server: .venv/.installed
+	PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS=20 $(PREFECT) server start
+
+worker: .venv/.installed
+	@$(PREFECT) server status --wait --timeout 120
+	@$(PREFECT) work-pool inspect local > /dev/null 2>&1 || $(PREFECT) work-pool create local --type process
+	@$(PREFECT) deploy --all
+	@$(BIN)/longform prefect automations
+	$(PREFECT) worker start --pool local --type process --limit $(LIMIT)
+
 format: .venv/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 .venv/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "longform needs Python 3.11 or newer: make PYTHON=python3.11 demo")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11, 5) <= sys.version_info < (3, 14) and "longform needs Python 3.11.5 to 3.13: make PYTHON=python3.11 demo")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing the pinned versions into .venv (about a minute, once)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .

@@ -15,36 +15,25 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.make_dump import write_dump  # noqa: E402
-from flows.axioms import AxiomsConfig  # noqa: E402
-from flows.building import Options, build  # noqa: E402
-from longform.store import Part  # noqa: E402
-from tasks.build import StageRun  # noqa: E402
-from tasks.workers import Threads  # noqa: E402
-
 READING = ("read_posts", "join_threads")
 
 
-class Quiet:
-    """Progress that nobody looks at."""
-
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None: ...
-    def advance(self, stage: str, parts: list[Part]) -> None: ...
-    def end(self, entry: StageRun) -> None: ...
-    def say(self, text: str) -> None: ...
-
-
 def measure(megabytes: float, seed: int) -> dict[str, object]:
+    from benchmarks.building import Silent  # here, as worker processes import this script, too
+    from benchmarks.make_dump import write_dump
+    from flows.axioms import AxiomsConfig
+    from flows.building import Options, build
+    from longform.engine.tasks import Threads
+
     with tempfile.TemporaryDirectory() as folder:
         dump = write_dump(Path(folder) / "Posts.xml", int(megabytes * 1e6), seed=seed)
         config = AxiomsConfig(dump=str(dump.path), site="bench.example")
         started = time.perf_counter()
-        published, made = build("axioms", config, Options(Path(folder) / "home"), runner=Threads(), progress=Quiet())
+        published, made = build("axioms", config, Options(Path(folder) / "home"), tasks=Threads(), progress=Silent())
         seconds = time.perf_counter() - started
     stages = {entry.stage: round(entry.seconds, 2) for entry in made.done}
     reading = sum(stages[name] for name in READING)

@@ -30,7 +30,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -161,24 +160,18 @@ def machine() -> dict[str, Any]:
 
 
 def ours(dump: Path) -> dict[str, Any]:
-    from longform.llm.models import Models
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import building
+    from longform.store import Digests
     from tasks.sources.stackexchange import open_dump, read_posts
     from tasks.sources.threads import join_threads
     from tasks.sources.users import read_users
-    from tasks.workers import Threads
 
     home = Path(tempfile.mkdtemp(prefix="home-", dir=dump))
     try:
         clock = Clock()
-        source = open_dump(dump, site=SITE, retrieved_at=None, digest=Digests(home, remember=False))
-        build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-        threads = join_threads(build, read_posts(build, [source]), read_users(build, []))
-        workers = active_children()
-        build.close()
-        for worker in workers:
-            worker.join()
+        source = open_dump(dump, site=SITE, retrieved_at=None, digest=Digests(home))
+        with building(home) as build:
+            threads = join_threads(build, read_posts(build, [source]), read_users(build, []))
         read, _, join = build.done
         posts = read.artifact.rows
         _check(dump, posts + sum(read.artifact.rejected().values()))
@@ -192,13 +185,6 @@ def _check(dump: Path, rows: int) -> None:
     expected = json.loads((dump / "dump.json").read_text())["rows"]
     if rows != expected:
         raise SystemExit(f"{rows} of {expected} rows of {dump} came out")
-
-
-class Silent:
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None: ...
-    def advance(self, stage: str, parts: list[Any]) -> None: ...
-    def end(self, entry: Any) -> None: ...
-    def say(self, text: str) -> None: ...
 
 
 def bare_lxml(dump: Path) -> dict[str, Any]:

@@ -106,7 +106,7 @@ async def distilabel(url: str, in_flight: int) -> Any:
         return str(output["generations"][0])
 
     yield send
-    await model._aclient.close()
+    await model._aclient.close()  # noqa: SLF001 - it has no other way
 
 
 OTHERS: dict[str, Callable[..., Found]] = {"curator": curator, "distilabel": partial(by_workers, distilabel)}

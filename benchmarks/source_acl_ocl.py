@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.source_openreview import WORDS, built
+from benchmarks.source_openreview import WORDS
 
 HEADS = ("Introduction", "Related Work", "Model", "Experiments", "Results", "Analysis", "Discussion", "Conclusion")
 PARAGRAPHS, ENTRIES, PAPERS_A_VOLUME = 6, 40, 500
@@ -85,6 +85,7 @@ def person() -> dict[str, Any]:
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_acl_papers over the folder; files accounted for."""
+    from benchmarks.building import built
     from flows.sources.acl_ocl import Read, read
 
     return built(home, lambda build: read(build, [path], Read()))

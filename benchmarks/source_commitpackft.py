@@ -58,7 +58,7 @@ def record(number: int, chance: random.Random, pages: list[str]) -> dict[str, st
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_commits over the file; records accounted for."""
-    from benchmarks.source_openreview import built
+    from benchmarks.building import built
     from flows.sources.commitpackft import Read, read
 
     return built(home, lambda build: read(build, [path], Read()))

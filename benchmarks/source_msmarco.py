@@ -48,20 +48,16 @@ def lines(wanted: float) -> Iterator[bytes]:
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_passages, with as many worker processes as there are processors; the lines accounted for."""
-    from benchmarks.dump import Silent
-    from longform.llm.models import Models
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import accounted, building
+    from longform.store import Digests
     from tasks.sources.files import open_files
     from tasks.sources.msmarco import COLLECTION, ENDINGS, GROUP, PIECE_BYTES, holding, read_passages
-    from tasks.workers import Threads
 
-    digest = Digests(home, remember=False)
+    digest = Digests(home)
     files = open_files([path], group=GROUP, endings=ENDINGS, digest=digest, piece_bytes=PIECE_BYTES)
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-    rows = read_passages(build, holding(files, COLLECTION), repair=True)
-    build.close()
-    return rows.count + sum(build.done[0].artifact.rejected().values())
+    with building(home) as build:
+        read_passages(build, holding(files, COLLECTION), repair=True)
+    return accounted(build)
 
 
 def bare(path: Path) -> int:

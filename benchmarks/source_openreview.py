@@ -70,31 +70,10 @@ def reply(forum: str, number: int, kind: str, content: dict[str, str]) -> dict[s
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_submissions over the file; records accounted for."""
+    from benchmarks.building import built
     from flows.sources.openreview import Read, read
 
     return built(home, lambda build: read(build, [path], Read()))
-
-
-def built(home: Path, reading: object) -> int:
-    """Rows and rejected rows of what `reading` builds in this process."""
-    from longform.llm.models import Models
-    from longform.store import Store
-    from tasks.build import Build
-    from tasks.workers import Threads
-
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-    try:
-        reading(build)  # type: ignore[operator]
-        return sum(entry.artifact.rows + sum(entry.artifact.rejected().values()) for entry in build.done)
-    finally:
-        build.close()
-
-
-class Silent:
-    def begin(self, *_: object) -> None: ...
-    def advance(self, *_: object) -> None: ...
-    def end(self, *_: object) -> None: ...
-    def say(self, *_: object) -> None: ...
 
 
 def bare(path: Path) -> int:

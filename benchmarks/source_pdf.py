@@ -29,24 +29,18 @@ def generate(folder: Path, megabytes: float) -> Path:
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_pdfs with PDFium in a home of its own; the PDFs accounted for."""
-    from benchmarks.dump import Silent
-    from longform.llm.models import Models
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import accounted, building
+    from longform.store import Digests
     from tasks.sources.bundles import open_bundles
     from tasks.sources.pdf import Pdfium
     from tasks.sources.pdfs import ENDINGS, FILES_PER_BUNDLE, read_pdfs
     from tasks.sources.tei import GROUP
-    from tasks.workers import Threads
 
-    digest = Digests(home, remember=False)
+    digest = Digests(home)
     sources = open_bundles([path], group=GROUP, endings=ENDINGS, digest=digest, mean=FILES_PER_BUNDLE)
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-    try:
-        papers = read_pdfs(build, sources, parser=Pdfium())
-        return papers.count + sum(n for part in papers.parts or () for _, _, n in part.rejected)
-    finally:
-        build.close()
+    with building(home) as build:
+        read_pdfs(build, sources, parser=Pdfium())
+    return accounted(build)
 
 
 def bare(path: Path) -> int:

@@ -107,20 +107,15 @@ def ours_one_of_twenty(path: Path, home: Path) -> int:
 
 
 def _read(path: Path, home: Path, subreddits: list[str]) -> int:
-    from benchmarks.dump import Silent
-    from longform.llm.models import Models
+    from benchmarks.building import accounted, building
     from longform.pseudonyms import Pseudonyms
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from longform.store import Digests
     from tasks.sources.reddit import open_dumps, read_items
-    from tasks.workers import Threads
 
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-    sources = open_dumps([path], Digests(home, remember=False))
-    read_items(build, sources, subreddits=subreddits, authors=Pseudonyms(home))
-    build.close()
-    artifact = build.done[-1].artifact
-    return artifact.rows + sum(artifact.rejected().values()) + artifact.counts().get("of other subreddits", 0)
+    sources = open_dumps([path], Digests(home))
+    with building(home) as build:
+        read_items(build, sources, subreddits=subreddits, authors=Pseudonyms(home))
+    return accounted(build) + build.done[-1].artifact.counts().get("of other subreddits", 0)
 
 
 def bare(path: Path) -> int:

@@ -101,21 +101,17 @@ def _references(draw: random.Random, words: list[str], text: str, spans: dict[st
 
 def ours(path: Path, home: Path) -> int:
     """The stages read_s2orc and newest_papers; the records accounted for."""
-    from benchmarks.dump import Silent
-    from longform.llm.models import Models
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import building
+    from longform.store import Digests
     from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
     from tasks.sources.s2_releases import newest_papers, open_release
     from tasks.sources.s2orc import read_s2orc
-    from tasks.workers import Threads
 
-    files = open_release([path], digest=Digests(home, remember=False))
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-    metadata = merge_metadata(build, read_s2_metadata(build, files["metadata"]))
-    records = read_s2orc(build, files["papers"])
-    papers = newest_papers(build, records, records, metadata)
-    build.close()
+    files = open_release([path], digest=Digests(home))
+    with building(home) as build:
+        metadata = merge_metadata(build, read_s2_metadata(build, files["metadata"]))
+        records = read_s2orc(build, files["papers"])
+        papers = newest_papers(build, records, records, metadata)
     return papers.count + sum(sum(stage.artifact.rejected().values()) for stage in build.done)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.dump import Silent
 from benchmarks.make_dump import write_dump
 
 SITE = "generated.example"
@@ -26,21 +25,13 @@ def generate(folder: Path, megabytes: float) -> Path:
 
 def ours(path: Path, home: Path) -> int:
     """The stage `read_posts`: HTML to Markdown and all checks included; posts and rejected rows."""
-    from longform.llm.models import Models
-    from longform.settings import responses
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import accounted, building
+    from longform.store import Digests
     from tasks.sources.stackexchange import open_dumps, read_posts
-    from tasks.workers import Threads
 
-    store = Store(home)
-    store.prepare()
-    run = Build(store, runner=Threads(), progress=Silent(), models=Models(responses(home)))
-    try:
-        read_posts(run, open_dumps(str(path), SITE, None, Digests(home, remember=False)))
-        return sum(entry.artifact.rows + sum(entry.artifact.rejected().values()) for entry in run.done)
-    finally:
-        run.close()
+    with building(home) as build:
+        read_posts(build, open_dumps(str(path), SITE, None, Digests(home)))
+    return accounted(build)
 
 
 def bare(path: Path) -> int:

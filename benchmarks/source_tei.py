@@ -102,22 +102,16 @@ def generate(folder: Path, megabytes: float) -> Path:
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_tei in a home of its own; the documents accounted for."""
-    from benchmarks.dump import Silent
-    from longform.llm.models import Models
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import accounted, building
+    from longform.store import Digests
     from tasks.sources.bundles import open_bundles
     from tasks.sources.tei import ENDINGS, FILES_PER_BUNDLE, GROUP, read_tei
-    from tasks.workers import Threads
 
-    digest = Digests(home, remember=False)
+    digest = Digests(home)
     sources = open_bundles([path], group=GROUP, endings=ENDINGS, digest=digest, mean=FILES_PER_BUNDLE)
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
-    try:
-        papers = read_tei(build, sources)
-        return papers.count + sum(n for part in papers.parts or () for _, _, n in part.rejected)
-    finally:
-        build.close()
+    with building(home) as build:
+        read_tei(build, sources)
+    return accounted(build)
 
 
 def bare(path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.source_openreview import WORDS, built
+from benchmarks.source_openreview import WORDS
 
 MODELS = ("alpaca-7b", "bard", "gpt-4", "llama-2-70b-chat", "mpt-30b-chat", "vicuna-33b", "wizardlm-13b")
 
@@ -61,6 +61,7 @@ def completion(model: str, chance: random.Random, texts: list[str]) -> dict[str,
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_instructions over the file; records accounted for."""
+    from benchmarks.building import built
     from flows.sources.ultrafeedback import Read, read
 
     return built(home, lambda build: read(build, [path], Read()))

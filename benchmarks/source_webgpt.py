@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.source_openreview import WORDS, built
+from benchmarks.source_openreview import WORDS
 
 QUOTES, TOKENS, VOCABULARY = 4, 700, 50_257
 
@@ -45,6 +45,7 @@ def record(number: int, chance: random.Random, texts: list[str], tokens: list[li
 
 def ours(path: Path, home: Path) -> int:
     """The stage read_comparisons over the file; records accounted for."""
+    from benchmarks.building import built
     from flows.sources.webgpt import Read, read
 
     return built(home, lambda build: read(build, [path], Read()))

@@ -93,21 +93,17 @@ def moderation(draw: random.Random) -> dict[str, Any]:
 
 def ours(path: Path, home: Path) -> int:
     """The stages list_conversations and read_conversations; the conversations accounted for."""
-    from benchmarks.dump import Silent
-    from longform.llm.models import Models
-    from longform.store import Digests, Store
-    from tasks.build import Build
+    from benchmarks.building import building
+    from longform.store import Digests
     from tasks.sources.files import open_files
     from tasks.sources.hub import pinned
     from tasks.sources.wildchat import ENDINGS, GROUP, PIECE_BYTES, list_conversations, read_conversations
-    from tasks.workers import Threads
 
-    digest = Digests(home, remember=False)
+    digest = Digests(home)
     files = open_files([path], group=GROUP, endings=ENDINGS, digest=digest, piece_bytes=PIECE_BYTES)
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
     known = pinned(files, repository=None, revision=None)
-    rows = read_conversations(build, known, list_conversations(build, known), toxic=False)
-    build.close()
+    with building(home) as build:
+        rows = read_conversations(build, known, list_conversations(build, known), toxic=False)
     return rows.count + sum(build.done[-1].artifact.rejected().values())
 
 

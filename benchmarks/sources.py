@@ -23,7 +23,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from multiprocessing import active_children
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -133,10 +132,7 @@ def _read(source: Any, way: str, path: Path) -> int:
     if way == "bare":
         return int(source.bare(path))
     with tempfile.TemporaryDirectory(prefix="home-", dir=path.parent) as home:
-        records = int(source.ours(path, Path(home)))
-    for worker in active_children():
-        worker.join()
-    return records
+        return int(source.ours(path, Path(home)))
 
 
 def table(found: list[dict[str, Any]]) -> list[str]:

@@ -9,56 +9,53 @@ from typing import Annotated, Any
 
 import typer
 
+from flows import completion
 from flows.offered import DATASETS, module_of
+from flows.options import Options, flag
+from flows.options import amount as amount
 
-Dataset = Annotated[str, typer.Argument(metavar="DATASET", help=", ".join(DATASETS))]
-Address = Annotated[str, typer.Argument(metavar="DATASET[@VERSION]", help="without a version: the latest")]
-Home = Annotated[
-    Path | None, typer.Option("--home", metavar="DIR", help="where everything is kept; else LONGFORM_HOME, else ./data")
+
+def _nearest_home(context: typer.Context, given: Path | None) -> Path | None:
+    """What stands after the command, else what stands before it."""
+    before: Path | None = context.find_root().params.get("home")
+    return before if given is None else given
+
+
+Dataset = Annotated[
+    str, typer.Argument(metavar="DATASET", help=", ".join(DATASETS), autocompletion=completion.datasets)
 ]
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET[@VERSION]", help="without a version: the latest", autocompletion=completion.addresses
+    ),
+]
+Home = Annotated[Path | None, flag("home", callback=_nearest_home)]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
+JsonLines = Annotated[bool, typer.Option("--json", help="print JSON lines: one document a row, each as it is read")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE.toml", help="settings; see `longform config`")
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="one setting; wins over the file")
 ]
-VersionName = Annotated[str | None, typer.Option("--version", metavar="NAME", help="else today's date")]
 Limit = Annotated[
     int | None,
     typer.Option("--limit", metavar="N", min=1, help="a pilot: at most N questions of each site or file, or cases"),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="STAGE", help="stop after this stage, publish nothing")]
-Force = Annotated[
-    str | None, typer.Option("--force", metavar="STAGE", help="make this stage again even if it is there")
-]
-MaxCost = Annotated[float | None, typer.Option("--max-cost", metavar="USD", help="stop before more than this is spent")]
-RetryErrors = Annotated[
-    bool, typer.Option("--retry-errors", help="ask again what a model could not answer (rejected rows `model: …`)")
-]
+MaxCost = Annotated[float | None, flag("max_cost")]
 PromptsFolder = Annotated[
     str | None, typer.Option("--prompts", metavar="DIR", help="folder whose files take the place of those in prompts/")
 ]
 
 
 def known(dataset: str) -> str:
-    import difflib
-
     from longform.errors import UsageError
+    from longform.hints import hint
 
     if dataset not in DATASETS:
-        near = difflib.get_close_matches(dataset, DATASETS, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(DATASETS)}."
-        raise UsageError(f'There is no dataset "{dataset}"; {hint}')
+        raise UsageError(f'There is no dataset "{dataset}"; {hint(dataset, DATASETS, "there is")}')
     return dataset
-
-
-def amount(usd: float | None) -> float | None:
-    from longform.errors import UsageError
-
-    if usd is not None and not 0 <= usd < 1e9:
-        raise UsageError(f"--max-cost {usd} is no amount of US dollars: give a number, e.g. 50 or 0.5.")
-    return usd
 
 
 def model_of(dataset: str) -> Any:
@@ -113,19 +110,16 @@ def read_options(
     dataset: str,
     config: Path | None,
     settings: list[str] | None,
-    version: str | None,
     home: Path | None,
     limit: int | None,
-    until: str | None,
-    force: str | None,
-) -> tuple[Any, Any]:
+    options: dict[str, Any],
+) -> tuple[Any, Options]:
     from flows import configuration
-    from flows.building import Options
     from longform.settings import home as home_of
 
     given = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
     chosen = configuration.read(dataset, model_of(dataset), config, given)
-    return chosen, Options(home_of(home), version, until, force)
+    return chosen, Options(home_of(home), **options)
 
 
 def splits_text(splits: dict[str, int]) -> str:

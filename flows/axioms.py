@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
-from flows.inputs import digests
+from flows.offered import model_stages
 from flows.prompts import PROMPTS
+from longform.engine.stage import Builder
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.rows import Source
 from longform.store import Store
@@ -24,10 +25,8 @@ from tasks.axioms.report import tables
 from tasks.axioms.sides import assign_splits, sign_questions
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import telling_pair, trace_pair
-from tasks.build import Build
 from tasks.card import Paper, Wording
-from tasks.plan import Plan
-from tasks.publish import About, Published, Table, publish
+from tasks.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.scrubbing import scrub_posts
 from tasks.sources.stackexchange import open_dumps, read_posts
@@ -81,7 +80,7 @@ class AxiomsConfig(BaseModel):
     """Settings of the axioms dataset."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    MODEL_STAGES: ClassVar = ("answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers")
+    MODEL_STAGES: ClassVar = model_stages(globals())
 
     dump: str | list[str] = Field(
         str(SAMPLES),
@@ -155,8 +154,8 @@ class AxiomsConfig(BaseModel):
     )
 
 
-def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None) -> Published | None:
-    """The method, stage by stage. Called with a plan it only says what would run."""
+def rebuild(builder: Builder, config: AxiomsConfig) -> None:
+    """The method, stage by stage."""
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
@@ -167,12 +166,12 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
         name: load_prompt(f"axioms/{name}", *folders) for name in ("open_book", "closed_book", "corrupt", "combine")
     }
 
-    dumps = sources(run, config)
-    admitted = admit_posts(run, read_posts(run, dumps), takedowns=takedowns(run, dumps))
-    posts = scrub_posts(run, admitted, regions=list(REGIONS)) if config.scrub else admitted
-    threads = join_threads(run, posts, read_users(run, open_users(dumps, digests(run))))
+    dumps = sources(builder, config)
+    admitted = admit_posts(builder, read_posts(builder, dumps), takedowns=takedowns(builder, dumps))
+    posts = scrub_posts(builder, admitted, regions=list(REGIONS)) if config.scrub else admitted
+    threads = join_threads(builder, posts, read_users(builder, open_users(dumps, builder.digests)))
     kept = select_questions(
-        run,
+        builder,
         threads,
         min_answers=config.min_answers,
         min_vote_ratio=config.min_vote_ratio,
@@ -180,15 +179,15 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
         wiki=config.wiki,
         questions_per_site=min(config.questions_per_site, config.limit or config.questions_per_site),
     )
-    authors = attribute_posts(run, kept)
-    signed = sign_questions(run, kept)
+    authors = attribute_posts(builder, kept)
+    signed = sign_questions(builder, kept)
     splits = assign_splits(
-        run, signed, test_share=config.test_share, similarity=config.duplicate_similarity, seed=config.seed
+        builder, signed, test_share=config.test_share, similarity=config.duplicate_similarity, seed=config.seed
     )
 
-    by_votes = pair_by_votes(run, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
+    by_votes = pair_by_votes(builder, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
     related = find_related(
-        run,
+        builder,
         kept,
         embedding=embedding,
         k=config.neighbours,
@@ -197,19 +196,19 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
         seed=config.seed,
     )
     by_relevance = pair_with_related(
-        run, related, kept, with_all_answers=config.negatives_with_all_answers, seed=config.seed
+        builder, related, kept, with_all_answers=config.negatives_with_all_answers, seed=config.seed
     )
 
-    passages = retrieve_passages(run, kept, passages=config.passages, words=config.passage_words)
-    open_book = answer_open_book(run, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"])
-    closed_book = answer_closed_book(run, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"])
+    passages = retrieve_passages(builder, kept, passages=config.passages, words=config.passage_words)
+    open_book = answer_open_book(builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"])
+    closed_book = answer_closed_book(builder, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"])
     corrupted = corrupt_answers(
-        run, open_book, kept, passages, model=model["corrupt_answers"], prompt=prompt["corrupt"]
+        builder, open_book, kept, passages, model=model["corrupt_answers"], prompt=prompt["corrupt"]
     )
-    by_grounding = pair_generated(run, kept, open_book, closed_book, corrupted)
+    by_grounding = pair_generated(builder, kept, open_book, closed_book, corrupted)
 
     combined = combine_answers(
-        run,
+        builder,
         kept,
         model=model["combine_answers"],
         prompt=prompt["combine"],
@@ -217,10 +216,10 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
         below=config.utilization_below,
         n=config.utilization_words,
     )
-    by_thoroughness = pair_combined(run, kept, combined, splits)
+    by_thoroughness = pair_combined(builder, kept, combined, splits)
 
     pairs = assemble_pairs(
-        run,
+        builder,
         kept,
         by_votes,
         by_relevance,
@@ -235,7 +234,7 @@ def rebuild(run: Build | Plan, config: AxiomsConfig, version: str | None = None)
         kept,
     )
     published = [Table("pairs", pairs, apart=("overlap",))]
-    return publish(run, about(config), published, authors, version=version, tables=lambda: tables(kept, pairs))
+    publish(builder, about(config), published, authors, tables=lambda: tables(kept, pairs))
 
 
 def about(config: AxiomsConfig) -> About:
@@ -253,38 +252,11 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     return trace_pair(store, version, row_id)
 
 
-def takedowns(run: Build | Plan, dumps: list[Source]) -> list[str]:
+def takedowns(builder: Builder, dumps: list[Source]) -> list[str]:
     """The listed records of these sites."""
-    return taken_down(run.store.home, {dump.group for dump in dumps})
+    return taken_down(builder.store.home, {dump.group for dump in dumps})
 
 
-def sources(run: Build | Plan, config: AxiomsConfig) -> list[Source]:
+def sources(builder: Builder, config: AxiomsConfig) -> list[Source]:
     """The dumps, checked and identified by their content."""
-    return open_dumps(config.dump, config.site, config.retrieved_at, digests(run))
-
-
-STAGES = {
-    work.name: work
-    for work in (
-        read_posts,
-        admit_posts,
-        scrub_posts,
-        read_users,
-        join_threads,
-        select_questions,
-        attribute_posts,
-        sign_questions,
-        assign_splits,
-        pair_by_votes,
-        find_related,
-        pair_with_related,
-        retrieve_passages,
-        answer_open_book,
-        answer_closed_book,
-        corrupt_answers,
-        pair_generated,
-        combine_answers,
-        pair_combined,
-        assemble_pairs,
-    )
-}
+    return open_dumps(config.dump, config.site, config.retrieved_at, builder.digests)

@@ -6,8 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,64 +16,69 @@ from pydantic import BaseModel
 from flows.endpoints import batched, check_batches
 from flows.offered import DATASETS as DATASETS
 from flows.offered import module_of as module_of
+from flows.options import Options as Options
 from longform import __version__
+from longform.engine.build import Build, Progress, Tasks
+from longform.engine.method import Method, UntilReached
+from longform.engine.plan import Plan
+from longform.engine.runners import Processes, Runner
 from longform.errors import LongformError, StoreError, UsageError
 from longform.llm.budget import NANO
 from longform.llm.models import Models
 from longform.settings import responses
 from longform.store import Store, read_json, write_json
 from longform.versions import Version, check_name
-from tasks.build import Build, Progress, Stopped
-from tasks.plan import Plan
-from tasks.publish import Published, existing, recipe_of, stages_of
-from tasks.workers import Runner
+from tasks.publish import About, Published, existing, publish_version, recipe_of
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a person asks of a build besides its configuration."""
+def declare(dataset: str, config: BaseModel, options: Options) -> Method:
+    """The method of a dataset under a configuration: its flow, walked once. Sources are hashed, nothing is sent.
 
-    home: Path
-    version: str | None = None
-    until: str | None = None
-    force: str | None = None
-    max_cost: float | None = None
-    retry_errors: bool = False
-
-
-def plan(dataset: str, config: BaseModel, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
-    """What a build would do, and the version that has its recipe already, if any.
-
-    With `priced` also what it would ask models, and what that costs.
-    Raises UsageError where a stage's name is unknown or another recipe has taken the version's name.
+    Raises UsageError where the name of a version or of a stage does not fit.
     """
     if options.version:
         check_name(options.version)
     check_batches(config)
-    where = responses(options.home)
+    responses(options.home)
+    method = Method(Store(options.home), until=options.until)
+    with suppress(UntilReached):
+        module_of(dataset).rebuild(method, config)
+    _check_stages(dataset, method, options)
+    return method
+
+
+def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
+    """What a build would do, and the version that has its recipe already, if any.
+
+    With `priced` also what it would ask models, and what that costs.
+    Raises UsageError where another recipe has taken the version's name.
+    """
     planned = Plan(
-        Store(options.home),
+        method.store,
         force=options.force,
-        until=options.until,
         retry_errors=options.retry_errors,
-        responses=where if priced else None,
+        responses=responses(options.home) if priced else None,
     )
-    module = module_of(dataset)
     try:
-        module.rebuild(planned, config)
-    except Stopped:
-        return planned, None
+        planned.of(method)
     finally:
         planned.close()
-    _check_stages(dataset, planned, options)
-    recipe = recipe_of(module.about(config), planned)
-    return planned, existing(options.home, dataset, recipe, options.version, stages_of(planned))
+    return planned, known_version(method, options)
 
 
-def _check_stages(dataset: str, planned: Plan, options: Options) -> None:
+def known_version(method: Method, options: Options) -> Version | None:
+    """The version that has this recipe already; None where none has, or where nothing is to be published."""
+    if method.publication is None:
+        return None
+    about: About = method.publication.about
+    recipe = recipe_of(about, method.fingerprints)
+    return existing(options.home, about.dataset, recipe, options.version, method.fingerprints)
+
+
+def _check_stages(dataset: str, method: Method, options: Options) -> None:
     import difflib
 
-    names = [stage.stage for stage in planned.stages]
+    names = [call.name for call in method.calls]
     for option in ("until", "force"):
         name = getattr(options, option)
         if name is not None and name not in names:
@@ -84,49 +88,61 @@ def _check_stages(dataset: str, planned: Plan, options: Options) -> None:
 
 
 def build(
-    dataset: str, config: BaseModel, options: Options, *, runner: Runner, progress: Progress
+    dataset: str,
+    config: BaseModel,
+    options: Options,
+    *,
+    tasks: Tasks,
+    progress: Progress,
+    runner: Runner | None = None,
+    method: Method | None = None,
 ) -> tuple[Published | None, Build]:
-    """Make what is missing and publish it. None is published where `until` ended the build."""
+    """Make what is missing and publish it. None is published where `until` ended the build.
+
+    `runner`: where parts are made, else worker processes. `method`: what `declare` returned, if that was called before.
+    """
     store = Store(options.home)
     store.prepare()
     with store.lock(dataset):
-        plan(dataset, config, options)
+        method = method or declare(dataset, config, options)
+        known_version(method, options)
+        method.digests.keep()
         store.sweep()
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+        where = responses(options.home)
         models = Models(
-            responses(options.home),
+            where,
             max_cost=options.max_cost,
             retry_errors=options.retry_errors,
             run=name,
             dataset=dataset,
         )
-        run = Build(
+        made = Build(
             store,
-            runner=runner,
+            tasks=tasks,
+            runner=runner or Processes(),
             progress=progress,
             models=models,
             force=options.force,
-            until=options.until,
             batch=batched(config),
+            anywhere=isinstance(where, str) and options.max_cost is None,
         )
-        with _recorded(store, dataset, name, config, run) as record:
-            published = _rebuilt(dataset, config, options, run)
+        with _recorded(store, dataset, name, config, made) as record:
+            published = _published(made, method, options)
             record["version"] = published.version.name if published else None
-        return published, run
+        return published, made
 
 
-def _rebuilt(dataset: str, config: BaseModel, options: Options, run: Build) -> Published | None:
+def _published(build: Build, method: Method, options: Options) -> Published | None:
     try:
-        published: Published | None = module_of(dataset).rebuild(run, config, options.version)
-        return published
-    except Stopped:
-        return None
+        build.make(method)
+        return publish_version(build, options.version) if method.publication else None
     finally:
-        run.close()
+        build.close()
 
 
 @contextmanager
-def _recorded(store: Store, dataset: str, name: str, config: BaseModel, run: Build) -> Iterator[dict[str, Any]]:
+def _recorded(store: Store, dataset: str, name: str, config: BaseModel, builder: Build) -> Iterator[dict[str, Any]]:
     """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version."""
     started = datetime.now(UTC)
     begin = time.monotonic()
@@ -147,9 +163,9 @@ def _recorded(store: Store, dataset: str, name: str, config: BaseModel, run: Bui
         record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
         raise
     finally:
-        record["spent_usd"] = run.models.budget.spent_nano / NANO
+        record["spent_usd"] = builder.models.budget.spent_nano / NANO
         record["seconds"] = round(time.monotonic() - begin, 3)
-        record["stages"] = [entry.as_dict() for entry in run.done]
+        record["stages"] = [entry.as_dict() for entry in builder.done]
         _write_quietly(store.home / "runs" / dataset / f"{name}.json", record)
 
 

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from flows import cli_exports, cli_models, cli_revise, cli_sheets, cli_sources, cli_takedowns, cli_versions
+from flows import (
+    cli_exports,
+    cli_models,
+    cli_prefect,
+    cli_revise,
+    cli_sheets,
+    cli_sources,
+    cli_takedowns,
+    cli_versions,
+)
 from flows.arguments import (
     ConfigFile,
     Dataset,
-    Force,
     Home,
     Json,
     Limit,
-    MaxCost,
     PromptsFolder,
-    RetryErrors,
     Settings,
-    Until,
-    VersionName,
-    amount,
     model_of,
     print_json,
     read_options,
     summary,
     with_prompts,
 )
-
-INTERRUPTED, TERMINATED = 130, 143  # as shells name the ends by SIGINT and SIGTERM
+from flows.ending import INTERRUPTED, Ending
+from flows.options import flags
+from flows.outputs import outputs
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Rebuild datasets for long-form question answering and writing from raw public sources.",
@@ -51,6 +50,25 @@ app.add_typer(cli_sources.app)
 app.add_typer(cli_sheets.app)
 app.add_typer(cli_exports.app)
 app.add_typer(cli_revise.app)
+app.add_typer(cli_prefect.app)
+
+
+def _say_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from longform import __version__
+
+        print(f"longform {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def before_the_command(
+    home: Home = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="print the release and leave", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options that stand before the command; `--home` may stand after it as well, where it wins."""
 
 
 @app.command("config")
@@ -62,18 +80,16 @@ def show_config(dataset: Dataset) -> None:
 
 
 @app.command()
+@flags()
 def build(
     dataset: Dataset,
     config: ConfigFile = None,
     settings: Settings = None,
-    version: VersionName = None,
     home: Home = None,
     limit: Limit = None,
-    until: Until = None,
-    force: Force = None,
     prompts: PromptsFolder = None,
-    max_cost: MaxCost = None,
-    retry_errors: RetryErrors = False,
+    *,
+    options: dict[str, Any],
     as_json: Json = False,
 ) -> None:
     """Build a dataset and publish it as a version; what is there already is reused."""
@@ -81,40 +97,41 @@ def build(
 
     started = time.monotonic()
     settings = with_prompts(settings, prompts)
-    chosen, options = read_options(dataset, config, settings, version, home, limit, until, force)
-    options = replace(options, max_cost=amount(max_cost), retry_errors=retry_errors)
-    planned, known = building.plan(dataset, chosen, options)
+    chosen, asked = read_options(dataset, config, settings, home, limit, options)
+    method = building.declare(dataset, chosen, asked)
+    planned, known = building.plan(method, asked)
     if known and planned.nothing_to_do:
         return _nothing_to_do(known, time.monotonic() - started, as_json)
-    _check_endpoints(chosen, options)
-    published = _run(dataset, chosen, options)
+    _check_endpoints(chosen, asked)
+    published = _run(dataset, chosen, asked, method)
     if published is None:
-        return _stopped(dataset, until, as_json)
+        return _stopped(dataset, asked.until, as_json)
     from longform.versions import find
 
-    _built(find(options.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
+    _built(find(asked.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
 
 
 @app.command()
+@flags("version", "until", "force")
 def plan(
     dataset: Dataset,
     config: ConfigFile = None,
     settings: Settings = None,
-    version: VersionName = None,
     home: Home = None,
     limit: Limit = None,
-    until: Until = None,
-    force: Force = None,
     prompts: PromptsFolder = None,
+    *,
+    options: dict[str, Any],
     as_json: Json = False,
 ) -> None:
     """Say what a build would do and why; sends and writes nothing."""
     from flows import building
     from flows.console import console, plan_foot, plan_table
+    from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
-    chosen, options = read_options(dataset, config, settings, version, home, limit, until, force)
-    planned, known = building.plan(dataset, chosen, options, priced=True)
+    chosen, asked = read_options(dataset, config, settings, home, limit, options)
+    planned, known = building.plan(building.declare(dataset, chosen, asked), asked, priced=True)
     _say_terms(chosen)
     if as_json:
         return print_json(
@@ -123,6 +140,7 @@ def plan(
                 "nothing_to_do": bool(known) and planned.nothing_to_do,
                 "version": known.name if known else None,
                 "stages": [stage.as_dict() for stage in planned.stages],
+                "total": total(planned.stages),
             }
         )
     out = console()
@@ -132,7 +150,7 @@ def plan(
         out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
     if known and planned.nothing_to_do:
         out.print(f"\nNothing to do: {dataset} {known.name} has this recipe.")
-    elif planned.nothing_to_do and not until:
+    elif planned.nothing_to_do and not asked.until:
         out.print("\nEvery stage is there; only publishing is left.")
 
 
@@ -151,10 +169,11 @@ def _check_endpoints(chosen: Any, options: Any) -> None:
         check_prices(used, chosen.endpoints)
 
 
-def _run(dataset: str, chosen: Any, options: Any) -> str | None:
+def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     """The flow, with progress on stderr: a bar on a terminal, else plain lines."""
     from flows.console import Bars, Lines, console
-    from longform.settings import prefect_server_given, quiet_prefect
+    from flows.server import connected
+    from longform.settings import quiet_prefect
     from longform.store import Store
 
     store = Store(options.home)
@@ -165,15 +184,14 @@ def _run(dataset: str, chosen: Any, options: Any) -> str | None:
     quiet_prefect()
     out = console(stderr=True)
     out.print(f"{dataset} in {options.home}")
-    if not prefect_server_given():
-        out.print("starting Prefect's local server (some seconds; set PREFECT_API_URL to use one of yours)")
-    from flows import deployed
+    with connected(out.print):
+        from flows import deployed
 
-    progress = Bars(out) if out.is_terminal else Lines()
-    try:
-        return deployed.start(dataset, chosen, options, progress)
-    finally:
-        progress.close()
+        progress = Bars(out) if out.is_terminal else Lines()
+        try:
+            return deployed.start(dataset, chosen, options, progress, method)
+        finally:
+            progress.close()
 
 
 def _nothing_to_do(version: Any, seconds: float, as_json: bool) -> None:
@@ -204,24 +222,17 @@ def _built(version: Any, seconds: float, as_json: bool) -> None:
 
 def main() -> None:
     """Entry point: one sentence and an exit code for everything that can go wrong."""
-    signal.signal(signal.SIGTERM, _terminate)
-    leave(_run_command())
-
-
-def _terminate(*_: object) -> NoReturn:
-    """What Prefect, which takes SIGTERM first while a flow runs, hands on to when the flow has ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one would break off the cleaning up
-    raise SystemExit(TERMINATED)
+    ending = Ending()
+    ending.leave(_run_command())
 
 
 def _run_command() -> int:
     from longform.errors import LongformError
 
     try:
-        app(standalone_mode=True)
-    except SystemExit as end:
-        if end.code in (INTERRUPTED, TERMINATED):  # the first is what typer makes of a KeyboardInterrupt
-            return _interrupted(end.code)
+        with outputs():
+            app(standalone_mode=True)
+    except SystemExit as end:  # typer makes one of a KeyboardInterrupt, with the code of an interruption
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except LongformError as error:
         from flows.console import visible
@@ -229,26 +240,8 @@ def _run_command() -> int:
         print(visible(str(error)), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return _interrupted(INTERRUPTED)
+        return INTERRUPTED
     return 0
-
-
-def _interrupted(code: int) -> int:
-    print("Interrupted. What was finished is kept; run the same command again to go on.", file=sys.stderr)
-    return code
-
-
-def leave(code: int) -> None:
-    """End the process after its exit functions, without taking the interpreter down.
-
-    Threads that Prefect leaves running would else make DuckDB's binding report leaked objects at the end.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # it ends already
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows import completion
 from flows.arguments import (
     Address,
     ConfigFile,
@@ -26,7 +27,10 @@ app.add_typer(responses, name="responses")
 
 @app.command("prompts")
 def list_prompts(
-    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="else of every dataset")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATASET]", help="else of every dataset", autocompletion=completion.datasets),
+    ] = None,
     render: Annotated[
         str | None, typer.Option("--render", metavar="NAME", help="print its messages, with made-up texts in them")
     ] = None,

@@ -8,13 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
+from flows import completion
 from flows.arguments import Home, Json, print_json
 
 app = typer.Typer()
 
 SHOWN_FILES = 20
 
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="see `longform sources`")]
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="see `longform sources`", autocompletion=completion.sources)
+]
 SourceSettings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="one setting; without further words the source shows all"),
@@ -93,9 +96,9 @@ def read_source(
     """Read files of a source into Parquet; every record becomes a row or a rejected row that says why."""
     from flows import fetching, reading
     from flows.console import Bars, Lines, console
+    from longform.engine.tasks import Threads
     from longform.settings import home as home_of
     from longform.store import Store
-    from tasks.workers import Threads
 
     if not paths:
         return _show(source, "read", as_json)
@@ -103,7 +106,7 @@ def read_source(
     out = console(stderr=True)
     progress = Bars(out) if out.is_terminal else Lines()
     try:
-        rows, entries = reading.read(source, paths, config, root, runner=Threads(), progress=progress)
+        rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
     finally:
         progress.close()
     written = reading.export(rows, entries, Store(root), to) if to else []

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from flows import completion
 from flows.arguments import (
     Address,
     Home,
     Json,
+    JsonLines,
     known,
     print_json,
     splits_text,
@@ -24,7 +26,9 @@ app = typer.Typer()
 
 @app.command("ls")
 def list_versions(
-    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]")] = None, home: Home = None, as_json: Json = False
+    dataset: Annotated[str | None, typer.Argument(metavar="[DATASET]", autocompletion=completion.datasets)] = None,
+    home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """List the published versions."""
     from flows.console import console, table
@@ -91,7 +95,10 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
 @app.command()
 def rejects(
     address: Address,
-    stage: Annotated[str | None, typer.Option("--stage", metavar="S", help="of this stage only")] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option("--stage", metavar="S", help="of this stage only", autocompletion=completion.stages),
+    ] = None,
     kind: Annotated[
         str | None, typer.Option("--kind", metavar="K", help="rejected, for what is broken; or filtered, by a rule")
     ] = None,
@@ -99,14 +106,15 @@ def rejects(
         int | None, typer.Option("--limit", metavar="N", min=1, help="rows to print; else 20, with --json all")
     ] = None,
     home: Home = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Print the rows a build left out, the rejected ones first, each with its reason and, if rejected, its raw text."""
     from flows.console import console, table
-    from flows.inspection import WORDS, rejected_rows
+    from flows.inspection import WORDS, rejected_number, rejected_rows
 
     store, version = version_at(address, home)
-    rows = rejected_rows(store, version, stage, _kinds(kind))
+    kinds = _kinds(kind)
+    rows = rejected_rows(store, version, stage, kinds)
     if as_json:
         for row in islice(rows, limit):
             print_json(row, indent=None)
@@ -115,10 +123,9 @@ def rejects(
         (row["stage"], WORDS[row["kind"]], row["reason"], row["key"], _short(row["detail"] or row["raw"]))
         for row in islice(rows, limit or 20)
     ]
-    more = sum(1 for _ in rows)
     columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
     console().print(table(columns, shown))
-    if more:
+    if more := rejected_number(store, version, stage, kinds) - len(shown):
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
 
 
@@ -156,8 +163,8 @@ def trace(
 
 @app.command()
 def diff(
-    first: Annotated[str, typer.Argument(metavar="DATASET@A")],
-    second: Annotated[str, typer.Argument(metavar="DATASET@B")],
+    first: Annotated[str, typer.Argument(metavar="DATASET@A", autocompletion=completion.addresses)],
+    second: Annotated[str, typer.Argument(metavar="DATASET@B", autocompletion=completion.addresses)],
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -188,7 +195,10 @@ def diff(
 
 @app.command()
 def verify(
-    address: Annotated[str | None, typer.Argument(metavar="[DATASET[@VERSION]]", help="else every version")] = None,
+    address: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATASET[@VERSION]]", help="else every version", autocompletion=completion.addresses),
+    ] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -228,7 +238,10 @@ def verify(
 
 
 @app.command()
-def withdraw(address: Annotated[str, typer.Argument(metavar="DATASET@VERSION")], home: Home = None) -> None:
+def withdraw(
+    address: Annotated[str, typer.Argument(metavar="DATASET@VERSION", autocompletion=completion.addresses)],
+    home: Home = None,
+) -> None:
     """Remove a published version; its stages stay until `longform gc`."""
     from longform import versions
     from longform.errors import UsageError
@@ -267,6 +280,7 @@ def gc(
         found = versions.garbage(store)
         if not dry_run:
             for path, _ in found:
+                store.check_locks(within_seconds=10)
                 remove(path)
     size = sum(size for _, size in found)
     if as_json:

@@ -6,13 +6,13 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     SpinnerColumn,
@@ -26,11 +26,13 @@ from rich.text import Text
 from longform.llm.budget import NANO
 
 if TYPE_CHECKING:
+    from longform.engine.build import StageRun, Watch
+    from longform.engine.plan import Planned
     from longform.store import Artifact, Part
-    from tasks.build import StageRun, Watch
-    from tasks.plan import Planned
 
 WIDTH = 100
+SECONDS_BEFORE_A_WORD, SECONDS_BETWEEN_WORDS = 5, 30
+LEAST_FRACTION = 0.01  # of which a time left can be told
 A_MINUTE = 60
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
@@ -45,6 +47,10 @@ class _Plain(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """As of `print`: flows/outputs.py says how it ends."""
+        raise  # the BrokenPipeError that is being handled
+
 
 def visible(text: str) -> str:
     """What would steer a terminal, turn the direction of writing, or not be seen is spelled out as in JSON: \\u001b.
@@ -58,66 +64,64 @@ class Lines:
     """Progress as plain lines on stderr: for logs, pipes and Prefect workers."""
 
     def __init__(self) -> None:
-        self.said = time.monotonic()
-        self.left: dict[str, int] = {}
-        self.quiet = threading.Event()
+        self.at_work: dict[str, threading.Event] = {}
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch | None = None) -> None:
-        self.left[stage] = units
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
         self._say(f"{stage}: {begun(units, calls, endpoint)}")
-        self.quiet.set()
-        if watch is not None:
-            self.quiet = threading.Event()
-            threading.Thread(target=self._tell, args=(stage, calls, watch, self.quiet), daemon=True).start()
+        over = self.at_work[stage] = threading.Event()
+        tell_now_and_then(over, Going(calls, watch), lambda phrase: self._say(f"{stage}: {phrase}"))
 
-    def advance(self, stage: str, parts: list[Part]) -> None:
-        self.left[stage] -= 1
-        if self.left[stage] and time.monotonic() - self.said > 10:
-            self._say(f"{stage}: {self.left[stage]} parts left")
+    def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None:
-        self.quiet.set()
+        if entry.stage in self.at_work:
+            self.at_work.pop(entry.stage).set()
         self._say(ended(entry))
 
     def close(self) -> None:
-        self.quiet.set()
+        for over in self.at_work.values():
+            over.set()
 
     def say(self, text: str) -> None:
         self._say(f"  {text}")
 
-    def _tell(self, stage: str, calls: int, watch: Watch, quiet: threading.Event) -> None:
-        going = Going(calls, watch)
-        while not quiet.wait(30):
-            self._say(f"{stage}: {going.phrase()}")
-
     def _say(self, text: str) -> None:
-        self.said = time.monotonic()
         print(visible(text), file=sys.stderr, flush=True)
 
 
+def tell_now_and_then(over: threading.Event, going: Going, say: Callable[[str], None]) -> None:
+    """Say how a stage goes after five seconds, and then every half minute, until it is over."""
+
+    def tell() -> None:
+        seconds = SECONDS_BEFORE_A_WORD
+        while not over.wait(seconds):
+            say(going.phrase())
+            seconds = SECONDS_BETWEEN_WORDS
+
+    threading.Thread(target=copy_context().run, args=(tell,), daemon=True).start()
+
+
 class Bars:
-    """Progress as a bar for the stage at work, finished stages as lines above it."""
+    """Progress as a bar for each stage at work, finished stages as lines above them."""
 
     def __init__(self, out: Console) -> None:
         self.bar = Progress(
-            SpinnerColumn(),
+            SpinnerColumn("dots" if out.encoding.startswith("utf") else "line"),
             TextColumn("{task.description}"),
             BarColumn(30),
-            MofNCompleteColumn(),
             TimeElapsedColumn(),
-            _Calls(),
+            _HowItGoes(),
             console=out,
             transient=True,
         )
         self.tasks: dict[str, Any] = {}
         self.bar.start()
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch | None = None) -> None:
-        going = Going(calls, watch) if watch is not None else None
-        self.tasks[stage] = self.bar.add_task(f"{stage}  {begun(units, calls, endpoint)}", total=units, going=going)
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
+        told = f"{stage}  {begun(units, calls, endpoint)}"
+        self.tasks[stage] = self.bar.add_task(told, total=1.0, going=Going(calls, watch))
 
-    def advance(self, stage: str, parts: list[Part]) -> None:
-        self.bar.advance(self.tasks[stage])
+    def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None:
         if entry.stage in self.tasks:
@@ -131,33 +135,41 @@ class Bars:
         self.bar.console.print(f"  {text}")
 
 
-class _Calls(ProgressColumn):
-    """How the calls of the stage at work go."""
+class _HowItGoes(ProgressColumn):
+    """Of a stage at work: time left, and how its calls go."""
 
     def render(self, task: Task) -> str:
-        going = task.fields.get("going")
-        return going.phrase() if going else ""
+        going: Going = task.fields["going"]
+        task.completed = going.watch()["fraction"]
+        return going.phrase()
 
 
 class Going:
-    """How a stage's calls go, as a phrase: rate, time left, requests in flight, money, why it waits."""
+    """How a stage goes, as a phrase: how far, time left, rate, requests in flight, money, why it waits."""
 
     def __init__(self, calls: int, watch: Watch) -> None:
         self.calls, self.watch = calls, watch
         self.begun = time.monotonic()
-        self.before = watch()["answered"]
+        self.before = watch().get("answered", 0)
 
     def phrase(self) -> str:
-        now = self.watch()
+        now, seconds = self.watch(), max(0.001, time.monotonic() - self.begun)
+        return ", ".join(self._calls(now, seconds) if "answered" in now else self._far(now["fraction"], seconds))
+
+    def _far(self, fraction: float, seconds: float) -> list[str]:
+        left = [f"about {duration(seconds * (1 - fraction) / fraction)} left"] if fraction > LEAST_FRACTION else []
+        return [f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left]
+
+    def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
         answered = now["answered"] - self.before
-        rate = answered / max(0.001, time.monotonic() - self.begun)
+        rate = answered / seconds
         said = [f"{answered:,} answered, {rate:.{0 if rate >= 10 else 1}f}/s", f"{now['in_flight']} in flight"]
         if rate and self.calls > answered:
             said.insert(1, f"at most {duration((self.calls - answered) / rate)} left")
         if now["spent_nano"] or now["cap_nano"] is not None:
             cap = f" of {now['cap_nano'] / NANO:,.2f}" if now["cap_nano"] is not None else ""
             said.append(f"USD {now['spent_nano'] / NANO:,.2f}{cap}")
-        return ", ".join(said + ([now["waits"]] if now["waits"] else []))
+        return said + ([now["waits"]] if now["waits"] else [])
 
 
 def duration(seconds: float) -> str:
@@ -200,49 +212,61 @@ def remarks(artifact: Artifact) -> str:
 
 
 def plan_table(stages: Iterable[Planned]) -> Table:
-    """Tokens and USD are columns only where something may be paid."""
+    """What is exact is a bare number; `~` stands before an estimate, `≤` before a bound, `?` for what is unknown.
+
+    Tokens and USD are columns only where something may be paid.
+    """
     stages = list(stages)
     return _priced_table(stages) if any(map(_online, stages)) else _plain_table(stages)
 
 
 def _plain_table(stages: list[Planned]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("stage", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    table.add_column("why", ratio=1)
-    table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("calls", justify="right", no_wrap=True)
+    table = _table_of(("rows", "calls"))
     for planned in stages:
-        table.add_row(planned.stage, planned.state, planned.why, planned.rows, calls(planned))
+        table.add_row(planned.stage, planned.state, planned.why, _rows(planned, _in_full), _calls_of(planned, _in_full))
     return table
-
-
-def calls(planned: Planned) -> str:
-    """How many model calls a stage makes: a bound, exact only where its inputs are built."""
-    if planned.endpoint is None:
-        return ""
-    if planned.calls is None:
-        return "unknown"
-    return f"{planned.calls:,}" if not planned.calls or planned.calls_exact else f"up to {planned.calls:,}"
 
 
 def _priced_table(stages: list[Planned]) -> Table:
+    table = _table_of(("rows", "calls", "cached", "tokens in/out", "USD"))
+    for planned in stages:
+        why = planned.why + ("; price unknown" if planned.unpriced else "")
+        cells = _rows(planned, _figure), _calls_of(planned, _figure), *_cost_cells(planned)
+        table.add_row(planned.stage, planned.state, why.removeprefix("; "), *cells)
+    return table
+
+
+def _table_of(figures: Iterable[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("stage", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    table.add_column("why", ratio=1, min_width=16)
-    for name in ("rows", "calls", "cached", "tokens in/out", "USD"):
+    table.add_column("why", ratio=1, min_width=11)
+    for name in figures:
         table.add_column(name, justify="right", no_wrap=True)
-    for planned in stages:
-        why = planned.why + ("; price unknown" if planned.unpriced else "")
-        table.add_row(planned.stage, planned.state, why.removeprefix("; "), _short(planned.rows), *_cost_cells(planned))
-    asked = [planned for planned in stages if planned.exact and _online(planned)]
-    if len(asked) > 1:
-        calls, cached = (sum(getattr(planned, name) or 0 for planned in asked) for name in ("calls", "cached"))
-        table.add_row("", "", "", "", f"{calls:,}", f"{cached:,}", "", _usd_range(asked, "usd_low", "usd_high"))
-        if any(not planned.exact for planned in filter(_online, stages)):
-            table.add_row("", "", "", "", "", "", "", "+ unknown")
     return table
+
+
+def _rows(planned: Planned, shown: Callable[[float], str]) -> str:
+    if planned.rows is not None:
+        return shown(planned.rows)
+    return _bounded(planned.rows_about, planned.rows_at_most, shown)
+
+
+def _calls_of(planned: Planned, shown: Callable[[float], str]) -> str:
+    """How many questions a stage asks: the number where it is exact, else an estimate and a bound."""
+    if planned.endpoint is None:
+        return ""
+    if planned.exact and planned.calls is not None:
+        return shown(planned.calls)
+    return _bounded(planned.calls_about, planned.calls, shown)
+
+
+def _bounded(about: float | None, most: float | None, shown: Callable[[float], str]) -> str:
+    """`~12` above `≤ 30`; of two that look alike the bound alone."""
+    bound = "?" if most is None else f"≤ {shown(most)}"
+    if about is None or (most is not None and shown(about) == shown(most)):
+        return bound
+    return f"~ {shown(about)}\n{bound}"
 
 
 def _online(planned: Planned) -> bool:
@@ -250,33 +274,81 @@ def _online(planned: Planned) -> bool:
 
 
 def _cost_cells(planned: Planned) -> list[str]:
+    """Cached replies, tokens and USD of a stage that asks a model."""
     if not _online(planned):
-        return [_short(calls(planned)), "", "", ""]
+        return ["", "", ""]
     if not planned.exact:
-        bound = "" if planned.usd_high is None else f"≤ {usd_text(planned.usd_high)}"
-        return [_short(calls(planned)), "", "", bound]
-    out = _figure(planned.output_tokens or 0) if planned.measured else f"≤ {_figure(planned.output_high or 0)}"
-    tokens = f"{_figure(planned.input_tokens or 0)} / {out}" if planned.calls else ""
-    return [f"{planned.calls:,}", f"{planned.cached:,}", tokens, _usd_range([planned], "usd_low", "usd_high")]
+        return ["", _tokens(planned), _bounded(planned.usd, planned.usd_at_most, usd_text)]
+    cached = "" if planned.cached is None else f"{planned.cached:,}"
+    return [cached, _tokens(planned) if planned.calls else "", _usd_range([planned], "usd_low", "usd_high")]
+
+
+def _tokens(planned: Planned) -> str:
+    """Those sent and those of the replies; where these are not measured, at most."""
+    if planned.exact:
+        out = _figure(planned.output_tokens or 0) if planned.measured else f"≤ {_figure(planned.output_high or 0)}"
+        return f"{_figure(planned.input_tokens or 0)} / {out}"
+    about = _pair(planned.input_tokens, planned.output_tokens)
+    most = _pair(planned.input_tokens_at_most, planned.output_tokens_at_most)
+    lines = [f"~ {about}"] if about else []
+    return "\n".join([*lines, f"≤ {most}" if most else "?"])
+
+
+def _pair(sent: int | None, made: int | None) -> str:
+    return "" if sent is None or made is None else f"{_figure(sent)} / {_figure(made)}"
 
 
 def plan_foot(stages: Iterable[Planned]) -> list[str]:
-    """What the table cannot say: time, batch, what is not known, what the web is asked."""
+    """The sum, and what the table cannot say: time, batch, what is not known and how to know it, the web."""
     stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
     asked = [planned for planned in online if planned.exact and planned.calls]
-    said = [_time_and_batch(asked)] if any(planned.usd_high for planned in asked) else []
+    said = _sum(online)
+    said += [_time_and_batch(asked)] if any(planned.usd_high for planned in asked) else []
     if any(planned.usd_high for planned in asked) and not all(planned.measured for planned in asked):
         said.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
-    if waiting := next((planned for planned in online if not planned.exact), None):
-        before = [each for each in stages[: stages.index(waiting)] if each.state != "reuse" and not _online(each)]
-        said.append(
-            "what comes after a stage that is not built is a bound, or unknown, until it is: "
-            f"`build --until {before[-1].stage if before else 'STAGE'}`"
-        )
+    said += _signs(stages) + _until(stages)
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
     said += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
     return said + _web(stages)
+
+
+def _sum(online: list[Planned]) -> list[str]:
+    """What all stages that may cost something ask and cost at most, and about; what that is without."""
+    from longform.engine.plan import total
+
+    if not online:
+        return []
+    found = total(online)
+    calls, sent, made = (found[name] for name in ("calls", "input_tokens_at_most", "output_tokens_at_most"))
+    said = [f"{'' if found['exact'] else 'at most '}{calls:,} calls"]
+    said += [f"at most {_figure(sent)} / {_figure(made)} tokens"] if sent is not None and made is not None else []
+    said += [f"USD {usd_text(found['usd_at_most'])} at most"] if found["usd_at_most"] is not None else []
+    if found["usd"] is not None and found["calls_about"] is not None:
+        said.append(f"about {found['calls_about']:,} calls and USD {usd_text(found['usd'])}")
+    without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in found["without"].items()]
+    left = [f"without {', '.join(without)}"] if without else []
+    again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
+    return [f"in all {', '.join(said + left)}", *([again] if calls else [])]
+
+
+def _signs(stages: list[Planned]) -> list[str]:
+    """What the signs of the table mean, where it has them, and whose rates estimates go by."""
+    left = [planned for planned in stages if not planned.exact]
+    said = ["≤ at most"] if any(planned.known == "at most" for planned in left) else []
+    if any(planned.rows_about is not None for planned in left):
+        like = sorted({name for planned in left for name in planned.rates_of})
+        said.append("~ about, by the rates of earlier builds" + (f" of {', '.join(like[:5])}" if like else ""))
+    said += ["? unknown until read"] if any(planned.known == "unknown until read" for planned in left) else []
+    return [" · ".join(said)] if said else []
+
+
+def _until(stages: list[Planned]) -> list[str]:
+    """What makes the first stage exact that asks a model and is not."""
+    waiting = next((planned for planned in stages if planned.endpoint and not planned.exact), None)
+    if waiting is None or waiting.waits_for is None:
+        return []
+    return [f"{waiting.stage} is exact once {waiting.waits_for} is built: `build --until {waiting.waits_for}`"]
 
 
 def _web(stages: list[Planned]) -> list[str]:
@@ -313,16 +385,16 @@ def usd_text(usd: float) -> str:
     return f"{usd:.2f}" if usd >= 0.1 else f"{usd:.2g}" if usd >= 0.0001 else "0.0001"
 
 
-def _figure(number: int) -> str:
+def _figure(number: float) -> str:
     """Two or three digits: 812, 35.0 k, 71 M."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f} {unit}" if number < 100 * size else f"{number / size:,.0f} {unit}"
-    return str(number)
+    return f"{number:.0f}"
 
 
-def _short(text: str) -> str:
-    return "?" if text.startswith("unknown") else text.replace("up to ", "≤ ")
+def _in_full(number: float) -> str:
+    return f"{number:,.0f}"
 
 
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:

@@ -1,124 +1,189 @@
-"""The Prefect flows: one a dataset, its parameters checked by its configuration model. A build is one flow run."""
+"""The Prefect flows, all made by one factory: their parameters are a configuration model and run options.
+
+A build is one flow run. Each dataset has a flow; so have reading and fetching a source.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from contextlib import closing
 from contextvars import ContextVar
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
-from prefect.artifacts import create_table_artifact
-from pydantic import BaseModel
+from prefect import Flow, flow, states
+from pydantic import BaseModel, ConfigDict, Field
 
-from flows.axioms import AxiomsConfig
+from flows import fetching, reading
+from flows.arguments import model_of
 from flows.building import Options, build
 from flows.console import Lines
-from flows.expertqa import ExpertqaConfig
-from flows.fetching import config_of
-from flows.reading import export, read
-from flows.revision_distance import RevisionDistanceConfig
-from flows.runner import PrefectRunner, prepare_server, task_runner
+from flows.offered import module_of
+from flows.options import about, parameter
+from flows.reporting import RunPage, summarize
+from flows.transfers import TransferLines
+from longform.engine.build import Progress
+from longform.engine.method import Method
+from longform.engine.prefect_tasks import PrefectTasks, task_runner
+from longform.engine.runners import runner_of
+from longform.errors import Cancelled, LongformError
 from longform.settings import home as home_of
+from longform.settings import retries
 from longform.store import Store
-from tasks.build import Build, Progress
+
+ALL = tuple(each.name for each in fields(Options))
+Body = Callable[[Any, Options], Any]
+CANCELLED = "The run was cancelled: what was finished is kept; run the same command again to go on."
+SHOWN: ContextVar[tuple[Progress, Method] | None] = ContextVar("shown", default=None)
 
 
-@flow(name="axioms", task_runner=task_runner())
-def axioms(
-    config: AxiomsConfig = AxiomsConfig(),  # noqa: B008 - Prefect shows it as the form's defaults
-    version: str | None = None,
-    home: str | None = None,
-    until: str | None = None,
-    force: str | None = None,
-    max_cost: float | None = None,
-    retry_errors: bool = False,
-) -> str | None:
-    """Rebuild the axioms dataset from Stack Exchange dumps; returns the version's folder."""
-    folder = home_of(Path(home) if home else None)
-    options = Options(folder, version, until, force, max_cost, retry_errors)
-    return run("axioms", config, options)
+class Reading(BaseModel):
+    """What to read of a source."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: str = Field(description="name of the source, one of `longform sources`")
+    paths: list[str] = Field(description="files or folders of it; from the worker's folder", min_length=1)
+    settings: list[str] = Field([], description="KEY=VALUE, one setting each; `longform read SOURCE` shows all")
+    to: str | None = Field(None, description="folder to write STAGE.parquet and STAGE.rejected.parquet to")
 
 
-@flow(name="expertqa", task_runner=task_runner())
-def expertqa(
-    config: ExpertqaConfig = ExpertqaConfig(),  # noqa: B008 - Prefect shows it as the form's defaults
-    version: str | None = None,
-    home: str | None = None,
-    until: str | None = None,
-    force: str | None = None,
-    max_cost: float | None = None,
-    retry_errors: bool = False,
-) -> str | None:
-    """Rebuild the expertqa dataset from a bank of questions; returns the version's folder."""
-    folder = home_of(Path(home) if home else None)
-    options = Options(folder, version, until, force, max_cost, retry_errors)
-    return run("expertqa", config, options)
+class Fetching(BaseModel):
+    """What to fetch of a source."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: str = Field(description="name of the source, one of `longform sources`")
+    what: list[str] = Field(description="what of it, or all; `longform fetch SOURCE` shows what there is", min_length=1)
+    settings: list[str] = Field([], description="KEY=VALUE, one setting each; `longform fetch SOURCE` shows all")
+    to: str | None = Field(None, description="folder for the files; else sources/SOURCE in the home")
+    accept_terms: bool = Field(False, description="you have read the terms that `longform sources` names, and agree")
 
 
-@flow(name="revision-distance", task_runner=task_runner())
-def revision_distance(
-    config: RevisionDistanceConfig = RevisionDistanceConfig(),  # noqa: B008 - Prefect shows it as the form's defaults
-    version: str | None = None,
-    home: str | None = None,
-    until: str | None = None,
-    force: str | None = None,
-    max_cost: float | None = None,
-    retry_errors: bool = False,
-) -> str | None:
-    """Rebuild the revision-distance dataset from WildChat, UltraFeedback and papers; returns the version's folder."""
-    folder = home_of(Path(home) if home else None)
-    options = Options(folder, version, until, force, max_cost, retry_errors)
-    return run("revision-distance", config, options)
+def made(
+    name: str, config: type[BaseModel], method: Body, description: str, *options: str, settings: str = ""
+) -> Flow[..., Any]:
+    """The flow of a method, whose parameters are a configuration and run options, each described.
+
+    `settings` says where else the configuration is explained.
+    """
+
+    def body(**given: Any) -> Any:
+        home = home_of(Path(given["home"]) if given["home"] else None)
+        return method(given["config"], Options(**{option: given[option] for option in options} | {"home": home}))
+
+    told = {"config": settings, **{option: about(option).help for option in options}}
+    body.__name__ = body.__qualname__ = name.replace("-", "_")
+    body.__signature__ = inspect.Signature([_config(config), *map(_option, options)])  # type: ignore[attr-defined]
+    body.__doc__ = "\n    ".join(
+        [f"{description}\n\nArgs:", *(f"{parameter}: {help}" for parameter, help in told.items())]
+    )
+    return flow(name=name, description=description, task_runner=task_runner())(body)
 
 
-@flow(name="sources", task_runner=task_runner())
-def sources(
-    source: str, paths: list[str], settings: list[str] | None = None, home: str | None = None, to: str | None = None
-) -> dict[str, int]:
-    """Read files of a source into Parquet, as `longform read` does; returns the rows of each stage."""
-    folder = home_of(Path(home) if home else None)
-    config = config_of(source, "read", settings or [])
-    with closing(Lines()) as lines:
-        files = [Path(path) for path in paths]
-        rows, entries = read(source, files, config, folder, runner=PrefectRunner(), progress=lines)
-    if to is not None:
-        export(rows, entries, Store(folder), Path(to))
-    return {entry.stage: entry.artifact.rows for entry in entries}
+def _config(model: type[BaseModel]) -> inspect.Parameter:
+    """The parameter `config`, with a default where the model has one for everything."""
+    needed = any(field.is_required() for field in model.model_fields.values())
+    default = inspect.Parameter.empty if needed else model()
+    return inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=model)
 
 
-FLOWS: dict[str, Any] = {"axioms": axioms, "expertqa": expertqa, "revision-distance": revision_distance}
-PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+def _option(name: str) -> inspect.Parameter:
+    """An option as Prefect takes it: with its bounds, and the home as text that may be left out."""
+    if name == "home":
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
+    told = about(name)
+    return parameter(name, Field(ge=told.least, lt=told.below))
 
 
-def start(dataset: str, config: BaseModel, options: Options, progress: Progress) -> str | None:
-    """Run a dataset's flow from the command line, which shows its progress."""
-    prepare_server()
-    PROGRESS.set(progress)
-    given = {**asdict(options), "home": str(options.home)}
-    folder: str | None = FLOWS[dataset](config, **given)
-    return folder
+def rebuilt(dataset: str, config: BaseModel, options: Options) -> Any:
+    """Build with Prefect's task runs, then sum up in an artifact; returns the version's folder.
 
-
-def run(dataset: str, config: BaseModel, options: Options) -> str | None:
-    """The body of every flow: build with Prefect's task runs, then sum up in a table artifact."""
-    with closing(Lines()) as lines:
-        progress = PROGRESS.get() or lines
-        published, made = build(dataset, config, options, runner=PrefectRunner(), progress=progress)
-    create_table_artifact(table=_table(made), key=f"{dataset}-build", description=f"{dataset}: stages of this build")
+    A run that somebody cancelled returns that state.
+    """
+    with closing(Lines()) as lines, closing(PrefectTasks(dataset, retries())) as tasks:
+        progress, walked = SHOWN.get() or (lines, None)
+        with closing(RunPage(dataset, progress)) as page:
+            try:
+                runner = runner_of(*options.engine)
+                published, done = build(
+                    dataset, config, options, tasks=tasks, runner=runner, progress=page, method=walked
+                )
+            except LongformError:
+                if tasks.cancelled.is_set():
+                    return states.Cancelled(message=CANCELLED)
+                raise
+    summarize(dataset, done, published.version if published else None)
     return str(published.version.folder) if published else None
 
 
-def _table(made: Build) -> list[dict[str, str]]:
-    return [
-        {
-            "stage": entry.stage,
-            "state": entry.state,
-            "rows": f"{entry.artifact.rows:,}",
-            "rejected": f"{sum(entry.artifact.rejected().values()):,}",
-            "seconds": f"{entry.seconds:.1f}",
-            "fingerprint": entry.artifact.fingerprint,
-        }
-        for entry in made.done
-    ]
+def read(config: Reading, options: Options) -> dict[str, int]:
+    """Read files of a source into Parquet; returns the rows of each stage."""
+    settings = fetching.config_of(config.source, "read", config.settings)
+    paths, source = [Path(path) for path in config.paths], config.source
+    runner = runner_of(*options.engine)
+    with (
+        closing(Lines()) as lines,
+        closing(PrefectTasks(source, retries())) as tasks,
+        closing(RunPage(source, lines)) as page,
+    ):
+        rows, entries = reading.read(source, paths, settings, options.home, tasks=tasks, runner=runner, progress=page)
+    if config.to is not None:
+        reading.export(rows, entries, Store(options.home), Path(config.to))
+    return {entry.stage: entry.artifact.rows for entry in entries}
+
+
+def fetch_files(config: Fetching, options: Options) -> list[dict[str, Any]]:
+    """Fetch files of a source; returns path, bytes and hash of each, and whether it is new."""
+    settings = fetching.config_of(config.source, "fetch", config.settings)
+    fetching.check_terms(config.source, config.accept_terms, "this flow with accept_terms")
+    folder = Path(config.to or options.home / "sources" / config.source).absolute()
+    with closing(TransferLines()) as lines:
+        return fetching.fetch(
+            config.source, config.what, settings, folder, accepted=config.accept_terms, progress=lines
+        )
+
+
+def dataset_flow(dataset: str) -> Flow[..., Any]:
+    """Rebuilds a dataset: its configuration, and every run option."""
+    description = f"Rebuild the {dataset} dataset; what is unchanged is reused. {module_of(dataset).ABOUT.summary}"
+    settings = f"settings of the method; `longform config {dataset}` prints them all"
+    method = functools.partial(rebuilt, dataset)
+    return made(dataset, model_of(dataset), method, description, *ALL, settings=settings)
+
+
+axioms = dataset_flow("axioms")
+expertqa = dataset_flow("expertqa")
+revision_distance = dataset_flow("revision-distance")
+sources = made(
+    "sources",
+    Reading,
+    read,
+    "Read files of a source into Parquet; what is there already is reused.",
+    *("home", "runner", "address"),
+    settings="the source, its files, and how they are read",
+)
+fetch = made(
+    "fetch",
+    Fetching,
+    fetch_files,
+    "Fetch files of a source; what is there already is not fetched again.",
+    "home",
+    settings="the source, and what is fetched of it",
+)
+
+FLOWS = {each.name: each for each in (axioms, expertqa, revision_distance, sources, fetch)}
+
+
+def start(dataset: str, config: BaseModel, options: Options, progress: Progress, walked: Method) -> str | None:
+    """Run a dataset's flow from the command line, which shows its progress, and has walked its method."""
+    SHOWN.set((progress, walked))
+    given = {option: getattr(options, option) for option in ALL}
+    ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
+    if ended.is_cancelled():
+        raise Cancelled(CANCELLED)
+    folder: str | None = ended.result()
+    return folder

@@ -20,8 +20,10 @@ from flows.endpoints import (
     sampling,
     without_user,
 )
-from flows.inputs import digests, listed, opened
+from flows.inputs import listed, opened
+from flows.offered import model_stages
 from flows.prompts import PROMPTS
+from longform.engine.stage import Builder
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.llm.types import Endpoint
 from longform.rows import Rows
@@ -29,7 +31,6 @@ from longform.settings import qafacteval_models
 from longform.store import Store
 from longform.versions import Version
 from longform.web import Manners
-from tasks.build import Build
 from tasks.card import Paper, Wording
 from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.answers import CORPORA as READ
@@ -59,8 +60,7 @@ from tasks.expertqa.revised import revise_answers
 from tasks.expertqa.sampling import sample_answers, take_claims
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace_row
-from tasks.plan import Plan
-from tasks.publish import About, Published, Table, publish
+from tasks.publish import About, Table, publish
 from tasks.sources.admission import admit, taken_down
 from tasks.sources.web import BRAVE, Crawl, WebBackend
 
@@ -135,14 +135,7 @@ class ExpertqaConfig(BaseModel):
     """Settings of the expertqa dataset."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    MODEL_STAGES: ClassVar = (
-        "write_closed_book",
-        "write_from_passages",
-        "estimate_attribution",
-        "break_claims",
-        "judge_facts",
-        "revise_answers",
-    )
+    MODEL_STAGES: ClassVar = model_stages(globals())
 
     questions: str | list[str] = Field(
         list(QUESTIONS),
@@ -268,68 +261,68 @@ class ExpertqaConfig(BaseModel):
         return self
 
 
-def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = None) -> Published | None:
-    """The method, stage by stage. Called with a plan it only says what would run."""
+def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
+    """The method, stage by stage."""
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
-    autoais, nli = opened_backend(config.autoais, digests(run))
+    autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
-    search, ways = searching(config, taken_down(run.store.home))
+    search, ways = searching(config, taken_down(builder.store.home))
 
-    bank = read_questions(run, opened(run, open_banks, config.questions), licence=config.licence)
-    questions = admit(run, admit_questions, bank)
-    asked = take_questions(run, questions, limit=config.limit)
-    corpus, pages = corpora(run, config)
+    bank = read_questions(builder, opened(builder, open_banks, config.questions), licence=config.licence)
+    questions = admit(builder, admit_questions, bank)
+    asked = take_questions(builder, questions, limit=config.limit)
+    corpus, pages = corpora(builder, config)
 
-    released = read_released(run, asked)
+    released = read_released(builder, asked)
     needed = [READ[name] for name in config.systems if name in READ]
-    found = find_for_questions(run, asked, corpus, pages, search=search, corpora=needed, **ways)
+    found = find_for_questions(builder, asked, corpus, pages, search=search, corpora=needed, **ways)
     closed = write_closed_book(
-        run,
+        builder,
         asked,
         systems=[name for name in config.systems if name == "gpt4"],
         model=model["write_closed_book"],
         prompt=prompt["closed_book"],
     )
     read = write_from_passages(
-        run,
+        builder,
         asked,
         found,
         systems=[name for name in config.systems if name in READ],
         model=model["write_from_passages"],
         prompt=prompt["from_passages"],
     )
-    post_hoc = answer_post_hoc(run, closed, systems=[name for name in config.systems if name in POST_HOC])
+    post_hoc = answer_post_hoc(builder, closed, systems=[name for name in config.systems if name in POST_HOC])
     imported = read_commercial(
-        run,
-        opened(run, open_commercial, given(config, "commercial")),
+        builder,
+        opened(builder, open_commercial, given(config, "commercial")),
         questions,
         system=config.commercial_system,
     )
-    commercial = admit(run, admit_commercial, imported)
-    answers = collect_answers(run, asked, released, closed, read, post_hoc, commercial)
+    commercial = admit(builder, admit_commercial, imported)
+    answers = collect_answers(builder, asked, released, closed, read, post_hoc, commercial)
 
     split = split_claims(
-        run,
+        builder,
         answers,
         splitter=config.splitter,
         least_characters=config.least_characters,
         small_talk=config.small_talk,
     )
-    samples = sample_answers(run, asked, answers, split, most_claims=config.most_claims, seed=config.seed)
-    taken = take_claims(run, split, samples)
+    samples = sample_answers(builder, asked, answers, split, most_claims=config.most_claims, seed=config.seed)
+    taken = take_claims(builder, split, samples)
     claims = link_evidence(
-        run, taken, find_for_claims(run, taken, corpus, pages, search=search, systems=POST_HOC, **ways)
+        builder, taken, find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **ways)
     )
 
-    filled_in = read_labels(run, opened(run, open_labels, config.labels), claims, answers)
-    second = read_second_labels(run, opened(run, open_labels, config.second_labels), claims, answers)
-    labels = collect_labels(run, answers, claims, filled_in)
+    filled_in = read_labels(builder, opened(builder, open_labels, config.labels), claims, answers)
+    second = read_second_labels(builder, opened(builder, open_labels, config.second_labels), claims, answers)
+    labels = collect_labels(builder, answers, claims, filled_in)
 
     attributions = estimate_attribution(
-        run,
+        builder,
         claims,
         backend=autoais,
         nli=nli,
@@ -337,17 +330,17 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
         prompt=prompt["entails"] if judge else None,
     )
     facts = (
-        break_claims(run, claims, model=model["break_claims"], prompt=prompt["break_claim"])
+        break_claims(builder, claims, model=model["break_claims"], prompt=prompt["break_claim"])
         if config.factscore == "model"
-        else leave_facts(run, claims)
+        else leave_facts(builder, claims)
     )
     few = Search(**{**search.identity(), "corpus_k": config.fact_passages, "pages_k": config.fact_passages})
     place = GS if config.web or given(config, "pages") else SPHERE
-    evidence = find_for_facts(run, facts, corpus, pages, search=few, corpora=[place], **ways)
-    judged = judge_facts(run, facts, evidence, model=model["judge_facts"], prompt=prompt["judge_fact"])
+    evidence = find_for_facts(builder, facts, corpus, pages, search=few, corpora=[place], **ways)
+    judged = judge_facts(builder, facts, evidence, model=model["judge_facts"], prompt=prompt["judge_fact"])
 
     revised = revise_answers(
-        run,
+        builder,
         answers,
         claims,
         samples,
@@ -357,10 +350,10 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
         model=model["revise_answers"] if config.revise_with_model else None,
         prompt=prompt["revise"] if config.revise_with_model else None,
     )
-    random = split_randomly(run, revised, asked, answers, seed=config.seed, shares=SHARES)
-    domain = split_by_field(run, revised, asked, answers, seed=config.seed, shares=SHARES)
+    random = split_randomly(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
+    domain = split_by_field(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
     published = publish_claims(
-        run,
+        builder,
         claims,
         asked,
         answers,
@@ -372,27 +365,22 @@ def rebuild(run: Build | Plan, config: ExpertqaConfig, version: str | None = Non
         domain,
         released_scores=config.factscore == "released",
     )
-    sources = name_sources(run, published, asked, corpus, pages)
-    entailed = read_entailments(run, opened(run, open_entailments, config.entailments), published)
+    sources = name_sources(builder, published, asked, corpus, pages)
+    entailed = read_entailments(builder, opened(builder, open_entailments, config.entailments), published)
     scorer = scorer_of(qafacteval_models())
     predictions = read_predictions(
-        run, opened(run, open_predictions, config.predictions), random, domain, scorer=scorer
+        builder, opened(builder, open_predictions, config.predictions), random, domain, scorer=scorer
     )
-    return publish(
-        run,
+    publish(
+        builder,
         ABOUT,
         [Table("random", random), Table("domain", domain), Table("claims", published)],
         sources,
-        version=version,
         tables=lambda: tables(
             asked, answers, samples, published, attributions, labels, second, entailed, predictions, random, domain
         ),
         figures=lambda: figures(asked, published, labels, second),
     )
-
-
-def about(config: ExpertqaConfig) -> About:
-    return ABOUT
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
@@ -434,14 +422,14 @@ def crawl(web: WebConfig | None, takedowns: Sequence[str]) -> Crawl | None:
     return Crawl(private_hosts=web.private_hosts, manners=manners, takedowns=tuple(takedowns))
 
 
-def corpora(run: Build | Plan, config: ExpertqaConfig) -> tuple[Rows, Rows]:
+def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:
     """The local corpus, and the pages that stand in for the web, in windows."""
     windows: dict[str, Any] = {"tokenizer": config.tokenizer, "size": config.window, "overlap": config.overlap}
     opening = partial(open_corpora, retrieved_at=config.retrieved_at)
-    local = opened(run, partial(opening, group=SPHERE), given(config, "corpus"))
-    stand_in = opened(run, partial(opening, group=GS), [] if config.web else given(config, "pages"))
-    corpus, pages = read_corpus(run, local, **windows), read_pages(run, stand_in, **windows)
-    return admit(run, admit_corpus, corpus), admit(run, admit_pages, pages)
+    local = opened(builder, partial(opening, group=SPHERE), given(config, "corpus"))
+    stand_in = opened(builder, partial(opening, group=GS), [] if config.web else given(config, "pages"))
+    corpus, pages = read_corpus(builder, local, **windows), read_pages(builder, stand_in, **windows)
+    return admit(builder, admit_corpus, corpus), admit(builder, admit_pages, pages)
 
 
 def given(config: ExpertqaConfig, name: str) -> str | list[str]:
@@ -450,45 +438,3 @@ def given(config: ExpertqaConfig, name: str) -> str | list[str]:
     if files is None:
         return str(SAMPLES / f"{OF_SAMPLES[name]}.jsonl") if config.questions == QUESTIONS else []
     return files
-
-
-STAGES = {
-    work.name: work
-    for work in (
-        read_questions,
-        admit_questions,
-        take_questions,
-        read_corpus,
-        admit_corpus,
-        read_pages,
-        admit_pages,
-        read_released,
-        find_for_questions,
-        write_closed_book,
-        write_from_passages,
-        answer_post_hoc,
-        read_commercial,
-        admit_commercial,
-        collect_answers,
-        split_claims,
-        sample_answers,
-        take_claims,
-        find_for_claims,
-        link_evidence,
-        read_labels,
-        read_second_labels,
-        collect_labels,
-        estimate_attribution,
-        break_claims,
-        leave_facts,
-        find_for_facts,
-        judge_facts,
-        revise_answers,
-        split_randomly,
-        split_by_field,
-        publish_claims,
-        name_sources,
-        read_entailments,
-        read_predictions,
-    )
-}

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from longform.engine.stage import Builder
 from longform.rows import Source
-from longform.store import Digests
-from tasks.build import Build
-from tasks.plan import Plan
 
 
-def opened(run: Build | Plan, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:
+def opened(builder: Builder, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:
     """The files of a setting, identified by their content; none where it is an empty list."""
     paths = listed(given)
-    return opening(paths, digest=digests(run)) if paths else []
+    return opening(paths, digest=builder.digests) if paths else []
 
 
 def listed(given: str | list[str]) -> list[Path]:
     """An empty text names no file: as a path it would be the folder one is in."""
     return [Path(path) for path in ([given] if isinstance(given, str) else given) if path]
-
-
-def digests(run: Build | Plan) -> Digests:
-    return Digests(run.store.home, remember=isinstance(run, Build))

@@ -5,24 +5,23 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 
 from flows.arguments import named_splits
 from flows.building import durations
-from flows.offered import module_of
+from flows.offered import module_of, stages_of
 from flows.tracing import telling_row
 from longform.conservation import check_conservation
+from longform.engine.stage import Stage
 from longform.errors import ConservationError
-from longform.rows import Rows, read_parquet
+from longform.rows import Rows, read_batches, read_parquet
 from longform.store import Artifact, Store
 from longform.versions import Version, artifact, problems
-from tasks.stage import Stage
 
 WIDTH, INDENT = 100, "    "
+ROWS_AT_ONCE = 1_000
 WORDS = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left out, as people read them
 
 
@@ -61,12 +60,17 @@ def rejected_rows(
             yield from ({"stage": name, **row} for row in _of_kind(store, found, kind))
 
 
+def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)) -> int:
+    """How many rows `rejected_rows` gives, without reading them."""
+    made = [artifact(store, version, name) for name in ([stage] if stage else version.stages)]
+    return sum(number for each in made for (kind, _), number in each.rejected().items() if kind in kinds)
+
+
 def _of_kind(store: Store, made: Artifact, kind: str) -> Iterator[dict[str, Any]]:
     for part in made.parts:
         if any(of == kind for of, _, _ in part.rejected):
-            with pq.ParquetFile(store.rejected_path(part)) as file:
-                for batch in file.iter_batches():
-                    yield from (row for row in batch.to_pylist() if row["kind"] == kind)
+            for batch in read_batches(store.rejected_path(part), ROWS_AT_ONCE):
+                yield from (row for row in batch.to_pylist() if row["kind"] == kind)
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
@@ -146,12 +150,7 @@ def check(store: Store, version: Version) -> Iterable[str]:
 
 
 def _unconserved(store: Store, version: Version) -> Iterator[str]:
-    stages = module_of(version.dataset).STAGES
-    with TemporaryDirectory() as spill:
-        yield from _unconserved_stages(store, version, stages, Path(spill))
-
-
-def _unconserved_stages(store: Store, version: Version, stages: dict[str, Stage], spill: Path) -> Iterator[str]:
+    stages = stages_of(version.dataset)
     made = {name: artifact(store, version, name) for name in version.stages}
     by_fingerprint = {a.fingerprint: a for a in made.values()}
     for name, found in made.items():
@@ -162,8 +161,8 @@ def _unconserved_stages(store: Store, version: Version, stages: dict[str, Stage]
             if isinstance(mark, str)
         }
         try:
-            kept, looked_up = work.conserved(inputs), work.looked_up(inputs)
-            check_conservation(store, name, work.schema, found.parts, kept, spill, looked_up)
+            kept, looked_up = work.conserved(inputs), work.side_inputs(inputs)
+            check_conservation(store, name, work.schema, found.parts, kept, looked_up)
         except ConservationError as error:
             yield str(error)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longform.engine.stage import Stage
 
 DATASETS = {
     "axioms": "flows.axioms",
@@ -13,5 +18,26 @@ DATASETS = {
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's module: `rebuild`, `about`, `ABOUT`, `STAGES`, and where it has its own `telling_row` and `trace`."""
+    """A dataset's module: `rebuild`, `about`, `ABOUT`, and where it has its own `telling_row` and `trace`."""
     return import_module(DATASETS[dataset])
+
+
+def stages_of(dataset: str) -> dict[str, Stage]:
+    """The stages that a dataset's flow may call, by name."""
+    return {stage.name: stage for stage in named_stages(vars(module_of(dataset)))}
+
+
+def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
+    """The stages among the names of a module of flows/, and of the modules of sources that it uses."""
+    from longform.engine.stage import Stage
+
+    for value in names.values():
+        if isinstance(value, Stage):
+            yield value
+        elif isinstance(value, ModuleType) and value.__name__.startswith(("flows.sources.", "tasks.sources.")):
+            yield from named_stages(vars(value))
+
+
+def model_stages(names: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of these the stages that ask a model which a configuration names."""
+    return tuple(stage.name for stage in named_stages(names) if "model" in stage.signature.parameters)

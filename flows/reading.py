@@ -12,19 +12,26 @@ from typing import Any
 import pyarrow as pa
 
 from flows.fetching import module_of
+from longform.engine.build import Build, Progress, StageRun, Tasks
+from longform.engine.runners import Processes, Runner
 from longform.llm.models import Models
 from longform.rows import REJECTED, Rows, read_batches
 from longform.settings import responses
 from longform.store import Store, temporary, unwritable
-from tasks.build import Build, Progress, StageRun
-from tasks.workers import Runner
 
 LOCK = "sources"
 BATCH_ROWS = 1_000
 
 
 def read(
-    source: str, paths: list[Path], config: Any, home: Path, *, runner: Runner, progress: Progress
+    source: str,
+    paths: list[Path],
+    config: Any,
+    home: Path,
+    *,
+    tasks: Tasks,
+    progress: Progress,
+    runner: Runner | None = None,
 ) -> tuple[list[Rows], list[StageRun]]:
     """The rows of the source's stages, and how each stage went; what is there already is reused."""
     module = module_of(source, "read")
@@ -32,11 +39,15 @@ def read(
     store.prepare()
     with store.lock(LOCK):
         store.sweep()
-        run = Build(store, runner=runner, progress=progress, models=Models(responses(home)))
+        models = Models(responses(home))
+        build = Build(store, tasks=tasks, runner=runner or Processes(), progress=progress, models=models)
         try:
-            return module.read(run, paths, config), run.done
+            rows = module.read(build, paths, config)
+            build.finish()
+            build.digests.keep()
+            return rows, build.done
         finally:
-            run.close()
+            build.close()
 
 
 def described(entry: StageRun, store: Store) -> dict[str, Any]:

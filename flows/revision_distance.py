@@ -9,9 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, model_of, not_ours, sampling
-from flows.inputs import digests, listed, opened
+from flows.inputs import listed, opened
+from flows.offered import model_stages
 from flows.prompts import PROMPTS
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.prompts import load_prompt, prompt_folders
 from longform.llm.types import Endpoint
@@ -19,10 +21,8 @@ from longform.rows import Rows
 from longform.store import Store
 from longform.versions import Version
 from schemas.replies import INTENTIONS
-from tasks.build import Build
 from tasks.card import Paper, Wording
-from tasks.plan import Plan
-from tasks.publish import About, Published, Table, publish
+from tasks.publish import About, Table, publish
 from tasks.revision_distance.checks import check_requests
 from tasks.revision_distance.distances import place_edits
 from tasks.revision_distance.drafting import (
@@ -50,13 +50,7 @@ from tasks.revision_distance.selection import select_conversations, select_prefe
 from tasks.revision_distance.structure import open_pairs, read_structure
 from tasks.revision_distance.takedown import responses_of as responses_of
 from tasks.revision_distance.trace import trace_row
-from tasks.sources.acl_ocl import read_acl_metadata, read_acl_papers
-from tasks.sources.admission import admit_completions, admit_conversations, admit_metadata, admit_papers
-from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
-from tasks.sources.s2_releases import newest_papers, open_release
-from tasks.sources.s2orc import read_s2orc
-from tasks.sources.ultrafeedback import read_instructions
-from tasks.sources.wildchat import list_conversations, read_conversations
+from tasks.sources.s2_releases import open_release
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
@@ -113,17 +107,7 @@ class RevisionDistanceConfig(BaseModel):
     """Settings of the revision-distance dataset."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    MODEL_STAGES: ClassVar = (
-        "check_requests",
-        "write_weak",
-        "write_strong",
-        "write_vanilla",
-        "recall_knowledge",
-        "write_segments",
-        "write_cot",
-        "propose_edits",
-        "rate_drafts",
-    )
+    MODEL_STAGES: ClassVar = model_stages(globals())
 
     wildchat: str | list[str] = Field(
         str(SAMPLES / "wildchat.jsonl"), description="WildChat's files, for the easy task; [] leaves it out"
@@ -208,84 +192,79 @@ class RevisionDistanceConfig(BaseModel):
         return self
 
 
-def rebuild(run: Build | Plan, config: RevisionDistanceConfig, version: str | None = None) -> Published | None:
-    """The method, stage by stage. Called with a plan it only says what would run."""
+def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
+    """The method, stage by stage."""
     model, prompt, numbers = writers(config), prompts(config), wanted(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
     check_bertscore(config.bertscore)
     check_languages(config.languages)
 
-    conversations, completions = conversations_of(run, config), completions_of(run, config)
-    papers, metadata = papers_of(run, config)
+    conversations, completions = conversations_of(builder, config), completions_of(builder, config)
+    papers, metadata = papers_of(builder, config)
     easy = select_conversations(
-        run, conversations, kinds=config.kinds, languages=config.languages, regions=list(REGIONS), **lengths
+        builder, conversations, kinds=config.kinds, languages=config.languages, regions=list(REGIONS), **lengths
     )
-    free = select_preferences(run, completions, seed=config.seed, regions=list(REGIONS), **lengths)
-    related = related_paragraphs(run, papers)
-    hard = find_cited(run, related, papers, metadata, least_cited=config.least_cited, **lengths)
-    structure = read_structure(run, opened(run, open_pairs, config.structure))
+    free = select_preferences(builder, completions, seed=config.seed, regions=list(REGIONS), **lengths)
+    related = related_paragraphs(builder, papers)
+    hard = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
+    structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
-    candidates = draw_candidates(run, easy, free, hard, numbers=numbers, spare=spare(config), seed=config.seed)
+    candidates = draw_candidates(builder, easy, free, hard, numbers=numbers, spare=spare(config), seed=config.seed)
     checked = check_requests(
-        run,
+        builder,
         candidates,
         model=model["check_requests"] if config.check else None,
         prompt=prompt["check_request"] if config.check else None,
     )
-    cases = take_cases(run, candidates, checked, structure, numbers=numbers, seed=config.seed)
+    cases = take_cases(builder, candidates, checked, structure, numbers=numbers, seed=config.seed)
 
-    weak = write_weak(run, cases, model=model["write_weak"], prompt=prompt["write"])
-    strong = write_strong(run, cases, model=model["write_strong"], prompt=prompt["write"])
-    vanilla = write_vanilla(run, cases, model=model["write_vanilla"], prompt=prompt["related_vanilla"])
-    knowledge = recall_knowledge(run, cases, model=model["recall_knowledge"], prompt=prompt["recall"])
+    weak = write_weak(builder, cases, model=model["write_weak"], prompt=prompt["write"])
+    strong = write_strong(builder, cases, model=model["write_strong"], prompt=prompt["write"])
+    vanilla = write_vanilla(builder, cases, model=model["write_vanilla"], prompt=prompt["related_vanilla"])
+    knowledge = recall_knowledge(builder, cases, model=model["recall_knowledge"], prompt=prompt["recall"])
     segments = write_segments(
-        run,
+        builder,
         cases,
         knowledge,
         model=model["write_segments"],
         prompt=prompt["segment"],
         perspectives=list(PERSPECTIVES),
     )
-    cot = write_cot(run, cases, knowledge, segments, model=model["write_cot"], prompt=prompt["related_cot"])
-    given = take_given(run, cases)
-    drafts = collect_drafts(run, cases, weak, strong, vanilla, cot, given)
+    cot = write_cot(builder, cases, knowledge, segments, model=model["write_cot"], prompt=prompt["related_cot"])
+    given = take_given(builder, cases)
+    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, given)
 
     edits = propose_edits(
-        run,
+        builder,
         drafts,
         cases,
         model=model["propose_edits"],
         to_reference=prompt["edit_to_reference"],
         freely=prompt["edit_freely"],
     )
-    distances = place_edits(run, edits, drafts, cases, weights=config.weights)
-    scores = score_drafts(run, drafts, cases, bertscore=config.bertscore)
+    distances = place_edits(builder, edits, drafts, cases, weights=config.weights)
+    scores = score_drafts(builder, drafts, cases, bertscore=config.bertscore)
     ratings = rate_drafts(
-        run,
+        builder,
         drafts,
         cases,
         model=model["rate_drafts"] if config.gpt_score else None,
         prompt=prompt["rate"] if config.gpt_score else None,
     )
-    filled_in = read_judgements(run, opened(run, open_judgements, config.judgements), drafts)
-    judgements = collect_judgements(run, filled_in)
+    filled_in = read_judgements(builder, opened(builder, open_judgements, config.judgements), drafts)
+    judgements = collect_judgements(builder, filled_in)
 
-    published = publish_drafts(run, drafts, cases, distances, edits, scores, ratings, judgements)
-    single = publish_edits(run, distances, edits)
-    sources = name_sources(run, cases, papers, metadata)
-    return publish(
-        run,
+    published = publish_drafts(builder, drafts, cases, distances, edits, scores, ratings, judgements)
+    single = publish_edits(builder, distances, edits)
+    sources = name_sources(builder, cases, papers, metadata)
+    publish(
+        builder,
         ABOUT,
         [Table("drafts", published), Table("edits", single)],
         sources,
-        version=version,
         tables=lambda: tables(cases, candidates, checked, published, judgements),
         figures=lambda: figures(published),
     )
-
-
-def about(config: RevisionDistanceConfig) -> About:
-    return ABOUT
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
@@ -334,69 +313,26 @@ def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
     return found
 
 
-def conversations_of(run: Build | Plan, config: RevisionDistanceConfig) -> Rows:
+def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
     paths = listed(config.wildchat)
     reading = wildchat.Read(toxic=config.toxic, retrieved_at=config.retrieved_at)
-    return wildchat.conversations(run, wildchat.opened(run, paths, reading) if paths else [], toxic=config.toxic)
+    return wildchat.conversations(
+        builder, wildchat.opened(builder, paths, reading) if paths else [], toxic=config.toxic
+    )
 
 
-def completions_of(run: Build | Plan, config: RevisionDistanceConfig) -> Rows:
+def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
     paths = listed(config.ultrafeedback)
     reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)
-    return ultrafeedback.completions(run, ultrafeedback.opened(run, paths, reading) if paths else [])
+    return ultrafeedback.completions(builder, ultrafeedback.opened(builder, paths, reading) if paths else [])
 
 
-def papers_of(run: Build | Plan, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
+def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
     """Papers with their texts, and what is known of these and others."""
     paths = listed(config.papers)
     if config.papers_source == "s2orc":
-        files = open_release(paths, digest=digests(run), retrieved_at=config.retrieved_at) if paths else {}
-        return s2orc.papers_and_metadata(run, files.get("papers", []), files.get("metadata", []))
+        files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at) if paths else {}
+        return s2orc.papers_and_metadata(builder, files.get("papers", []), files.get("metadata", []))
     reading = acl_ocl.Read(retrieved_at=config.retrieved_at)
-    tables, texts = acl_ocl.opened(run, paths, reading) if paths else ([], [])
-    return acl_ocl.papers(run, texts), acl_ocl.metadata(run, tables)
-
-
-STAGES = {
-    work.name: work
-    for work in (
-        list_conversations,
-        read_conversations,
-        admit_conversations,
-        read_instructions,
-        admit_completions,
-        read_acl_papers,
-        read_acl_metadata,
-        read_s2_metadata,
-        merge_metadata,
-        read_s2orc,
-        newest_papers,
-        admit_papers,
-        admit_metadata,
-        select_conversations,
-        select_preferences,
-        related_paragraphs,
-        find_cited,
-        read_structure,
-        draw_candidates,
-        check_requests,
-        take_cases,
-        write_weak,
-        write_strong,
-        write_vanilla,
-        recall_knowledge,
-        write_segments,
-        write_cot,
-        take_given,
-        collect_drafts,
-        propose_edits,
-        place_edits,
-        score_drafts,
-        rate_drafts,
-        read_judgements,
-        collect_judgements,
-        publish_drafts,
-        publish_edits,
-        name_sources,
-    )
-}
+    tables, texts = acl_ocl.opened(builder, paths, reading) if paths else ([], [])
+    return acl_ocl.papers(builder, texts), acl_ocl.metadata(builder, tables)

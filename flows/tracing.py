@@ -7,12 +7,12 @@ from typing import Any
 
 import duckdb
 
-from flows.offered import module_of
+from flows.offered import module_of, stages_of
+from longform.engine.stage import Stage
 from longform.errors import UsageError
 from longform.rows import read_parquet
 from longform.store import Store
 from longform.versions import Version, artifact
-from tasks.stage import Stage
 
 Line = tuple[str, str]
 TEXTS = ("text", "question", "claim", "answer")
@@ -33,7 +33,9 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """
     module = module_of(version.dataset)
     own = getattr(module, "trace", None)
-    return dict(own(store, version, row_id)) if own else trace_by_ids(store, version, row_id, module.STAGES)
+    return (
+        dict(own(store, version, row_id)) if own else trace_by_ids(store, version, row_id, stages_of(version.dataset))
+    )
 
 
 def first_row(version: Version) -> str:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longform.versions import load as load
 
 __version__ = "0.1.0"
 __all__ = ["load"]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
@@ -13,4 +21,4 @@ def __getattr__(name: str) -> Any:
         from longform.versions import load
 
         return load
-    raise AttributeError(f"module longform has no attribute {name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import tempfile
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from longform.errors import ConservationError
 from longform.rows import Rows, read_parquet
-from longform.store import Part, Store
+from longform.store import Part, Store, temporary
+
+if TYPE_CHECKING:
+    import duckdb
 
 NONE = "SELECT NULL::VARCHAR AS id LIMIT 0"
 
@@ -21,21 +29,20 @@ def check_conservation(
     schema: pa.Schema,
     made: list[Part],
     inputs: list[Rows],
-    spill: Path,
     looked_up: Sequence[Rows] = (),
 ) -> None:
     """Raise ConservationError where an input row is neither a parent nor rejected, or a parent is no input row.
 
     Checked for every input whose key the output carries; several inputs of one key are checked together. What is
     rejected may be a row of any of them. A parent may also be a row of an input that is only looked things up in.
-    `spill` is a folder for what does not fit in memory.
+    What does not fit in memory spills into the home.
     """
     given, more = _by_key(inputs), _by_key(looked_up)
     for key, paths in given.items():
         columns = parent_columns(schema, key)
         if columns:
             others = {other: given.get(other, []) + more.get(other, []) for other in {**given, **more} if other != key}
-            _check(store, stage, key, columns, paths, more.get(key, []), others, made, spill)
+            _check(store, stage, key, columns, paths, more.get(key, []), others, made)
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
@@ -58,7 +65,6 @@ def _check(
     more: list[str],
     others: dict[str, list[str]],
     made: list[Part],
-    spill: Path,
 ) -> None:
     outputs = [str(store.rows_path(part)) for part in made if part.rows]
     rejected = [str(store.rejected_path(part)) for part in made if part.rejected_sha256]
@@ -66,7 +72,7 @@ def _check(
     parents += [_rejected(rejected, others)] if rejected else []
     inputs, allowed = (_select(key, paths) if paths else NONE for paths in (given, given + more))
     known = " UNION ALL ".join(parents) or NONE
-    _compare(stage, key, inputs, known, allowed, spill)
+    _compare(store, stage, key, inputs, known, allowed)
 
 
 def _rejected(rejected: list[str], others: dict[str, list[str]]) -> str:
@@ -75,15 +81,27 @@ def _rejected(rejected: list[str], others: dict[str, list[str]]) -> str:
     return " ANTI JOIN ".join([f"SELECT key AS id FROM {read_parquet(rejected)}", *known])
 
 
-def _compare(stage: str, key: str, inputs: str, known: str, allowed: str, spill: Path) -> None:
+@lru_cache(maxsize=1)
+def _database(home: Path) -> duckdb.DuckDBPyConnection:
+    """One a process: to open one takes longer than most checks."""
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
+    place = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
+    spill = str(place / temporary())
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": "512MB",
         "threads": 2,
-        "temp_directory": str(spill),
+        "temp_directory": spill,
+        "enable_external_file_cache": False,  # memory of every worker that lives as long as it
     }
-    with duckdb.connect(config=settings) as database:
+    return duckdb.connect(config=settings)
+
+
+atexit.register(_database.cache_clear)  # DuckDB complains of what is open later than that
+
+
+def _compare(store: Store, stage: str, key: str, inputs: str, known: str, allowed: str) -> None:
+    with _database(store.home).cursor() as database:
         for left, right, text in (
             (inputs, known, "is neither the parent of a row nor rejected"),
             (known, allowed, "is no row of its input"),

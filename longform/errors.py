@@ -9,9 +9,15 @@ LongformError            1   failed
 ├── Incomplete           6   some calls failed for a passing reason: run the same command again
 ├── SchemaError          1   a stage yielded a row that breaks its schema (a bug of ours)
 ├── ConservationError    1   a stage lost an input row (a bug of ours)
+├── FlowError            1   a flow calls a stage with arguments that do not fit (a bug of the flow)
 ├── StoreError           1   the home cannot be read or written, or holds something damaged
 ├── BusyError            1   another build of this dataset is running
-└── NothingToPublish     1   a build ended without a row
+├── PassingError         1   something that another try may find gone
+│   ├── LostWorker           a worker died, or the cluster cannot be reached
+│   └── BusyStore            a store or disk did not answer in time
+├── ServerError          1   the Prefect server that runs are reported to does not answer
+├── NothingToPublish     1   a build ended without a row
+└── Cancelled            1   somebody cancelled the run
 
 A message names subject, value, rule and next step, in one sentence.
 """
@@ -55,6 +61,10 @@ class ConservationError(LongformError):
     pass
 
 
+class FlowError(LongformError):
+    pass
+
+
 class StoreError(LongformError):
     pass
 
@@ -63,5 +73,25 @@ class BusyError(LongformError):
     pass
 
 
+class PassingError(LongformError):
+    pass
+
+
+class LostWorker(PassingError):
+    pass
+
+
+class BusyStore(PassingError, StoreError):
+    pass
+
+
+class ServerError(LongformError):
+    pass
+
+
 class NothingToPublish(LongformError):
+    pass
+
+
+class Cancelled(LongformError):
     pass

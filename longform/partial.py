@@ -24,6 +24,7 @@ import requests
 
 from longform import wire
 from longform.errors import StoreError
+from longform.machines import boot
 from longform.store import read_json, remove, unwritable, write_json
 from longform.wire import Dropped
 
@@ -247,11 +248,3 @@ def dated(response: requests.Response) -> str | None:
         return text if text and (now - parsedate_to_datetime(text)).total_seconds() >= 1 else None
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-
-
-def boot() -> str:
-    """Which start of this machine this is."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

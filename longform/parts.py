@@ -55,8 +55,8 @@ class Parts:
 
     One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and rows
     must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut
-    once more by the values of that column. With `rows_each` rows keep their order: the one key's part ends after so
-    many, and `<key>.00001` goes on.
+    once more by the values of that column. With `max_rows_per_part` rows keep their order: the one key's part ends
+    after so many, and `<key>.00001` goes on.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Parts:
         schema: pa.Schema,
         keys: list[str],
         split_by: str | None,
-        rows_each: int | None = None,
+        max_rows_per_part: int | None = None,
     ) -> None:
         self.store, self.stage, self.schema = store, stage, schema
-        self.keys, self.split_by, self.rows_each = list(keys), split_by, rows_each
+        self.keys, self.split_by, self.max_rows_per_part = list(keys), split_by, max_rows_per_part
         self.rows = 0
         self.cut = schema.metadata[b"cut"].decode()
         self.check = row_check(schema)
@@ -91,6 +91,10 @@ class Parts:
             self.pending.append(item)
             if len(self.pending) >= BATCH_ROWS:
                 self._flush()
+
+    def count(self, name: str, number: int) -> None:
+        """Add to a counter of the part that is being written."""
+        self.counts[name] += number
 
     def finish(self) -> list[Part]:
         self._flush()
@@ -114,8 +118,8 @@ class Parts:
             self._write(piece)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
-        if self.rows_each is not None:
-            yield from self._counted(batch, self.rows_each)
+        if self.max_rows_per_part is not None:
+            yield from self._counted(batch, self.max_rows_per_part)
             return
         if len(self.keys) == 1:
             yield 0, batch

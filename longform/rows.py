@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pyarrow as pa
 
@@ -61,7 +61,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Shard:
     """What one unit of a source stage reads: a byte range of a source, or all of it (one range)."""
 
     source: Source
@@ -100,20 +100,39 @@ def read_batches(path: str | Path, size: int, columns: list[str] | None = None) 
 class Rows:
     """The rows of a stage, or of some of its parts: an address; iterating reads it.
 
-    In a plan, `parts` is None where the stage is not built yet; `at_most` then bounds the rows if known.
+    What a stage returns in a flow may still be in the making: reading it, or asking for its `parts`, then waits.
+    `parts` is None where nobody makes them: in a plan of what is not built yet.
     """
 
     def __init__(
-        self,
-        store: Store,
-        schema: pa.Schema,
-        stage: str,
-        fingerprint: str,
-        parts: list[Part] | None,
-        at_most: int | None = None,
+        self, store: Store, schema: pa.Schema, stage: str, fingerprint: str, parts: list[Part] | None = None
     ) -> None:
         self.store, self.schema, self.stage, self.fingerprint = store, schema, stage, fingerprint
-        self.parts, self.at_most = parts, at_most
+        self._parts, self._making = parts, None
+        self.meter: Callable[[int], None] | None = None
+
+    _making: Callable[[], list[Part]] | None
+
+    def made_by(self, wait: Callable[[], list[Part]]) -> None:
+        """Take the parts from `wait`, called when they are first asked for; what it raises is raised there."""
+        self._making = wait
+
+    @property
+    def parts(self) -> list[Part] | None:
+        making = self._making
+        if making is not None:
+            self._parts, self._making = making(), None
+        return self._parts
+
+    def metered(self, meter: Callable[[int], None]) -> Rows:
+        """The same rows; `meter` is told how many were read, as they are."""
+        rows = self.of(self.parts)
+        rows.meter = meter
+        return rows
+
+    def of(self, parts: list[Part] | None) -> Rows:
+        """The same address with these parts."""
+        return Rows(self.store, self.schema, self.stage, self.fingerprint, parts)
 
     @property
     def key(self) -> str:
@@ -131,21 +150,25 @@ class Rows:
     def batches(self, columns: list[str] | None = None, size: int = 1_000) -> Iterator[pa.RecordBatch]:
         """At most `size` rows each, and fewer where they are long: none is larger than a row group of the file."""
         for path in self.paths:
-            yield from read_batches(path, size, columns)
+            for batch in read_batches(path, size, columns):
+                yield batch
+                if self.meter is not None:
+                    self.meter(batch.num_rows)
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
         """All rows in memory: for parts, and for columns that are known to be small."""
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
 
+    def only(self, *columns: str) -> Iterator[Row]:
+        """The rows with these columns (of nested ones `answers.list.element.text`): the others are not even read."""
+        for batch in self.batches(list(columns)):
+            yield from batch.to_pylist()
+
     def __iter__(self) -> Iterator[Row]:
         for batch in self.batches():
             yield from batch.to_pylist()
 
 
-class Group(Rows):
-    """All rows of one group (for community question answering, a site), seen whole."""
-
-
-class Whole(Rows):
-    """All rows of the stage, seen whole."""
+PerGroup = Annotated[Rows, "all rows of one group (for community question answering, a site), seen whole"]
+AllRows = Annotated[Rows, "all rows of the stage, seen whole"]

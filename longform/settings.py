@@ -1,6 +1,7 @@
 """The only place that reads the environment."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from longform.errors import UsageError
@@ -9,12 +10,11 @@ PREFECT_DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_CLI_PROMPT": "false",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_SETTINGS_PATH": str(Path(__file__).parent / "engine" / "logging.yml"),
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_TO_API_ENABLED": "false",
-    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "CRITICAL",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
 }
 
 
@@ -77,9 +77,50 @@ def quiet_prefect() -> None:
         os.environ.setdefault(name, value)
 
 
-def prefect_server_given() -> bool:
-    """Whether runs are reported to a server of the user's, so that none is started for the build."""
-    return bool(os.environ.get("PREFECT_API_URL"))
+def prefect_api_url() -> str | None:
+    """The Prefect server that the environment names; empty counts as unset. A profile of Prefect's may name one too."""
+    return os.environ.get("PREFECT_API_URL") or None
+
+
+def set_prefect_api_url(url: str | None) -> None:
+    """Name the server for Prefect's settings here, and for processes started from here; None names none."""
+    if url is None:
+        os.environ.pop("PREFECT_API_URL", None)
+    else:
+        os.environ["PREFECT_API_URL"] = url
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a part is made again that failed for a passing reason, and the seconds before the first time."""
+
+    times: int
+    seconds: float
+
+
+def retries() -> Retries:
+    """LONGFORM_RETRIES and LONGFORM_RETRY_SECONDS, the latter doubled for each further time."""
+    times, seconds = os.environ.get("LONGFORM_RETRIES"), os.environ.get("LONGFORM_RETRY_SECONDS")
+    try:
+        found = Retries(int(times or 3), float(seconds or 2))
+    except ValueError:
+        found = Retries(-1, 0)
+    if not (0 <= found.times <= 100 and 0 <= found.seconds <= 3_600):
+        raise UsageError(
+            f"LONGFORM_RETRIES={times} and LONGFORM_RETRY_SECONDS={seconds} do not fit: "
+            "give a whole number of 0 to 100, and seconds from 0 to 3600."
+        )
+    return found
+
+
+def runner() -> str:
+    """LONGFORM_RUNNER, where parts run; empty counts as unset: in processes."""
+    return os.environ.get("LONGFORM_RUNNER") or "processes"
+
+
+def runner_address() -> str | None:
+    """LONGFORM_RUNNER_ADDRESS, of a Dask scheduler or a Ray cluster; empty counts as unset: one is started."""
+    return os.environ.get("LONGFORM_RUNNER_ADDRESS") or None
 
 
 def s2_api_key() -> str | None:

@@ -6,31 +6,34 @@
                                       /part.json         counts and checksums
     <home>/stages/<stage>/units/<unit>.json              the parts that one unit of work made, written after them
     <home>/stages/<stage>/<fingerprint>.json             an artifact: its recipe and its parts, written last
-    <home>/locks/<dataset>.lock                          held by the one build of a dataset
+    <home>/locks/<dataset>/                              the lease of the one build of a dataset, see leases.py
 
-What is not complete has no name here, so a killed build leaves at most folders that begin with `.tmp-`.
+What is not complete has no name here, so a killed build leaves at most folders that begin with `.tmp-`. The home may
+be a file system that several machines share.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import socket
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from longform.errors import BusyError, StoreError
+from longform.leases import SECONDS, Lease, clock_to_read, holders
+from longform.machines import author_of, lives, this_machine, unfinished
+from longform.machines import temporary as temporary
 from longform.recipe import Recipe, fingerprint
 
 FORMAT = 1
+LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
+LEFT_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What a stage made under one recipe."""
+    """What a stage made under one recipe.
+
+    `records_at_most`, of a stage of sources: by group how many records these could hold, which later plans go by.
+    """
 
     fingerprint: str
     recipe: Recipe
@@ -64,6 +70,7 @@ class Artifact:
     rows_in: dict[str, int]
     parts: list[Part] = field(default_factory=list)
     units: list[str] = field(default_factory=list)
+    records_at_most: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -86,9 +93,17 @@ class Artifact:
 
 
 class Store:
-    def __init__(self, home: Path) -> None:
+    """The home's files. `machine` and `lease_seconds` are arguments for tests, which need a second machine soon."""
+
+    def __init__(self, home: Path, *, machine: str | None = None, lease_seconds: float = SECONDS) -> None:
         self.home = home
+        self.machine, self._lease_seconds = machine or this_machine(), lease_seconds
+        self._held: dict[str, Lease] = {}
         self._check_format()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the locks: who gets a copy in another process does not hold them."""
+        return {**self.__dict__, "_held": {}}
 
     # paths
 
@@ -142,7 +157,7 @@ class Store:
 
     def new_folder(self, stage: str) -> Path:
         """A fresh folder beside the parts, to be handed to `commit`."""
-        folder = self.stage(stage) / "parts" / temporary()
+        folder = self.stage(stage) / "parts" / temporary(self.machine)
         self.make(folder)
         return folder
 
@@ -178,21 +193,39 @@ class Store:
         content = path.read_bytes() if path.exists() else b""
         return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
 
+    def responses_read(self, stage: str, unit: str) -> int:
+        """How many these are."""
+        path = self.stage(stage) / "units" / f"{unit}.responses"
+        return path.stat().st_size // 32 if path.exists() else 0
+
     def commit_artifact(self, artifact: Artifact) -> None:
+        self.check_locks(within_seconds=self._lease_seconds / 4)
         document = {
             "recipe": artifact.recipe.as_dict(),
             "contents": artifact.contents,
             "rows_in": artifact.rows_in,
             "parts": [asdict(part) for part in artifact.parts],
             "units": artifact.units,
+            **({"records_at_most": artifact.records_at_most} if artifact.records_at_most else {}),
         }
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
     def leftovers(self) -> list[Path]:
-        """What killed processes of this machine left half-written."""
-        places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/")
+        """What dead processes left half-written: those of this machine; of others what is a day old, as they may live.
+
+        A machine that holds a lock may be at work on whatever it began.
+        """
+        places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
         found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
-        return [path for path in found if _abandoned(path.name)]
+        ours = [path for path in found if author_of(path.name)[0] == self.machine]
+        theirs = [path for path in found if author_of(path.name)[0] != self.machine]
+        dead = [path for path in ours if not lives(author_of(path.name)[1])]
+        return [*dead, *self._abandoned(theirs)] if theirs else dead
+
+    def _abandoned(self, paths: list[Path]) -> list[Path]:
+        at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
+        before = clock_to_read(self.home) - LEFT_SECONDS
+        return [path for path in paths if author_of(path.name)[0] not in at_work and _newest(path) < before]
 
     def sweep(self) -> None:
         for path in self.leftovers():
@@ -205,29 +238,46 @@ class Store:
             raise unwritable(folder, error) from None
 
     @contextmanager
-    def lock(self, dataset: str) -> Iterator[None]:
-        """Hold the one build of a dataset. A dead owner's lock is free: the system released it."""
-        self.make(self.home / "locks")
-        path = self.home / "locks" / f"{dataset}.lock"
-        with self._open_lock(path) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                raise BusyError(
-                    f"{dataset} is being built in {self.home} by {file.read().strip() or 'another process'}: "
-                    "wait for it, or stop it and run this again."
-                ) from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            yield
+    def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
+        """Hold the one build of a dataset. A dead owner's lock is free: at once on this machine, else in a minute.
 
-    def _open_lock(self, path: Path) -> IO[str]:
+        BusyError says who holds it. Whoever holds it for long calls `check_locks` before what nobody else may do.
+        """
+        lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
         try:
-            return path.open("a+")
+            holder = lease.take(patience_seconds)
         except OSError as error:
-            raise unwritable(path, error) from None
+            raise unwritable(lease.folder, error) from None
+        if holder is not None:
+            raise BusyError(
+                f"{dataset} is being {doing} in {self.home} by {holder}: wait for it, or stop it and run this again."
+            )
+        self._held[dataset] = lease
+        try:
+            self._disown(dataset, lease)
+            yield
+        finally:
+            del self._held[dataset]
+            lease.give_back()
+
+    def _disown(self, dataset: str, lease: Lease) -> None:
+        """Take away what the owner before was about to publish: it may only sleep, and find its lock lost too late."""
+        if lease.before:
+            begun = unfinished(lease.before.machine, lease.before.process)
+            for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
+                remove(path)
+
+    def check_locks(self, within_seconds: float = 0.0) -> None:
+        """Raise StoreError where a lock that is held here was taken over, as its owner slept.
+
+        Does not look where that was impossible so many seconds ago.
+        """
+        for dataset, lease in list(self._held.items()):
+            if taker := lease.taken_by(within_seconds):
+                raise StoreError(
+                    f"The lock of {dataset} in {self.home} was taken over by {taker}, as this process did not renew it "
+                    "for a minute (it slept, or was stopped): nothing was published, wait for that one and run again."
+                )
 
     def _check_format(self) -> None:
         path = self.home / "format.json"
@@ -244,26 +294,11 @@ class Store:
         try:
             if not (self.home / "format.json").exists():
                 write_json(self.home / "format.json", {"format": FORMAT})
-            probe = self.home / temporary()
+            probe = self.home / temporary(self.machine)
             probe.touch()
             probe.unlink()
         except OSError as error:
             raise unwritable(self.home, error) from None
-
-
-def temporary() -> str:
-    """A name beside a file's or folder's place, which tells whose it is: machine and process."""
-    return f".tmp-{_machine()}-{os.getpid()}-{uuid.uuid4().hex}"
-
-
-def _machine() -> str:
-    return socket.gethostname().replace("-", "_")
-
-
-def _abandoned(name: str) -> bool:
-    """Whether a temporary name is of a dead process of this machine; those of others are left alone."""
-    machine, process = name.removeprefix(".tmp-").split("-")[:2]
-    return machine == _machine() and not _alive(process)
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:
@@ -279,6 +314,12 @@ def full(error: BaseException) -> bool:
     """Whether an error of the system, of Arrow or of DuckDB means that a disk is full."""
     number = getattr(error, "errno", None)
     return number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+
+
+def busy(error: BaseException) -> bool:
+    """Whether an error of the system or of SQLite means that a file or a disk did not answer in time, or was moved."""
+    passing = (errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT)
+    return getattr(error, "errno", None) in passing or getattr(error, "sqlite_errorname", None) in LOCKED
 
 
 def read_json(path: Path) -> Any:
@@ -322,21 +363,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _alive(process: str) -> bool:
+def _newest(path: Path) -> float:
+    """When a file, or a folder or anything in it, was last written; now where it is just being removed."""
     try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, ValueError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(process)
-
-
-def _is_zombie(process: str) -> bool:
-    """Dead, but not yet waited for by its parent: where nothing adopts orphans, as in some containers, that lasts."""
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return False
+        return max(found.lstat().st_mtime for found in (path, *path.rglob("*")))
+    except FileNotFoundError:
+        return float("inf")
 
 
 def sync(path: Path) -> None:
@@ -354,12 +386,12 @@ def sha256_of(path: Path) -> str:
 
 
 class Digests:
-    """SHA-256 of source files, remembered by path, size, time and inode in `<home>/digests.json`."""
+    """SHA-256 of source files by path, size, time and inode: each is read once, and never again after `keep`."""
 
-    def __init__(self, home: Path, *, remember: bool) -> None:
+    def __init__(self, home: Path) -> None:
         self.path = home / "digests.json"
-        self.remember = remember
         self.known = self._remembered()
+        self.new = False
 
     def _remembered(self) -> dict[str, str]:
         """What was noted, or nothing where it cannot be read: it can all be worked out again."""
@@ -373,16 +405,21 @@ class Digests:
         stat = path.stat()
         key = fingerprint([str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
         if key not in self.known:
-            self.known[key] = sha256_of(path)
-            if self.remember:
-                write_json(self.path, self.known)
+            self.known[key], self.new = sha256_of(path), True
         return self.known[key]
+
+    def keep(self) -> None:
+        """Write what was worked out to `<home>/digests.json`, for the next command."""
+        if self.new:
+            write_json(self.path, {**self._remembered(), **self.known})
+            self.new = False
 
 
 def _artifact(name: str, document: dict[str, Any]) -> Artifact:
     parts = [Part.of(fields) for fields in document["parts"]]
     recipe, units = Recipe(**document["recipe"]), document.get("units", [])
-    return Artifact(name, recipe, document["contents"], document["rows_in"], parts, units)
+    records = document.get("records_at_most", {})
+    return Artifact(name, recipe, document["contents"], document["rows_in"], parts, units, records)
 
 
 def _same(document: dict[str, Any] | None, part: Part) -> bool:

@@ -8,10 +8,8 @@ takedown that is overlooked would be used.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,9 +19,10 @@ import pyarrow as pa
 from longform.addresses import page_of
 from longform.errors import StoreError, UsageError
 from longform.rows import read_parquet
-from longform.store import Store, unwritable, write_bytes
+from longform.store import Store, write_bytes
 
 FILE = "takedowns.jsonl"
+PATIENCE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,9 @@ def _read(path: Path, number: int, line: bytes) -> Takedown:
 
 def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedown], list[Takedown]]:
     """Of (id, date, reason): those that are new, now written down, and those that were listed already."""
-    Store(home).prepare()
-    with _locked(home):
+    store = Store(home)
+    store.prepare()
+    with store.lock("takedowns", doing="written", patience_seconds=PATIENCE_SECONDS):
         listed = {takedown.id: takedown for takedown in load(home)}
         before = set(listed)
         known = {}
@@ -96,20 +96,6 @@ def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedo
 def _write(home: Path, takedowns: Iterable[Takedown]) -> None:
     lines = [json.dumps(asdict(takedown), ensure_ascii=False) for takedown in takedowns]
     write_bytes(home / FILE, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
-
-
-@contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """Waits for whoever else is adding."""
-    path = home / "locks" / "takedowns.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
-    except OSError as error:
-        raise unwritable(path, error) from None
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _day(text: str) -> str:

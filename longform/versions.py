@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.errors import StoreError, UsageError
+from longform.hints import hint
 from longform.store import Artifact, Part, Store, read_json, remove, sha256_of, temporary
 
 MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
@@ -118,18 +118,15 @@ def find(home: Path, address: str) -> Version:
     if name in ("", "latest") or name in [path.name for path in wrecks(home, dataset)]:
         no_wrecks(home, dataset)
     if not there:
-        raise UsageError(
-            f"{dataset} has no version in {home}: build one with `longform build {dataset}`, or give another --home."
-        )
+        build = f"build one with `longform build {dataset}`, or give another --home; there is"
+        raise UsageError(f"{dataset} has no version in {home}: {hint(dataset, datasets(home), build)}")
     if name in ("", "latest"):
         return there[-1]
     for version in there:
         if version.name == name:
             return version
-    names = ", ".join(version.name for version in there[-5:])
-    near = difflib.get_close_matches(name, [version.name for version in there], n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are {names}."
-    raise UsageError(f"{dataset} has no version {name}; {hint}")
+    names = [version.name for version in there]
+    raise UsageError(f"{dataset} has no version {name}; {hint(name, names, 'there are', most=5)}")
 
 
 def check_name(name: str) -> str:
@@ -144,8 +141,8 @@ def check_name(name: str) -> str:
 def artifact(store: Store, version: Version, stage: str) -> Artifact:
     """What a stage made for a version."""
     if stage not in version.stages:
-        names = ", ".join(version.stages)
-        raise UsageError(f"{version.dataset} {version.name} has no stage {stage}; it has {names}.")
+        near = hint(stage, version.stages, "it has")
+        raise UsageError(f"{version.dataset} {version.name} has no stage {stage}; {near}")
     found = store.artifact(stage, version.stages[stage])
     if found is None:
         raise StoreError(
@@ -187,12 +184,12 @@ def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
     subject, configs = f"{version.dataset} {version.name}", version.configs
     name = config if config is not None else next(iter(configs))
     if name not in configs:
-        raise UsageError(f"{subject} has no config {name}; it has {', '.join(configs)}.")
+        raise UsageError(f"{subject} has no config {name}; {hint(name, configs, 'it has')}")
     splits = configs[name]
     wanted = split or ("full" if list(splits) == ["full"] else "train")
     if wanted not in splits:
         of = f" in its config {name}" if len(configs) > 1 else ""
-        raise UsageError(f"{subject} has no split {wanted}{of}; it has {', '.join(splits) or 'none'}.")
+        raise UsageError(f"{subject} has no split {wanted}{of}; {hint(wanted, splits, 'it has')}")
     return pa.concat_tables([pq.read_table(path) for path in version.files(name, wanted)])
 
 

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
@@ -119,6 +119,16 @@ def _seen(connection: Any) -> None:
 
 
 class _Connection(HTTPConnection):
+    reply: HTTPResponse | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.response_class: Any = self._new_reply
+
+    def _new_reply(self, *args: Any, **options: Any) -> HTTPResponse:
+        self.reply = HTTPResponse(*args, **options)
+        return self.reply
+
     def request(self, *args: Any, **options: Any) -> None:
         _seen(self)
         super().request(*args, **options)
@@ -269,8 +279,8 @@ def _end_words(left: int | None, *, silent: bool = False) -> str:
 
 def _waiting(raw: Any) -> int:
     """Bytes that have come and were not read, when the last byte of a body is to be read: 1 of an honest server."""
-    buffered = getattr(getattr(raw, "_fp", None), "fp", None)
-    return len(buffered.peek(2)) if buffered is not None else 1
+    reply = getattr(raw.connection, "reply", None)
+    return len(reply.peek(2)) if reply is not None else 1
 
 
 def promised(response: requests.Response) -> int | None:

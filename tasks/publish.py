@@ -19,6 +19,8 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from longform.engine.build import Build
+from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
 from longform.parts import group_of
 from longform.recipe import fingerprint
@@ -27,9 +29,7 @@ from longform.store import Store, sha256_of, sync, temporary, unwritable, write_
 from longform.takedowns import held
 from longform.versions import Version, check_name, no_wrecks, versions
 from tasks import card
-from tasks.build import Build
 from tasks.croissant import croissant
-from tasks.plan import Plan
 from tasks.report import as_data, report
 from tasks.sources.admission import taken_down
 
@@ -66,6 +66,17 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Publication:
+    """What a flow publishes: tables, the first as the default config, their attribution, and what the report shows."""
+
+    about: About
+    published: Sequence[Table]
+    attribution: Rows
+    tables: Callable[[], list[card.ReportTable]]
+    figures: Callable[[], list[card.Figure]]
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """A version and whether this run made it."""
 
@@ -73,16 +84,14 @@ class Published:
     new: bool
 
 
-def recipe_of(about: About, run: Build | Plan) -> str:
+def recipe_of(about: About, stages: dict[str, str]) -> str:
     """Identity of a version: the fingerprints of all its stages, and the terms its sources were got under."""
-    return fingerprint([about.dataset, REVISION, stages_of(run), about.terms])
+    return fingerprint([about.dataset, REVISION, stages, about.terms])
 
 
-def stages_of(run: Build | Plan) -> dict[str, str]:
+def stages_of(build: Build) -> dict[str, str]:
     """stage -> fingerprint, in order."""
-    if isinstance(run, Plan):
-        return {planned.stage: planned.fingerprint for planned in run.stages}
-    return {entry.stage: entry.artifact.fingerprint for entry in run.done}
+    return {entry.stage: entry.artifact.fingerprint for entry in build.done}
 
 
 def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: dict[str, str]) -> Version | None:
@@ -116,23 +125,28 @@ def no_figures() -> list[card.Figure]:
 
 
 def publish(
-    run: Build | Plan,
+    builder: Builder,
     about: About,
     published: Sequence[Table],
     attribution: Rows,
     *,
-    version: str | None,
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = no_figures,
-) -> Published | None:
-    """Publish tables, the first as the default config, unless a version has this recipe and these rows.
+) -> None:
+    """Name what is published once all stages are made: the last line of a flow."""
+    builder.publication = Publication(about, published, attribution, tables, figures)
 
-    Rows differ under one recipe where a model was asked again. In a plan: nothing.
+
+def publish_version(build: Build, version: str | None) -> Published:
+    """Publish what the flow named, unless a version has this recipe and these rows.
+
+    Rows differ under one recipe where a model was asked again.
     """
-    if isinstance(run, Plan):
-        return None
-    recipe, stages = recipe_of(about, run), stages_of(run)
-    known = existing(run.store.home, about.dataset, recipe, version, stages)
+    publication: Publication = build.publication
+    about, published = publication.about, publication.published
+    stages = stages_of(build)
+    recipe = recipe_of(about, stages)
+    known = existing(build.store.home, about.dataset, recipe, version, stages)
     if known and _holds(known, published):
         return Published(known, new=False)
     if known and version:
@@ -142,29 +156,31 @@ def publish(
         )
     if not any(table.rows.count for table in published):
         raise NothingToPublish(
-            f"{about.dataset} has no row to publish: every one was left out or rejected{_emptied(run)}. "
+            f"{about.dataset} has no row to publish: every one was left out or rejected{_emptied(build)}. "
             "Look at the settings and at the source."
         )
-    name = version or free_name(run.store.home, about.dataset, datetime.now(UTC).date())
-    place = run.store.home / "datasets" / about.dataset / name
+    name = version or free_name(build.store.home, about.dataset, datetime.now(UTC).date())
+    place = build.store.home / "datasets" / about.dataset / name
     folder = place.with_name(temporary())
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        manifest = _write(run, about, published, attribution, name, recipe, tables, figures, folder)
-        check_takedowns(run.store.home, about.dataset, folder)
+        manifest = _write(build, publication, name, recipe, folder)
+        check_takedowns(build.store.home, about.dataset, folder)
+        build.store.check_locks()
         folder.rename(place)
         sync(place.parent)
     except OSError as error:
+        build.store.check_locks()  # who took the lock over has removed the folder
         raise unwritable(place, error) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Published(Version(about.dataset, name, place, manifest), new=True)
 
 
-def _emptied(run: Build) -> str:
+def _emptied(build: Build) -> str:
     """The stages that left out all they had, and their commonest reasons."""
-    empty = [(entry.stage, entry.artifact.rejected()) for entry in run.done if not entry.artifact.rows]
+    empty = [(entry.stage, entry.artifact.rejected()) for entry in build.done if not entry.artifact.rows]
     said = [
         f"{stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
         for stage, reasons in empty
@@ -190,21 +206,14 @@ def _holds(version: Version, published: Iterable[Table]) -> bool:
     return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
 
 
-def _write(
-    run: Build,
-    about: About,
-    published: Sequence[Table],
-    attribution: Rows,
-    name: str,
-    recipe: str,
-    tables: Callable[[], list[card.ReportTable]],
-    figures: Callable[[], list[card.Figure]],
-    folder: Path,
-) -> dict[str, Any]:
-    splits = {table.config: _copy_splits(run.store, table, folder, first=table is published[0]) for table in published}
+def _write(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
+    about, published, attribution = publication.about, publication.published, publication.attribution
+    splits = {
+        table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
+    }
     _concatenate(attribution, folder / "attribution.parquet")
-    version = _version(run, about, published, attribution, name, splits)
-    shown, plots = [*tables(), _rejected(run)], figures()
+    version = _version(build, about, published, attribution, name, splits)
+    shown, plots = [*publication.tables(), _rejected(build)], publication.figures()
     texts = {
         "README.md": card.card(version),
         "croissant.json": croissant(version),
@@ -220,9 +229,10 @@ def _write(
         "format": FORMAT,
         "dataset": about.dataset,
         "version": name,
-        "number": 1 + max((v.manifest["number"] for v in versions(run.store.home, about.dataset)), default=0),
+        "number": 1 + max((v.manifest["number"] for v in versions(build.store.home, about.dataset)), default=0),
         "recipe": recipe,
-        "stages": stages_of(run),
+        "stages": stages_of(build),
+        "inputs": {call.name: {name: rows.stage for name, rows in call.upstream.items()} for call in build.calls},
         "splits": counts[published[0].config],
         "configs": counts,
         "keys": {table.config: table.rows.key for table in published},
@@ -234,10 +244,10 @@ def _write(
     return manifest
 
 
-def _rejected(run: Build) -> card.ReportTable:
+def _rejected(build: Build) -> card.ReportTable:
     rows = [
         (entry.stage, "filtered" if kind == "filtered" else "rejected", reason, number)
-        for entry in run.done
+        for entry in build.done
         for (kind, reason), number in entry.artifact.rejected().items()
     ]
     return card.ReportTable(
@@ -289,7 +299,7 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _version(
-    run: Build,
+    build: Build,
     about: About,
     published: Sequence[Table],
     attribution: Rows,
@@ -311,7 +321,7 @@ def _version(
         offline_kinds=sorted({kind for found in models for kind in found if kind}),
         configs=_configs(published, splits),
         sites=facts["sites"],
-        stages=[_stage(entry) for entry in run.done],
+        stages=[_stage(entry) for entry in build.done],
         date_published=_date(name, facts["last"]),
         wording=about.wording,
     )

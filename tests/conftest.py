@@ -12,10 +12,10 @@ from postgresql import postgres_url as postgres_url
 
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
+from longform.engine.build import Build, StageRun
+from longform.engine.tasks import InTurn
 from longform.store import Part
 from longform.versions import Version
-from tasks.build import Build, StageRun
-from tasks.workers import Threads
 
 # Other work may run beside the tests. They draw the same examples each time; `make soak` draws new ones.
 settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,5 +58,5 @@ def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Vers
     """Build the axioms dataset in this process; the version, what worked, and the build."""
     progress = Silent()
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
-    published, made = build("axioms", AxiomsConfig(**settings), options, runner=Threads(), progress=progress)
+    published, made = build("axioms", AxiomsConfig(**settings), options, tasks=InTurn(), progress=progress)
     return published.version if published else None, progress, made

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from longform.engine.execute import execute
+from longform.engine.jobs import jobs_of
+from longform.engine.stage import Stage
 from longform.parts import Parts
 from longform.rows import Rejected, Row, Rows
 from longform.store import Store
 from schemas.expertqa import ANSWERS, CLAIM_LABELS, CLAIMS, EVIDENCE, LABELS, QUESTIONS
-from tasks.stage import Stage, execute
-from tasks.units import jobs_of
 
 
 def filled(columns: Iterable[pa.Field], **given: Any) -> Row:
@@ -82,7 +83,7 @@ class Home:
         """The rows of a stage, made as a build makes them."""
         inputs = dict(zip(work.inputs, given, strict=True))
         recipe = work.recipe(inputs, arguments)
-        jobs = list(jobs_of(self.store, work, recipe, inputs, arguments))
+        jobs = list(jobs_of(self.store, work.called(self.store, inputs, arguments)))
         parts = [part for job in jobs for part in execute(job)]
         return Rows(self.store, work.schema, work.name, recipe.fingerprint, parts)
 

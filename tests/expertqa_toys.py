@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from longform.engine.stage import Rejected, Row, Rows, Shard, StageContext, stage
 from longform.rows import Source
 from longform.store import sha256_of
 from schemas.expertqa import ANSWERS, CLAIMS, LABELS, QUESTIONS
-from tasks.stage import Piece, Rejected, Row, Rows, Run, stage
 
 
 def question(name: str, asker: str | None = "e1", field: str = "Brewing", **other: Any) -> Row:
@@ -52,26 +52,26 @@ def claims(of: Row, number: int) -> list[Row]:
 
 
 @stage(QUESTIONS, revision=1)
-def read_questions(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def read_questions(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows[files.index :: len(files.source.pieces)]
 
 
 @stage(ANSWERS, revision=1)
-def collect_answers(run: Run, questions: Rows, *, rows: list[Row]) -> Iterator[Row | Rejected]:
+def collect_answers(context: StageContext, questions: Rows, *, rows: list[Row]) -> Iterator[Row | Rejected]:
     for one in questions:
         own = [row for row in rows if row["question_id"] == one["question_id"]]
         yield from own or [Rejected(one["question_id"], "filtered", "no answer")]
 
 
 @stage(CLAIMS, revision=1)
-def link_evidence(run: Run, answers: Rows, *, rows: list[Row]) -> Iterator[Row | Rejected]:
+def link_evidence(context: StageContext, answers: Rows, *, rows: list[Row]) -> Iterator[Row | Rejected]:
     for one in answers:
         own = [row for row in rows if row["answer_id"] == one["answer_id"]]
         yield from own or [Rejected(one["answer_id"], "filtered", "no claim")]
 
 
 @stage(LABELS, revision=1)
-def read_labels(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def read_labels(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 

@@ -13,7 +13,7 @@ from conftest import Silent
 
 from flows import configuration
 from flows.building import Options, build
-from tasks.workers import Threads
+from longform.engine.tasks import InTurn
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -41,4 +41,4 @@ def built(line: str, model: Any, folder: Path) -> None:
     settings = words[1::2]
     assert words[::2] == ["--set"] * len(settings)
     config = configuration.read(dataset, model, None, settings)
-    build(dataset, config, Options(folder / "data"), runner=Threads(), progress=Silent())
+    build(dataset, config, Options(folder / "data"), tasks=InTurn(), progress=Silent())

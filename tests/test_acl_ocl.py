@@ -15,13 +15,14 @@ import pytest
 from conftest import Silent
 
 from flows.sources.acl_ocl import Fetch, Read, fetch, read
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.store import Store
-from tasks.build import Build
 from tasks.sources.acl_ocl import acl_id_of, authors, is_acl_id, is_front_matter, licence_of, year_of
 from tasks.sources.doc2json import from_doc2json
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "acl_ocl"
 PAPER = SAMPLES / "Base_JSON" / "prefixA" / "json" / "acl" / "2020.acl-main.9001.json"
@@ -29,15 +30,17 @@ ACL = "Association for Computational Linguistics"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Build]:
+def builder(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     yield build
     build.close()
 
 
-def rejected(run: Build) -> dict[tuple[str, str], int]:
-    return {reason: number for entry in run.done for reason, number in entry.artifact.rejected().items()}
+def rejected(builder: Build) -> dict[tuple[str, str], int]:
+    return {reason: number for entry in builder.done for reason, number in entry.artifact.rejected().items()}
 
 
 def test_front_matter_is_told_from_papers():
@@ -77,8 +80,8 @@ def test_a_file_is_named_by_its_id():
     assert acl_id_of("readme.json") is None
 
 
-def test_the_samples_come_out_whole(run: Build):
-    metadata, papers = read(run, [SAMPLES], Read(retrieved_at="2026-10-01"))
+def test_the_samples_come_out_whole(builder: Build):
+    metadata, papers = read(builder, [SAMPLES], Read(retrieved_at="2026-10-01"))
     rows = {row["acl_id"]: row for row in metadata}
     assert {name: row["licence"] for name, row in rows.items()} == {
         "2020.acl-main.9001": "CC BY 4.0",
@@ -104,8 +107,8 @@ def test_the_samples_come_out_whole(run: Build):
             ["(Dorn, 2008)"],
             ["(Hark, 2016)"],
         )
-    assert rejected(run) == {("filtered", "front matter of a volume"): 1}
-    counts = [dict(part.counts) for entry in run.done for part in entry.artifact.parts if part.counts]
+    assert rejected(builder) == {("filtered", "front matter of a volume"): 1}
+    counts = [dict(part.counts) for entry in builder.done for part in entry.artifact.parts if part.counts]
     assert counts == [{"with full text": 2, "without full text": 3}]
     assert {row["retrieved_at"].year for row in (*rows.values(), paper)} == {2026}
 
@@ -118,7 +121,7 @@ def publications(folder: Path, *rows: dict[str, Any]) -> Path:
     return folder / "t.parquet"
 
 
-def test_every_row_of_the_table_is_accounted_for(run: Build, tmp_path: Path):
+def test_every_row_of_the_table_is_accounted_for(builder: Build, tmp_path: Path):
     table = publications(
         tmp_path / "t",
         {"acl_id": "P18-1001", "year": "2018", "corpus_paper_id": 7.0, "url": "javascript:x", "publisher": ACL},
@@ -128,17 +131,17 @@ def test_every_row_of_the_table_is_accounted_for(run: Build, tmp_path: Path):
         {"acl_id": None},
         {"acl_id": "P18-1002", "year": "in press", "doi": "https://doi.org/10.1/A B", "journal": "A\n  Journal"},
     )
-    first, last = read(run, [table], Read())[0]
+    first, last = read(builder, [table], Read())[0]
     assert (first["corpus_id"], first["url"]) == (7, "https://aclanthology.org/P18-1001")
     assert (last["year"], last["doi"], last["venue"]) == (2018, None, "A Journal")
-    assert rejected(run) == {
+    assert rejected(builder) == {
         ("filtered", "seen before in this file"): 1,
         ("filtered", "front matter of a volume"): 1,
         ("defect", "missing or ill-formed acl_id"): 2,
     }
 
 
-def test_files_of_every_kind_are_accounted_for_also_in_a_zip(run: Build, tmp_path: Path):
+def test_files_of_every_kind_are_accounted_for_also_in_a_zip(builder: Build, tmp_path: Path):
     whole = PAPER.read_text()
     files = {
         "P18-1001.json": whole,
@@ -152,11 +155,11 @@ def test_files_of_every_kind_are_accounted_for_also_in_a_zip(run: Build, tmp_pat
     with zipfile.ZipFile(tmp_path / "Base_JSON.zip", "w") as archive:
         for name, content in files.items():
             archive.writestr(name, content)
-    (papers,) = read(run, [tmp_path / "Base_JSON.zip"], Read())
+    (papers,) = read(builder, [tmp_path / "Base_JSON.zip"], Read())
     found = {row["acl_id"] for row in papers}
     assert {"P18-1001", "P18-1005"} <= found
-    assert len(found) + sum(rejected(run).values()) == len(files)
-    reasons = set(rejected(run))
+    assert len(found) + sum(rejected(builder).values()) == len(files)
+    reasons = set(rejected(builder))
     assert {
         ("defect", "unreadable file"),
         ("defect", "no record"),
@@ -165,30 +168,31 @@ def test_files_of_every_kind_are_accounted_for_also_in_a_zip(run: Build, tmp_pat
     } <= reasons
 
 
-def test_a_broken_or_another_table_is_told(run: Build, tmp_path: Path):
+def test_a_broken_or_another_table_is_told(builder: Build, tmp_path: Path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes((SAMPLES / "publication-info.parquet").read_bytes()[:-200])
     with pytest.raises(SourceError, match="damaged or no Parquet"):
-        read(run, [broken], Read())
+        read(builder, [broken], Read())
+    builder.failed.clear()
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"x": [1]}), other)
     with pytest.raises(SourceError, match="has no column acl_id"):
-        read(run, [other], Read())
+        read(builder, [other], Read())
 
 
-def test_nothing_to_read_or_to_fetch_is_told(run: Build, tmp_path: Path):
+def test_nothing_to_read_or_to_fetch_is_told(builder: Build, tmp_path: Path):
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(UsageError, match=r"No \.parquet"):
-        read(run, [tmp_path], Read())
+        read(builder, [tmp_path], Read())
     for what in ([], ["papers"], ["../W"]):
         with pytest.raises(UsageError, match="table"):
             fetch(None, what, tmp_path, Fetch(revision="ab" * 20), None)  # type: ignore[arg-type]
 
 
-def test_an_id_that_the_file_holds_elsewhere_is_the_file_s(run: Build, tmp_path: Path):
+def test_an_id_that_the_file_holds_elsewhere_is_the_file_s(builder: Build, tmp_path: Path):
     record = json.loads(PAPER.read_text())
     (tmp_path / "W16-1301.json").write_text(json.dumps({**record, "paper_id": "other", "year": "1999"}))
-    (papers,) = read(run, [tmp_path / "W16-1301.json"], Read())
+    (papers,) = read(builder, [tmp_path / "W16-1301.json"], Read())
     (row,) = papers
     assert (row["paper_id"], row["licence"]) == ("acl/W16-1301", "CC BY 4.0")
 

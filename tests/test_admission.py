@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.axioms import SAMPLES
+from longform.engine.build import Build
 from longform.errors import UsageError
 from longform.rows import Rejected
 from longform.takedowns import add
 from longform.versions import Version
 from schemas.stackexchange import POSTS
-from tasks.build import Build
 from tasks.sources.admission import admitted, taken_down
 from tasks.sources.permalinks import names_of, record_of
 
@@ -101,8 +101,8 @@ def test_the_old_name_of_a_site_and_todays_mean_the_same_record(tmp_path: Path) 
 
 
 def test_ids_of_all_stages_are_those_of_the_schema() -> None:
+    from longform.engine.stage import Stage
     from tasks.sources import admission
-    from tasks.stage import Stage
 
     stages = [value for value in vars(admission).values() if isinstance(value, Stage)]
     assert POSTS in [stage.schema for stage in stages]

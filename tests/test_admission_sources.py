@@ -11,10 +11,11 @@ from conftest import Silent
 
 from flows.sources import SOURCES
 from longform import takedowns
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from longform.store import Store
-from tasks.build import Build
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 FOLDERS = {"stackexchange": "community.example"}
@@ -27,7 +28,7 @@ def read(source: str, home: Path) -> tuple[str, dict[str, Any], set[tuple[str, s
     module = import_module(f"flows.sources.{source}")
     store = Store(home)
     store.prepare()
-    build = Build(store, runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(store, tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
     try:
         rows = module.read(build, [SAMPLES / FOLDERS.get(source, source)], module.Read(**SETTINGS.get(source, {})))[0]
         left_out = {(stage.stage, reason) for stage in build.done for (_, reason) in stage.artifact.rejected()}

@@ -18,6 +18,7 @@ from standin_server import Server, standin
 from toy_stages import building, source
 
 from flows.prompts import PROMPTS
+from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import UsageError
 from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
@@ -48,7 +49,6 @@ from tasks.metrics.entailment import (
     stem,
     stretched,
 )
-from tasks.stage import Piece, Row, Run, stage
 
 __all__ = ["standin"]
 
@@ -215,7 +215,7 @@ def test_without_transformers_the_error_names_the_extra() -> None:
 
 
 @stage(CLAIMS, revision=1)
-def given_claims(run: Run, lines: Piece) -> Iterator[Row]:
+def given_claims(context: StageContext, lines: Shard) -> Iterator[Row]:
     for line in Path(lines.source.path).read_text().splitlines():
         yield json.loads(line)
 

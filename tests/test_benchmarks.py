@@ -17,11 +17,12 @@ SMALL = {
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
     "revise.py": ["--words", "200,400"],
     "search.py": ["--passages", "2000", "--queries", "50"],
+    "scale.py": ["--megabytes", "2", "--build", "1", "--parts", "10", "--runners", "threads,processes"],
     "sources.py": ["--megabytes", "0.3"],
 }
 SLOWER = {"acl_ocl": 0.09}  # its files are small and indented: docs/performance.md
 SOURCES = {path.name for path in BENCHMARKS.glob("source_*.py")}
-PARTS = {"llm_server.py", "llm_others.py"} | SOURCES
+PARTS = {"building.py", "llm_server.py", "llm_others.py"} | SOURCES
 KEYS = {
     "make_dump.py": {"path", "bytes", "rows", "questions", "answers", "seconds"},
     "axioms.py": {"megabytes", "pairs", "seconds", "mb_per_second", "ratio_to_reading", "cores", "stages"},
@@ -38,6 +39,7 @@ KEYS = {
     },
     "revise.py": {"seconds", "edits", "difflib_seconds", "ratio", "cores", "python"},
     "search.py": {"passages"},
+    "scale.py": {"cores", "reading", "part_ms", "orchestration"},
     "sources.py": {"sources", "cpu_model", "cores", "python"},
 }  # fmt: skip
 

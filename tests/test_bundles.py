@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from longform.errors import SourceError
-from longform.rows import Piece, Source
+from longform.rows import Shard, Source
 from longform.store import sha256_of
 from tasks.sources.bundles import Bundle, Member, members, open_bundles
 from tasks.sources.files import SIDE_FILE
@@ -27,7 +27,7 @@ def opened(*paths: Path, mean: int = 8, endings: tuple[str, ...] = XML) -> list[
 
 
 def read(sources: list[Source], max_bytes: int = 1_000) -> list[Member]:
-    pieces = [Piece(source, index) for source in sources for index in range(len(source.pieces))]
+    pieces = [Shard(source, index) for source in sources for index in range(len(source.pieces))]
     return [member for piece in pieces for member in members(piece, endings=XML, max_bytes=max_bytes)]
 
 
@@ -157,7 +157,7 @@ def test_an_archive_of_two_kinds_is_a_source_of_each(tmp_path: Path):
     for archive in (zipped(tmp_path / "a.zip", contents), tar(tmp_path / "a.tar.gz", contents, "w:gz")):
         assert [member.name for member in read(opened(archive))] == ["b.xml"]
         (source,) = opened(archive, endings=(".pdf",))
-        found = [member.name for member in members(Piece(source, 0), endings=(".pdf",), max_bytes=99)]
+        found = [member.name for member in members(Shard(source, 0), endings=(".pdf",), max_bytes=99)]
         assert found == ["a.pdf", "d.pdf"]
         assert opened(archive, endings=(".json",)) == []
 

@@ -33,10 +33,10 @@ from flows.building import Options, build
 from flows.cli import _run_command
 from flows.console import Lines
 from flows.responses import export
+from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError, UsageError
 from longform.llm.models import Models
 from longform.llm.standin_faults import BATCH_FAULTS, FAULTS
-from tasks.workers import Threads
 
 KEY = "sk-canary/4f6b+9d2e=0a1c-8e7d5f3b"
 OTHER_KEY = "other-canary-71c5aa0e9b"
@@ -173,7 +173,7 @@ class Runs:
         options = Options(self.home, version, until, None, max_cost)
         progress = Lines()
         try:
-            build("axioms", AxiomsConfig(**given), options, runner=Threads(), progress=progress)
+            build("axioms", AxiomsConfig(**given), options, tasks=InTurn(), progress=progress)
         except LongformError as error:
             self.errors.append(error)
             self.shown.append("".join(traceback.format_exception(error)))
@@ -365,7 +365,7 @@ FOREIGN = {
     "OPENAI_ADMIN_KEY": "leak-b",
     "OPENAI_ORG_ID": "leak-c",
     "OPENAI_PROJECT_ID": "leak-d",
-    "OPENAI_CUSTOM_HEADERS": "X-Leak: leak-e",
+    "OPENAI_CUSTOM_HEADERS": "X-Leak: leak-e\nAuthorization: Bearer leak-l",
     "OPENAI_WEBHOOK_SECRET": "leak-f",
     "AZURE_OPENAI_API_KEY": "leak-g",
     "AZURE_OPENAI_AD_TOKEN": "leak-h",
@@ -456,7 +456,9 @@ def test_the_password_of_a_database_that_fails_is_shown_nowhere(
 
 CHILD = """
 import json, os, sys
-from flows.cli import _run_command, leave
+from flows.cli import _run_command
+from flows.ending import Ending
+ending = Ending()
 home, dump, steps = sys.argv[1:4]
 codes = []
 for url, more, store in json.loads(steps):
@@ -468,7 +470,7 @@ for url, more, store in json.loads(steps):
     os.environ["LONGFORM_RESPONSES"] = store
     codes.append(_run_command())
 print("codes", json.dumps(codes), flush=True)
-leave(0)
+ending.leave(0)
 """
 CODES = {"401-echo": 3, "quota": 3, "budget": 4, "reset": 6, "password": 1, "done": 0}
 QUICK, ALL = ("401-echo", "done"), ("quota", "budget", "reset", "401-echo", "password", "done")
@@ -504,7 +506,7 @@ def test_prefect_keeps_neither_key_nor_posts(steps: tuple[str, ...], tmp_path: P
     assert_silent(done.stdout + done.stderr)
     database = b"".join(content for name, content in contents(prefect) if "cells" in name).decode("utf-8", "replace")
     assert "refused" in database
-    assert ("Stopped at USD" in database) == ("budget" in steps)
+    assert ("UntilReached at USD" in database) == ("budget" in steps)
     assert ("gave no answer" in database) == ("reset" in steps)
     assert holding(prefect, KEY, PASSWORD, POST, WORDS) == []
     assert holding(home, KEY, PASSWORD) == []

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,40 @@ import py7zr
 import pyarrow.parquet as pq
 import pytest
 from conftest import build_axioms
-from standin_server import serve
+from processes import started
+from standin_server import Server, serve
 from test_kill import gone, wait_for
 
 from benchmarks.make_dump import write_dump
 from flows.arguments import model_of
-from flows.axioms import STAGES, AxiomsConfig
+from flows.axioms import AxiomsConfig
 from longform.store import Store
 from longform.versions import find, versions
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 SITE = "site=tea.example"
+STAGES = [
+    "read_posts",
+    "admit_posts",
+    "scrub_posts",
+    "read_users",
+    "join_threads",
+    "select_questions",
+    "attribute_posts",
+    "sign_questions",
+    "assign_splits",
+    "pair_by_votes",
+    "find_related",
+    "pair_with_related",
+    "retrieve_passages",
+    "answer_open_book",
+    "answer_closed_book",
+    "corrupt_answers",
+    "pair_generated",
+    "combine_answers",
+    "pair_combined",
+    "assemble_pairs",
+]  # in the order of the flow
 HEAVY = {"prefect", "pyarrow", "duckdb", "pandas", "numpy", "openai", "lxml", "rich", "sklearn"}
 
 
@@ -114,6 +137,53 @@ def test_help_answers_without_importing_anything_heavy(longform: Shell, argument
     done = subprocess.run(command, env=longform.environment, capture_output=True, text=True, check=True)
     assert "DATASET" in done.stdout or "build" in done.stdout
     assert not HEAVY & set(done.stderr.split())
+
+
+def test_the_release_is_printed(longform: Shell) -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    done = longform("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"longform {project['version']}\n", "")
+
+
+def test_home_may_stand_before_the_command_and_after_it_where_it_wins(longform: Shell, home: Path, top: Path) -> None:
+    there, nowhere = ("--home", home), ("--home", top / "nowhere")
+    listed = longform.json("ls", *there)
+    assert len(listed) == 2
+    assert longform.json(*there, "ls") == longform.json(*nowhere, "ls", *there) == listed
+    assert longform.json(*there, "ls", LONGFORM_HOME=str(top / "nowhere")) == listed
+    assert longform.json(*there, "ls", *nowhere) == longform.json(*nowhere, "ls") == []
+    in_group = longform(*there, "responses", "stats")
+    assert in_group.stdout == longform("responses", "stats", *there).stdout != ""
+
+
+COMPLETE = """
+eval "$(longform --show-completion bash)"
+COMP_WORDS=({words})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_longform_completion longform
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(("words", "offered"), [
+    ("rej", "rejects"),
+    ("--home HOME show ax", "axioms axioms@first axioms@second"),
+    ("show --home HOME axioms@s", "axioms@second"),
+    ("show --home HOME/none ''", "axioms expertqa revision-distance"),
+    ("--home HOME rejects axioms --stage pair_", "pair_by_votes pair_with_related pair_generated pair_combined"),
+    ("build revision-distance --until read_s2", "read_s2_metadata read_s2orc"),
+    ("build nothing --until read_w", ""),
+    ("fetch webg", "webgpt"),
+    ("--version", "--version"),
+])  # fmt: skip
+def test_a_shell_offers_what_can_be_typed(longform: Shell, home: Path, words: str, offered: str) -> None:
+    path = f"{Path(LONGFORM).parent}{os.pathsep}{os.environ['PATH']}"
+    script = COMPLETE.format(words=f"longform {words.replace('HOME', str(home))}")
+    done = subprocess.run(
+        ["bash", "-c", script], env={**longform.environment, "PATH": path}, capture_output=True, text=True, timeout=600
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == offered.split()
 
 
 def test_config_prints_the_defaults_as_toml_with_every_setting_explained(longform: Shell) -> None:
@@ -289,7 +359,7 @@ def test_a_second_build_at_once_names_the_first(longform: Shell, dump: str, tmp_
     (["trace", "axioms", "p_"], 2, r"More than one row of axioms second begins with p_: give more of it"),
     (["show", "axioms@frist"], 2, r'axioms has no version frist; did you mean "first"\?'),
     (["rejects", "axioms", "--kind", "broken"], 2, r'no kind "broken" .*; there is rejected and filtered'),
-    (["rejects", "axioms", "--stage", "read_post"], 2, r"axioms second has no stage read_post; it has read_posts"),
+    (["rejects", "axioms", "--stage", "read_post"], 2, r'second has no stage read_post; did you mean "read_posts"\?'),
     (["diff", "axioms@first", "axioms@third"], 2, r"axioms has no version third; there are first, second"),
     (["ls", "kiwi"], 2, r'There is no dataset "kiwi"; there is axioms'),
     (["withdraw", "axioms"], 2, r"Name the version to withdraw, as axioms@VERSION"),
@@ -338,6 +408,54 @@ def test_damage_that_shows_only_while_an_archive_is_read_ends_the_build(
 # ---------------------------------------------------------------- Ctrl-C and SIGTERM
 
 
+@dataclass
+class Unanswered:
+    """A build whose model never answers, so that it cannot end by itself."""
+
+    folder: Path
+    dumps: list[str]
+    server: Server
+    process: subprocess.Popen[bytes]
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def said(self) -> str:
+        return (self.folder / "stderr").read_text()
+
+    def works_on(self, stage: str) -> bool:
+        """Whether the stage has begun, and the server has a question of the one that asks it."""
+        asked = stage != "answer_open_book" or self.server.counters()["in_flight"] > 0
+        return (asked and f"\n{stage}:" in self.said()) or self.process.poll() is not None
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def ended(self, code: int, family: list[psutil.Process]) -> None:
+        """It has this code, says at last how to go on, and left neither a process nor a version."""
+        assert self.process.wait(600) == code
+        assert self.said().splitlines()[-1] == (
+            "Interrupted. What was finished is kept; run the same command again to go on."
+        )
+        assert "Traceback" not in self.said()
+        wait_for(lambda: gone(family), seconds=600)
+        assert not versions(self.home, "axioms")
+
+
+@pytest.fixture
+def unanswered(longform: Shell, tmp_path: Path) -> Iterator[Unanswered]:
+    names = ("tea.stackexchange.com", "bees.stackexchange.com")
+    dumps = [write_dump(tmp_path / name / "Posts.xml", 2_000_000, seed=name).path for name in names]
+    with (tmp_path / "stderr").open("w") as errors, serve(latency_seconds=86_400) as never:
+        sets = [f"dump={json.dumps(dumps)}", "model=never", f"endpoints.never.base_url={never.url}"]
+        sets += ["endpoints.never.model=m", "endpoints.never.timeout_seconds=86400"]
+        command = [LONGFORM, "build", "axioms", "--home", tmp_path / "home"]
+        command += [word for each in sets for word in ("--set", each)]
+        with started(command, env=longform.environment, stderr=errors, start_new_session=True) as build:
+            yield Unanswered(tmp_path, dumps, never, build)
+
+
 @pytest.mark.parametrize(
     ("number", "send", "code", "stage"),
     [
@@ -346,31 +464,32 @@ def test_damage_that_shows_only_while_an_archive_is_read_ends_the_build(
         (signal.SIGTERM, os.kill, 143, "answer_open_book"),
     ],
 )
-def test_a_signal_ends_a_build_at_once_and_it_says_how_to_go_on(
-    number: int, send: Callable[[int, int], None], code: int, stage: str, longform: Shell, tmp_path: Path
+def test_a_signal_ends_a_build_and_it_says_how_to_go_on(
+    number: int, send: Callable[[int, int], None], code: int, stage: str, unanswered: Unanswered
 ) -> None:
-    names = ("tea.stackexchange.com", "bees.stackexchange.com")
-    dumps = [write_dump(tmp_path / name / "Posts.xml", 2_000_000, seed=name).path for name in names]
-    with (tmp_path / "stderr").open("w") as errors, serve(latency_seconds=86_400) as never:  # answers, so it never ends
-        sets = [f"dump={json.dumps(dumps)}", "model=never", f"endpoints.never.base_url={never.url}"]
-        sets += ["endpoints.never.model=m", "endpoints.never.timeout_seconds=86400"]
-        command = [LONGFORM, "build", "axioms", "--home", str(tmp_path / "home")]
-        command += [word for each in sets for word in ("--set", each)]
-        build = subprocess.Popen(command, env=longform.environment, stderr=errors, start_new_session=True)
-        wait_for(lambda: f"\n{stage}:" in (tmp_path / "stderr").read_text() or build.poll() is not None, 600)
-        started = psutil.Process(build.pid).children(recursive=True)
-        send(build.pid, number)
-        assert build.wait(600) == code
-    said = (tmp_path / "stderr").read_text()
-    assert said.splitlines()[-1] == ("Interrupted. What was finished is kept; run the same command again to go on.")
-    assert "Traceback" not in said
-    [record] = (tmp_path / "home" / "runs" / "axioms").iterdir()
-    assert json.loads(record.read_text())["outcome"] == "interrupted"
-    wait_for(lambda: gone(started), seconds=600)
-    assert not versions(tmp_path / "home", "axioms")
-    version, worked, _ = build_axioms(tmp_path / "home", dump=dumps)
+    wait_for(lambda: unanswered.works_on(stage))
+    family = unanswered.family()
+    send(unanswered.process.pid, number)
+    unanswered.ended(code, family)
+    records = [json.loads(path.read_text()) for path in (unanswered.home / "runs" / "axioms").iterdir()]
+    assert {record["outcome"] for record in records} <= {"interrupted"}
+    version, worked, _ = build_axioms(unanswered.home, dump=unanswered.dumps)
     assert version is not None
     assert "read_posts" not in worked.begun
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_build_although_prefects_server_hangs(number: int, code: int, unanswered: Unanswered) -> None:
+    wait_for(lambda: unanswered.works_on("answer_open_book"))
+    family = unanswered.family()
+    (server,) = [each for each in family if "flows.server" in each.cmdline()]
+    server.suspend()
+    try:
+        os.kill(unanswered.process.pid, number)
+        assert unanswered.process.wait(600) == code
+    finally:
+        server.resume()
+    unanswered.ended(code, family)
 
 
 # ---------------------------------------------------------------- plan and nothing to do
@@ -378,7 +497,7 @@ def test_a_signal_ends_a_build_at_once_and_it_says_how_to_go_on(
 
 def test_plan_writes_nothing_not_even_the_home(longform: Shell, dump: str, tmp_path: Path) -> None:
     found = longform.json("plan", "axioms", "--set", f"dump={dump}", "--set", SITE, "--home", tmp_path / "home")
-    assert [stage["stage"] for stage in found["stages"]] == list(STAGES)
+    assert [stage["stage"] for stage in found["stages"]] == STAGES
     assert {stage["state"] for stage in found["stages"]} == {"run"}
     assert {stage["stage"] for stage in found["stages"] if stage["endpoint"] == "offline"} == {
         "answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers",
@@ -397,7 +516,7 @@ def test_plan_names_what_changed_and_what_it_reaches(longform: Shell, home: Path
     assert {name for name, (state, _) in states.items() if state != "reuse"} == {
         "find_related", "pair_with_related", "assemble_pairs",
     }  # fmt: skip
-    assert states["pair_with_related"] == ("unknown", "until related is built")
+    assert states["pair_with_related"] == ("run", "its input related changes")
     assert sum(stage["calls"] or 0 for stage in found["stages"]) == 0
     assert contents(home) == before
 
@@ -440,7 +559,7 @@ def test_show_counts_rows_in_rows_out_and_rows_left_out(longform: Shell, home: P
     stages = {stage["stage"]: stage for stage in longform.json("show", "axioms@first", "--home", home)["stages"]}
     rows = len(re.findall(r"<row ", Path(dump).read_text(encoding="utf-8")))
     assert stages["read_posts"]["rows_in"] == rows
-    assert list(stages) == list(STAGES)
+    assert list(stages) == STAGES
     for name in ("read_posts", "select_questions", "answer_open_book", "combine_answers"):
         stage = stages[name]
         assert stage["rows_in"] == stage["rows_out"] + stage["filtered"] + stage["rejected"]
@@ -473,7 +592,7 @@ def test_rejects_come_by_kind_and_then_by_stage(longform: Shell, home: Path) -> 
     assert {"defect", "filtered"} == {*kinds}
     for kind in ("defect", "filtered"):
         stages = [row["stage"] for row in rows if row["kind"] == kind]
-        assert stages == sorted(stages, key=list(STAGES).index)
+        assert stages == sorted(stages, key=STAGES.index)
     first = _lines(longform, home, "--limit", 1)[1]
     assert re.search(r"read_posts|join_threads", first)
     assert " rejected " in first

@@ -16,14 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources.commitpackft import Fetch, Read, fetch, read
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.http import Http
 from longform.llm.models import Models
 from longform.rows import Rejected
 from longform.store import Store
-from tasks.build import Build
 from tasks.sources.commitpackft import parse_commits, permalink, repositories
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "commitpackft"
 COMMIT = {
@@ -126,35 +127,37 @@ def test_any_record_is_a_row_or_rejected(fields: dict[str, Any]):
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Build]:
+def builder(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     yield build
     build.close()
 
 
-def test_the_sample_comes_out_whole(run: Build):
-    rows = read(run, [SAMPLES], Read(retrieved_at="2026-10-01"))[0]
+def test_the_sample_comes_out_whole(builder: Build):
+    rows = read(builder, [SAMPLES], Read(retrieved_at="2026-10-01"))[0]
     assert [(row["licence"], row["url"] is not None) for row in rows] == [
         ("mit", True),
         ("apache-2.0", True),
         ("mit", False),
     ]
-    (entry,) = run.done
+    (entry,) = builder.done
     assert dict(entry.artifact.rejected()) == {
         ("defect", "no contents after the commit"): 1,
         ("filtered", "commit and file seen before"): 1,
     }
 
 
-def test_a_truncated_packed_file_is_told(run: Build, tmp_path: Path):
+def test_a_truncated_packed_file_is_told(builder: Build, tmp_path: Path):
     import gzip
 
     file = tmp_path / "data.jsonl.gz"
     packed = gzip.compress((json.dumps(COMMIT) + "\n").encode() * 1_000)
     file.write_bytes(packed[: len(packed) // 2])
     with pytest.raises(SourceError, match="truncated"):
-        read(run, [file], Read())
+        read(builder, [file], Read())
 
 
 REVISION = "ab" * 20
@@ -175,7 +178,7 @@ class Hub(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def test_a_language_is_fetched_at_a_commit_and_read(run: Build, tmp_path: Path):
+def test_a_language_is_fetched_at_a_commit_and_read(builder: Build, tmp_path: Path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     settings = {"base_url": f"http://127.0.0.1:{server.server_port}"}
@@ -191,7 +194,7 @@ def test_a_language_is_fetched_at_a_commit_and_read(run: Build, tmp_path: Path):
         http.close()
         server.shutdown()
         server.server_close()
-    rows = list(read(run, files, Read())[0])
+    rows = list(read(builder, files, Read())[0])
     assert len(rows) == 3
     assert all(row["retrieved_at"] is not None for row in rows)
 

@@ -55,7 +55,7 @@ class Tables:
         return Rows(self.store, schema, "before", "abcd", self.parts(schema, *items))
 
     def check(self, schema: pa.Schema, made: list[Part], *inputs: Rows) -> None:
-        check_conservation(self.store, "stage", schema, made, list(inputs), self.store.home)
+        check_conservation(self.store, "stage", schema, made, list(inputs))
 
 
 @pytest.fixture
@@ -179,11 +179,11 @@ def test_a_row_may_come_from_an_input_that_is_looked_up_in_but_none_of_that_has_
     made = tables.parts(POSTS, posts("1", "2", "3"))
     with pytest.raises(ConservationError, match="post_id 3 is no row of its input"):
         tables.check(POSTS, made, given)
-    check_conservation(tables.store, "stage", POSTS, made, [given], tables.store.home, [elsewhere])
+    check_conservation(tables.store, "stage", POSTS, made, [given], [elsewhere])
     for ids, told in (("125", "post_id 5 is no row of its input"), ("13", "post_id 2 is neither")):
         made = tables.parts(POSTS, posts(*ids))
         with pytest.raises(ConservationError, match=told):
-            check_conservation(tables.store, "stage", POSTS, made, [given], tables.store.home, [elsewhere])
+            check_conservation(tables.store, "stage", POSTS, made, [given], [elsewhere])
 
 
 def test_what_is_looked_up_in_may_be_rejected_beside_rows_of_another_key(tables: Tables) -> None:
@@ -191,4 +191,4 @@ def test_what_is_looked_up_in_may_be_rejected_beside_rows_of_another_key(tables:
     made = tables.parts(PAIRS, [pair(3, "q"), *rejected("p1")])
     with pytest.raises(ConservationError, match="question_id p1 is no row of its input"):
         tables.check(PAIRS, made, questions)
-    check_conservation(tables.store, "stage", PAIRS, made, [questions], tables.store.home, [more])
+    check_conservation(tables.store, "stage", PAIRS, made, [questions], [more])

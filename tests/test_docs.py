@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -9,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from longform.versions import find, versions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+DEPLOYMENTS = (ROOT / "prefect.yaml").read_text()
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(longform [^`]+)`")
@@ -80,11 +84,25 @@ def test_the_python_of_the_readme_runs(folder: Path) -> None:
     subprocess.run([sys.executable, "-c", code + check], env=environment, check=True)
 
 
-def test_the_commands_of_a_schedule_are_those_of_prefect_yaml() -> None:
+def test_the_commands_of_operations_are_targets_and_deployments_that_exist() -> None:
     block = next(text for language, text in BLOCK.findall(OPERATIONS) if "prefect" in text)
-    said = (ROOT / "prefect.yaml").read_text()
-    for line in block.strip().splitlines():
-        assert f"#   {line}" in said, line
+    targets = re.findall(r"^make (\w+)", block, re.MULTILINE)
+    assert targets == ["server", "worker"]
+    assert all(re.search(rf"^{target}:", MAKEFILE, re.MULTILINE) for target in targets)
+    deployments = yaml.safe_load(DEPLOYMENTS)["deployments"]
+    there = {f"{each['entrypoint'].rpartition('.')[2].replace('_', '-')}/{each['name']}" for each in deployments}
+    assert set(re.findall(r"^prefect deployment run (\S+)", block, re.MULTILINE)) <= there
+    assert set(re.findall(r"`([\w-]+/[\w-]+)`", OPERATIONS)) & there == there
+
+
+def test_what_make_does_for_a_worker_is_what_prefect_yaml_says() -> None:
+    names = {"$(PREFECT)": "prefect", "$(BIN)/": "", "$(LIMIT)": "2"}
+    recipes = functools.reduce(lambda text, name: text.replace(name, names[name]), names, MAKEFILE)
+    said = re.findall(r"^#   ((?:prefect|longform) .*?)(?:   *#.*)?$", DEPLOYMENTS, re.MULTILINE)
+    by_hand = {"prefect config set PREFECT_API_URL=http://127.0.0.1:4200/api", "prefect deployment run axioms/nightly"}
+    assert by_hand < set(said)
+    for command in set(said) - by_hand:
+        assert command.replace("--no-prompt ", "") in recipes
 
 
 def test_the_pins_name_no_index() -> None:

@@ -15,9 +15,10 @@ from pages import built, commands, page, typed
 import longform
 from flows import configuration
 from flows.building import Options, build
-from flows.expertqa import STAGES, SYSTEMS, ExpertqaConfig
+from flows.expertqa import SYSTEMS, ExpertqaConfig
+from flows.offered import stages_of
+from longform.engine.tasks import InTurn
 from longform.versions import versions
-from tasks.workers import Threads
 
 PAGE = page("expertqa")
 SAMPLES = Path(__file__).parent.parent / "data" / "samples" / "expertqa"
@@ -102,7 +103,7 @@ def test_the_exports_hold_what_their_comments_say(folder: Path) -> None:
 
 def test_without_labels_the_export_for_entailment_says_why_it_is_empty(folder: Path, tmp_path: Path) -> None:
     config = ExpertqaConfig(questions=str(SAMPLES / "questions.jsonl"))
-    build("expertqa", config, Options(tmp_path / "home"), runner=Threads(), progress=Silent())
+    build("expertqa", config, Options(tmp_path / "home"), tasks=InTurn(), progress=Silent())
     line = f"longform export expertqa --home {tmp_path}/home --format entailment-jsonl --to {tmp_path}/none.jsonl"
     done = typed(line, folder)
     assert done.returncode == 2
@@ -125,9 +126,10 @@ def test_the_tables_of_the_page_name_the_configs_systems_and_stages(folder: Path
     configs = {"random", "domain", "claims"}
     for name in configs:
         assert longform.load("expertqa", config=name, home=folder / "data").num_rows
-    hidden = {name for name in STAGES if name.startswith(("admit_", "leave_"))}
-    assert {*STAGES} - hidden <= named
-    assert named - {*SYSTEMS, "bing_chat", *configs} <= {*STAGES}
+    stages = {*stages_of("expertqa")}
+    hidden = {name for name in stages if name.startswith(("admit_", "leave_"))}
+    assert stages - hidden <= named
+    assert named - {*SYSTEMS, "bing_chat", *configs} <= stages
 
 
 def test_settings_that_the_page_writes_out_are_taken() -> None:
@@ -147,7 +149,7 @@ def test_a_csv_with_the_columns_of_the_page_is_a_bank_of_questions(tmp_path: Pat
         writer = csv.writer(file, delimiter=";")
         writer.writerows([columns, ['Why is "this";\nso?', "Chemistry", "Dyes", "I, IV", "e1"]])
     config = ExpertqaConfig(questions=str(path))
-    build("expertqa", config, Options(tmp_path, until="read_questions"), runner=Threads(), progress=Silent())
+    build("expertqa", config, Options(tmp_path, until="read_questions"), tasks=InTurn(), progress=Silent())
     (row,) = [row for part in (tmp_path / "stages").rglob("*.parquet") for row in read(part)]
     assert [row[name] for name in columns] == ['Why is "this";\nso?', "Chemistry", "Dyes", ["I", "IV"], "e1"]
 

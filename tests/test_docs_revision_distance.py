@@ -11,7 +11,8 @@ from pages import built, commands, page, typed
 
 import longform
 from flows.cli_revise import MOST_BYTES
-from flows.revision_distance import STAGES, RevisionDistanceConfig
+from flows.offered import stages_of
+from flows.revision_distance import RevisionDistanceConfig
 from longform.llm.offline_editor import LONG_SENTENCE_WORDS
 from longform.versions import versions
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS
@@ -79,10 +80,11 @@ def test_numbers_of_the_page_are_the_programs() -> None:
 
 
 def test_names_of_the_page_are_the_programs() -> None:
-    known = {*STAGES, *RevisionDistanceConfig.model_fields, *PUBLISHED_DRAFTS.names, *PUBLISHED_EDITS.names}
+    stages = {*stages_of("revision-distance")}
+    known = {*stages, *RevisionDistanceConfig.model_fields, *PUBLISHED_DRAFTS.names, *PUBLISHED_EDITS.names}
     section = PAGE.split("## Stages")[1].split("##")[0]
     for name in re.findall(r"`([a-z_]+)`", section.split("| makes |")[1]):
         if name != "papers_source":
-            assert name in STAGES, name
+            assert name in stages, name
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE))
     assert named <= known | {"acl_ocl", "rouge_score", "bert_score"}, named - known

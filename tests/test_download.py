@@ -6,12 +6,12 @@ import gzip
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 from http_server import Answer, Asked, Scripted, Server, serve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from processes import started
 
 from longform.errors import HttpError, Incomplete, LongformError, SourceError, StoreError, UsageError
 from longform.http import Fetched, Http
@@ -512,9 +513,9 @@ except LongformError as error:
 """
 
 
-def process(url: str, place: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", DOWNLOAD, url, str(place), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+def process(url: str, place: Path, *more: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", DOWNLOAD, url, place, *more]
+    return started(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -524,7 +525,9 @@ def said(process: subprocess.Popen[str]) -> str:
 def test_two_processes_fetch_a_file_once(server: Server, place: Path) -> None:
     slow: Scripted = Answer(body=CONTENT[:3_000], etag=ETAG, ranges=True, drip=0.0003)
     server.on("/a.7z", slow)
-    results = sorted(said(one) for one in [process(server.url + "/a.7z", place) for _ in range(3)])
+    with ExitStack() as stack:
+        running = [stack.enter_context(process(server.url + "/a.7z", place)) for _ in range(3)]
+        results = sorted(map(said, running))
     digest = hashlib.sha256(CONTENT[:3_000]).hexdigest()
     assert results == [f"new {digest}", f"there {digest}", f"there {digest}"]
     assert len(server.asked) == 1
@@ -549,11 +552,9 @@ def test_a_killed_download_goes_on(server: Server, place: Path) -> None:
     part = place.with_name("a.7z.part")
     there = 0
     for _ in range(2):
-        running = process(server.url + "/a.7z", place)
-        while not (part.exists() and part.stat().st_size >= there + 1_500) and running.poll() is None:
-            time.sleep(0.01)
-        running.send_signal(signal.SIGKILL)
-        running.communicate()
+        with process(server.url + "/a.7z", place) as running:
+            while not (part.exists() and part.stat().st_size >= there + 1_500) and running.poll() is None:
+                time.sleep(0.01)
         nothing_whole(place)
         there = part.stat().st_size
     server.on("/a.7z", FILE)
@@ -644,7 +645,8 @@ def test_a_head_that_breaks_off_is_tried_again(server: Server, place: Path) -> N
 
 def test_a_disk_that_is_full_keeps_what_is_there(server: Server, place: Path) -> None:
     server.on("/a.7z", FILE)
-    result = said(process(server.url + "/a.7z", place, "120000"))
+    with process(server.url + "/a.7z", place, "120000") as limited:
+        result = said(limited)
     assert result.startswith("StoreError Cannot write")
     nothing_whole(place)
     assert place.with_name("a.7z.part").read_bytes() == CONTENT[:120_000]

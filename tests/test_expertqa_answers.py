@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from standin_server import Server, serve, standin
 
 from flows.prompts import PROMPTS
-from longform.llm.models import Models
+from longform.engine.dry import walk
+from longform.engine.execute import execute
+from longform.engine.jobs import jobs_of
+from longform.engine.stage import Stage
 from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint
-from longform.rows import Rejected, Row, Rows, Whole
+from longform.rows import AllRows, Rejected, Row, Rows
 from schemas.expertqa import ANSWERS, FOUND_FOR_QUESTIONS, PASSAGE, POST_HOC, QUESTIONS
-from tasks.dry import walk
 from tasks.expertqa.answers import (
     SYSTEMS,
     answer_post_hoc,
@@ -29,8 +31,6 @@ from tasks.expertqa.answers import (
     write_closed_book,
     write_from_passages,
 )
-from tasks.stage import Stage, execute
-from tasks.units import jobs_of
 
 __all__ = ["standin"]
 
@@ -65,9 +65,8 @@ def run(home: Home, work: Stage, *given: Any, **arguments: Any) -> Rows:
     """The rows of a stage, made as a build makes them, with models of its own that are closed."""
     inputs = dict(zip(work.inputs, given, strict=True))
     recipe = work.recipe(inputs, arguments)
-    with Models(home.store.home / "llm" / "responses.sqlite") as models:
-        jobs = jobs_of(home.store, work, recipe, inputs, arguments)
-        parts = [part for job in jobs for part in execute(job, models)]
+    jobs = jobs_of(home.store, work.called(home.store, inputs, arguments))
+    parts = [part for job in jobs for part in execute(job)]
     return Rows(home.store, work.schema, work.name, recipe.fingerprint, parts)
 
 
@@ -115,7 +114,7 @@ def test_the_prompt_names_the_field_and_the_answer_has_the_tokens_of_the_paper(h
     requests = []
     inputs = {"questions": questions(home, [question("q", "Why?" * 9_000, field="Alchemy")])}
     arguments = {"systems": ["gpt4"], "model": OFFLINE, "prompt": MEMORY}
-    (job,) = jobs_of(home.store, write_closed_book, write_closed_book.recipe(inputs, arguments), inputs, arguments)
+    (job,) = jobs_of(home.store, write_closed_book.called(home.store, inputs, arguments))
     walk(home.store, write_closed_book, job, lambda endpoint, request: requests.append(request), lambda *_: None)
     ((_, asked),) = [(request.task, request) for request in requests]
     assert asked.max_tokens == 2048
@@ -197,7 +196,7 @@ def collect(home: Home, asked: list[Row], *sources: list[Row]) -> Rows:
     late = [{**row, "closed_id": "a_0"} for row in post_hoc]
     tables = [home.table(ANSWERS, rows) for rows in (released, closed, read)]
     whole = home.table(ANSWERS, commercial)
-    whole = Whole(whole.store, whole.schema, "read_commercial", "ef", whole.parts)
+    whole = AllRows(whole.store, whole.schema, "read_commercial", "ef", whole.parts)
     return run(home, collect_answers, questions(home, asked), *tables, home.table(POST_HOC, late), whole)
 
 
@@ -276,7 +275,7 @@ def test_a_flow_of_all_stages_gives_five_answers_a_question_and_the_same_bytes_a
         read = run(home, write_from_passages, asked, passages, systems=READERS, model=OFFLINE, prompt=READING)
         late = run(home, answer_post_hoc, closed, systems=["post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"])
         released = home.table(ANSWERS, [made("a_r", "released", "gpt4", "released")], [])
-        commercial = Whole(home.store, ANSWERS, "read_commercial", "ef", [])
+        commercial = AllRows(home.store, ANSWERS, "read_commercial", "ef", [])
         rows = run(home, collect_answers, asked, released, closed, read, late, commercial)
         assert [row["system"] for row in rows if row["question_id"] == "expertqa/copper"] == list(SYSTEMS[:5])
         assert home.rejected(rows) == {}

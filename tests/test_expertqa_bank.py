@@ -17,7 +17,7 @@ from toy_stages import building
 
 from longform.errors import SourceError
 from longform.parts import check_batch, row_check
-from longform.rows import Piece, Rejected
+from longform.rows import Rejected, Shard
 from longform.store import sha256_of
 from schemas.expertqa import QUESTIONS
 from tasks.expertqa import bank
@@ -288,7 +288,7 @@ def test_an_array_of_questions_is_refused_with_what_to_do(tmp_path, indent):
     (tmp_path / "q.jsonl").write_text("\n" + json.dumps([{"question": "Why?"}, {"question": "How?"}], indent=indent))
     (source,) = open_banks([tmp_path / "q.jsonl"], digest=sha256_of)
     with pytest.raises(SourceError, match=r"q\.jsonl is one JSON array: .* `jq -c"):
-        list(jsonl_records(read_lines(Piece(source, 0)), source.path))
+        list(jsonl_records(read_lines(Shard(source, 0)), source.path))
 
 
 def test_a_first_line_that_is_a_list_costs_no_other_line():
@@ -484,7 +484,7 @@ def test_files_are_opened_by_their_names(tmp_path):
         ("a.csv", None),
         ("b.jsonl", "2"),
     ]
-    assert [Piece(one, 0).key.split("/")[0] for one in sources] == ["expertqa"] * 2
+    assert [Shard(one, 0).key.split("/")[0] for one in sources] == ["expertqa"] * 2
     assert [bank.is_csv(name) for name in ("a.csv", "A.CSV", "a.csv.gz", "a.jsonl", "csv.jsonl.gz")] == [
         True,
         True,
@@ -492,7 +492,7 @@ def test_files_are_opened_by_their_names(tmp_path):
         False,
         False,
     ]
-    rows, _ = sorted_out(parse_questions(csv_records(read_lines(Piece(sources[0], 0))), None, "csv"))
+    rows, _ = sorted_out(parse_questions(csv_records(read_lines(Shard(sources[0], 0))), None, "csv"))
     assert [row["question"] for row in rows] == ["Why?"]
 
 

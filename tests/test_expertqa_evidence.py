@@ -22,14 +22,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.engine.build import Build
+from longform.engine.dry import walk
+from longform.engine.jobs import jobs_of
+from longform.engine.plan import Plan
+from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, UsageError
 from longform.llm.types import Endpoint, Price
 from longform.rows import Rows, Source
 from longform.store import sha256_of
 from longform.web import Manners
 from schemas.expertqa import CLAIMS, FACTS, QUESTIONS
-from tasks.build import Build
-from tasks.dry import walk
 from tasks.expertqa.corpora import Document, document_of, open_corpora, passages_of, read_corpus, read_pages
 from tasks.expertqa.evidence import (
     Search,
@@ -38,11 +41,8 @@ from tasks.expertqa.evidence import (
     find_for_questions,
     link_evidence,
 )
-from tasks.plan import Plan
 from tasks.retrieval.nearest import STOP_WORDS
 from tasks.sources.web import Crawl, WebBackend
-from tasks.stage import Piece, Row, Run, stage
-from tasks.units import jobs_of
 
 CUT = {"tokenizer": "spacy-en", "size": 1000, "overlap": 200}
 QUICK = Manners(per_second=None, tries=2, patience_seconds=600.0, timeout_seconds=(600.0, 600.0))
@@ -51,17 +51,17 @@ SYSTEMS = {"post_hoc_sphere_gpt4": "sphere", "post_hoc_gs_gpt4": "gs"}
 
 
 @stage(QUESTIONS, revision=1)
-def read_asked(run: Run, file: Piece) -> Iterator[Row]:
+def read_asked(context: StageContext, file: Shard) -> Iterator[Row]:
     yield from json.loads(Path(file.source.path).read_text())
 
 
 @stage(CLAIMS, revision=1)
-def read_claimed(run: Run, file: Piece) -> Iterator[Row]:
+def read_claimed(context: StageContext, file: Shard) -> Iterator[Row]:
     yield from json.loads(Path(file.source.path).read_text())
 
 
 @stage(FACTS, revision=1)
-def read_facts(run: Run, file: Piece) -> Iterator[Row]:
+def read_facts(context: StageContext, file: Shard) -> Iterator[Row]:
     yield from json.loads(Path(file.source.path).read_text())
 
 
@@ -106,19 +106,19 @@ class Toy:
         path.write_text("".join(json.dumps(one) + "\n" for one in records))
         return path
 
-    def rows(self, run: Build, read: Any, *parts: list[Row]) -> Rows:
+    def rows(self, builder: Build, read: Any, *parts: list[Row]) -> Rows:
         """These rows, part by part."""
         sources = []
         for number, rows in enumerate(parts):
             path = self.folder / f"{read.name}-{number}.json"
             path.write_text(json.dumps(rows))
             sources.append(Source("expertqa", str(path), sha256_of(path), (), ((0, -1),)))
-        found: Rows = read(run, sources)
+        found: Rows = read(builder, sources)
         return found
 
-    def corpus(self, run: Build, records: list[Row], read: Any = read_corpus, **cut: Any) -> Rows:
+    def corpus(self, builder: Build, records: list[Row], read: Any = read_corpus, **cut: Any) -> Rows:
         sources = open_corpora([self.jsonl(f"{read.name}.jsonl", records)], "corpus", sha256_of) if records else []
-        found: Rows = read(run, sources, **{**CUT, **cut})
+        found: Rows = read(builder, sources, **{**CUT, **cut})
         return found
 
     def found(self, work: Any, rows: Any, corpus: list[Row], pages: list[Row], **arguments: Any) -> list[Row]:
@@ -346,8 +346,8 @@ def test_an_index_is_built_once_for_all_parts_and_stages_of_a_build(toy: Toy) ->
     parts = [[question(f"expertqa/{number}", f"How is tea steeped in {number} pots?")] for number in range(3)]
     given = {"search": Search(), "corpora": ["sphere", "gs"], "embedding": None, "web": None, "crawl": None}
 
-    def built(run: Build) -> dict[str, int]:
-        return {path.name: path.stat().st_mtime_ns for path in run.shared.iterdir() if path.is_dir()}
+    def built(builder: Build) -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in builder.shared.iterdir() if path.is_dir()}
 
     with building(toy.home) as run:
         held = toy.corpus(run, CORPUS), toy.corpus(run, PAGES, read_pages)
@@ -518,13 +518,13 @@ def test_a_plan_counts_the_texts_to_embed(toy: Toy, web: bool) -> None:
     backend = WebBackend("searxng", "http://127.0.0.1:9", manners=QUICK) if web else None
     given = {"search": Search("hybrid"), "corpora": ["sphere", "gs"], "embedding": endpoint}
     given |= {"web": backend, "crawl": OPEN}
-    recipe = find_for_questions.recipe(inputs, given)
-    (job,) = jobs_of(run.store, find_for_questions, recipe, inputs, given)
+    call = find_for_questions.called(run.store, inputs, given)
+    (job,) = jobs_of(run.store, call)
     walk(run.store, find_for_questions, job, lambda *_: None, lambda endpoint, texts: told.extend(texts))
     corpora = [*cut_pages(CORPUS).values(), *([] if web else cut_pages(PAGES).values())]
     assert sorted(told) == sorted([one["question"] for one in ASKED[0]] + corpora)
-    assert find_for_questions.endpoints(given) == [endpoint]
-    assert find_for_questions.asks_web(given)
+    assert call.endpoints == [endpoint]
+    assert call.asks_web
     plan = Plan(run.store, responses=toy.folder / "responses")
     find_for_questions(plan, *inputs.values(), **given)
     plan.close()

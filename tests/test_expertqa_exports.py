@@ -15,18 +15,19 @@ from conftest import Silent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.stage import PerGroup, Row, StageContext, stage
+from longform.engine.tasks import InTurn
 from longform.errors import LongformError, StoreError
 from longform.llm.models import Models
 from longform.rows import Rejected
 from longform.store import Store, sha256_of, write_json
 from schemas.expertqa import ANSWERS, CLAIMS, PUBLISHED_CLAIMS, QUESTIONS, RANDOM_SPLIT
-from tasks.build import Build
 from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
 from tasks.expertqa.claims import released_claims
 from tasks.expertqa.exports import Made, chats, entailments, examples, line
 from tasks.expertqa.released import answers_of, labels_of
-from tasks.stage import Group, Row, Run, stage
-from tasks.workers import Threads
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa"
 LONGFORM = str(Path(sys.executable).with_name("longform"))
@@ -451,13 +452,13 @@ def test_pairs_are_those_of_the_questions_split():
 
 
 @stage(RANDOM_SPLIT, revision=1, split_by="split")
-def split_randomly(run: Run, questions: Group) -> Iterator[Row]:
+def split_randomly(context: StageContext, questions: PerGroup) -> Iterator[Row]:
     for number, question in enumerate(questions):
         yield {**long_form(number, "test" if number else "train"), "question_id": question["question_id"]}
 
 
 @stage(PUBLISHED_CLAIMS, revision=1, split_by="split")
-def publish_claims(run: Run, questions: Group) -> Iterator[Row]:
+def publish_claims(context: StageContext, questions: PerGroup) -> Iterator[Row]:
     nothing = {column.name: None for column in PUBLISHED_CLAIMS if column.nullable}
     for number, question in enumerate(questions):
         yield {
@@ -479,7 +480,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = top / "home"
     store = Store(home)
     store.prepare()
-    build = Build(store, runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(store, tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
     questions = read_questions(build, open_banks([bank], digest=sha256_of), licence="MIT")
     made = [questions, split_randomly(build, questions), publish_claims(build, questions)]
     build.close()

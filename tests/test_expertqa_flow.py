@@ -26,16 +26,16 @@ from conftest import Silent
 from http_server import Answer, Asked, Server, document, serve
 
 import longform
-from flows.building import Options, build, plan
+from flows.building import Options, build, declare, plan
 from flows.configuration import read
 from flows.console import plan_foot
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
+from longform.engine.build import Build, StageRun
+from longform.engine.tasks import InTurn
 from longform.errors import Incomplete, UsageError
 from longform.store import sha256_of
 from longform.versions import Version
-from tasks.build import Build, StageRun
 from tasks.expertqa.bank import take_questions
-from tasks.workers import Threads
 
 RELEASED = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 SIX = {*SYSTEMS, "bing_chat"}
@@ -44,7 +44,7 @@ SIX = {*SYSTEMS, "bing_chat"}
 def make(home: Path, **settings: Any) -> tuple[Version, Silent, Build]:
     progress = Silent()
     published, run = build(
-        "expertqa", ExpertqaConfig(**settings), Options(home, "v1"), runner=Threads(), progress=progress
+        "expertqa", ExpertqaConfig(**settings), Options(home, "v1"), tasks=InTurn(), progress=progress
     )
     assert published is not None
     return published.version, progress, run
@@ -67,9 +67,9 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version]:
     return home, version
 
 
-def rows_of(run: Build, stage: str) -> pandas.DataFrame:
-    (entry,) = [entry for entry in run.done if entry.stage == stage]
-    paths = [run.store.rows_path(part) for part in entry.artifact.parts]
+def rows_of(builder: Build, stage: str) -> pandas.DataFrame:
+    (entry,) = [entry for entry in builder.done if entry.stage == stage]
+    paths = [builder.store.rows_path(part) for part in entry.artifact.parts]
     return pandas.concat([pandas.read_parquet(path) for path in paths]).reset_index(drop=True)
 
 
@@ -97,7 +97,7 @@ def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: p
     """Of one file, as a part alone is made in this process, where the patch holds."""
     given = {name: str(SAMPLES / f"{file}.jsonl") for name, file in {**OF_SAMPLES, "questions": "questions"}.items()}
     whole, _, run = make(tmp_path / "whole", **given)
-    monkeypatch.setattr(take_questions, "rows_each", 6)
+    monkeypatch.setattr(take_questions, "max_rows_per_part", 6)
     parted, _, other = make(tmp_path / "parted", **given)
     (entry,) = [entry for entry in other.done if entry.stage == "link_evidence"]
     assert [part.key.split(".")[1:] for part in entry.artifact.parts] == [[], ["00001"], ["00002"], ["00003"]]
@@ -112,7 +112,7 @@ def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: p
 def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(take_questions, "rows_each", 6)
+    monkeypatch.setattr(take_questions, "max_rows_per_part", 6)
     given = {name: str(SAMPLES / f"{file}.jsonl") for name, file in OF_SAMPLES.items()}
     lines = (SAMPLES / "questions.jsonl").read_text().splitlines(keepends=True)
     begun = []
@@ -120,7 +120,7 @@ def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(
         (tmp_path / "bank.jsonl").write_text("".join(lines[:number]))
         config = ExpertqaConfig(questions=str(tmp_path / "bank.jsonl"), **given)  # type: ignore[arg-type]
         options = Options(tmp_path / "home", until="revise_answers")
-        build("expertqa", config, options, runner=Threads(), progress=(progress := Silent()))
+        build("expertqa", config, options, tasks=InTurn(), progress=(progress := Silent()))
         begun.append(progress.begun)
     first, second = begun
     parted = (
@@ -268,12 +268,13 @@ def test_a_plan_says_which_stages_search_the_web(tmp_path: Path) -> None:
     (tmp_path / "questions.jsonl").write_text('{"question": "How is tea made with hot water?", "field": "Tea"}\n')
     web = {"kind": "searxng", "url": "http://127.0.0.1:9"}
     config = ExpertqaConfig(questions=str(tmp_path / "questions.jsonl"), web=web)  # type: ignore[arg-type]
-    found, _ = plan("expertqa", config, Options(tmp_path / "home", "v1"))
-    (line,) = plan_foot(found.stages)
+    options = Options(tmp_path / "home", "v1")
+    found, _ = plan(declare("expertqa", config, options), options)
+    *_, line = plan_foot(found.stages)
     assert line.startswith("find_for_questions, find_for_claims, find_for_facts: up to one web search a row")
     without = ExpertqaConfig(questions=str(tmp_path / "questions.jsonl"))
-    found, _ = plan("expertqa", without, Options(tmp_path / "home", "v1"))
-    assert plan_foot(found.stages) == []
+    found, _ = plan(declare("expertqa", without, options), options)
+    assert not any("web" in line for line in plan_foot(found.stages))
 
 
 def test_none_is_a_word_where_it_is_a_choice() -> None:
@@ -397,10 +398,12 @@ def part_rejected(entry: StageRun) -> Iterator[int]:
     return (number for part in entry.artifact.parts for _, _, number in part.rejected)
 
 
-def export(run: Build, version: Version, form: str) -> list[Any]:
+def export(builder: Build, version: Version, form: str) -> list[Any]:
     command = [str(Path(sys.executable).parent / "longform"), "export", "expertqa", "--format", form]
     out = version.folder.parent / "out.jsonl"
-    done = subprocess.run([*command, "--to", str(out), "--home", str(run.store.home)], text=True, capture_output=True)
+    done = subprocess.run(
+        [*command, "--to", str(out), "--home", str(builder.store.home)], text=True, capture_output=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -508,7 +511,7 @@ def test_a_pilot_refuses_no_commercial_answer_of_the_questions_it_leaves_out(tmp
         "expertqa",
         ExpertqaConfig(limit=3),
         Options(tmp_path, until="collect_answers"),
-        runner=Threads(),
+        tasks=InTurn(),
         progress=progress,
     )
     ended = {entry.stage: entry.artifact for entry in progress.ended}

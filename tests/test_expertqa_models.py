@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,19 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Silent
 from standin_server import Server, serve
-from test_model_kill import answered, asked_twice, calls, family_of, lives, start, wait_for
+from test_model_kill import answered, asked_twice, calls, killed_when, start
 
-from flows.building import Options, build, plan
+from flows.building import Options, build, declare, plan
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from flows.prompts import PROMPTS
 from flows.responses import export, load
+from longform.engine.build import Build
+from longform.engine.plan import Planned
+from longform.engine.tasks import InTurn
 from longform.errors import BudgetError
 from longform.llm.store import open_responses
 from longform.settings import responses
 from longform.versions import Version
-from tasks.build import Build
-from tasks.plan import Planned
-from tasks.workers import Threads
 
 LINES = 5
 PRICE = {"input": 1.0, "output": 4.0}
@@ -73,12 +71,13 @@ def settings(
 
 def made(home: Path, url: str, *, options: dict[str, Any] | None = None, **more: Any) -> tuple[Version | None, Build]:
     chosen = Options(home, **(options or {}))
-    published, run = build("expertqa", settings(home, url, **more), chosen, runner=Threads(), progress=Silent())
+    published, run = build("expertqa", settings(home, url, **more), chosen, tasks=InTurn(), progress=Silent())
     return published.version if published else None, run
 
 
 def planned(home: Path, url: str, **more: Any) -> dict[str, Planned]:
-    found, _ = plan("expertqa", settings(home, url, **more), Options(home), priced=True)
+    options = Options(home)
+    found, _ = plan(declare("expertqa", settings(home, url, **more), options), options, priced=True)
     return {each.stage: each for each in found.stages}
 
 
@@ -132,17 +131,16 @@ def test_the_plan_of_each_stage_tells_its_calls_and_what_is_paid_lies_between(
     assert {each.state for each in planned(home, server.url, **given).values()} == {"reuse"}
 
 
-def test_a_plan_knows_no_bound_of_stages_that_may_ask_more_often_than_they_have_rows(
-    tmp_path: Path, server: Server
-) -> None:
+def test_a_plan_bounds_what_is_asked_as_far_as_settings_do(tmp_path: Path, server: Server) -> None:
     home = tmp_path / "home"
     made(home, server.url, options={"until": "take_questions"})
     found = planned(home, server.url)
     assert (found["write_closed_book"].calls, found["write_closed_book"].exact) == (LINES, True)
-    assert found["write_from_passages"].calls is None  # two systems
+    assert (found["write_from_passages"].calls, found["write_from_passages"].known) == (2 * LINES, "at most")
     made(home, server.url, options={"until": "link_evidence"})
     found = planned(home, server.url)
-    assert found["judge_facts"].calls is None  # a claim has any number of facts
+    assert found["judge_facts"].known == "unknown until read"  # a claim has any number of facts
+    assert found["judge_facts"].calls is None
     assert found["revise_answers"].calls is not None
 
 
@@ -204,21 +202,12 @@ def test_kills_while_a_model_is_asked_cost_no_more_than_what_was_in_flight(tmp_p
             reached = calls(server) + answers + 2
             server.script([{}] * answers + [{"fault": "slow", "seconds": 3_600}] * 2)  # so that it cannot end
             given = json.dumps({"options": {"until": task}, "concurrency": 2})
-            killed_when(start(BUILDER, home, server.url, given), lambda reached=reached: calls(server) >= reached)
+            with start(BUILDER, home, server.url, given) as build:
+                killed_when(build, lambda reached=reached: calls(server) >= reached)
         version, _ = made(home, server.url, concurrency=2)
         assert version is not None
         print(f"asked twice {asked_twice(server)}")
         assert 0 < asked_twice(server) <= 2 * 2  # of 8 that were answered before each kill
-
-
-def killed_when(process: subprocess.Popen[bytes], due: Callable[[], bool]) -> None:
-    """Killed, with all its children gone, once it is due: before it can end."""
-    wait_for(lambda: due() or process.poll() is not None, seconds=600)
-    family = family_of(process)
-    process.kill()
-    process.wait()
-    wait_for(lambda: not any(map(lives, family)), seconds=600)
-    assert process.returncode == -signal.SIGKILL
 
 
 def test_what_a_model_says_wrong_is_a_rejected_row_with_its_words(tmp_path: Path) -> None:

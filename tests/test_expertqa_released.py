@@ -13,12 +13,14 @@ from conftest import Silent
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from longform.parts import check_batch, row_check
 from longform.rows import Rejected
 from longform.store import Store, sha256_of
 from schemas.expertqa import ANSWERS, LABELS
-from tasks.build import Build
 from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
 from tasks.expertqa.claims import released_claims
 from tasks.expertqa.released import (
@@ -30,7 +32,6 @@ from tasks.expertqa.released import (
     read_released,
     sources_listed,
 )
-from tasks.workers import Threads
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa"
 CLAIM = {
@@ -419,7 +420,9 @@ def test_the_stages_conserve_every_question(tmp_path):
     answers = tmp_path / "bing.jsonl"
     answers.write_text(json.dumps({"question": "How?", "answer_string": "So."}) + "\n")
     home = tmp_path / "home"
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     questions = read_questions(build, open_banks([bank], digest=sha256_of), licence="MIT")
     given = read_released(build, questions)
     bing = read_commercial(build, open_banks([answers], digest=sha256_of), questions, system="bing_chat")

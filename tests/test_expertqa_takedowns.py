@@ -21,6 +21,9 @@ from flows import takedowns as flow
 from flows.building import Options, build
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.addresses import page_of
+from longform.engine.build import Build
+from longform.engine.stage import Stage
+from longform.engine.tasks import InTurn
 from longform.errors import LongformError, UsageError
 from longform.llm.store import open_responses
 from longform.rows import Rejected
@@ -28,14 +31,11 @@ from longform.settings import responses
 from longform.store import Store
 from longform.takedowns import add, held
 from longform.versions import Version
-from tasks.build import Build
 from tasks.expertqa.admission import admit_commercial, admit_questions, question_of
 from tasks.expertqa.takedown import responses_of
 from tasks.publish import check_takedowns
 from tasks.sources.permalinks import names_of_address, record_of
 from tasks.sources.web import Crawl
-from tasks.stage import Stage
-from tasks.workers import Threads
 
 DAY = "2026-11-21"
 LINES = 4
@@ -69,14 +69,14 @@ def make(home: Path, bank: Path, server: Server, version: str) -> tuple[Version,
         model="mine",
         endpoints={"mine": mine},  # type: ignore[dict-item]
     )
-    published, run = build("expertqa", config, Options(home, version), runner=Threads(), progress=Silent())
+    published, run = build("expertqa", config, Options(home, version), tasks=InTurn(), progress=Silent())
     assert published is not None
     return published.version, run
 
 
-def rows_of(run: Build, stage: str) -> list[dict[str, Any]]:
-    (entry,) = [entry for entry in run.done if entry.stage == stage]
-    return [row for part in entry.artifact.parts for row in pq.read_table(run.store.rows_path(part)).to_pylist()]
+def rows_of(builder: Build, stage: str) -> list[dict[str, Any]]:
+    (entry,) = [entry for entry in builder.done if entry.stage == stage]
+    return [row for part in entry.artifact.parts for row in pq.read_table(builder.store.rows_path(part)).to_pylist()]
 
 
 def requests(home: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from test_autoais import claim, given_claims, made_rejections
 from toy_stages import building, source
 
 from flows.prompts import PROMPTS
+from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint
@@ -34,7 +35,6 @@ from tasks.expertqa.factscore import (
     judge_facts,
     leave_facts,
 )
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 __all__ = ["standin"]
 
@@ -54,7 +54,7 @@ def passage(corpus: str, name: str, text: str = "", score: float = 1.0) -> Row:
 
 
 @stage(FOUND_FOR_FACTS, revision=1)
-def find_given(run: Run, facts: Rows, *, pages: str) -> Iterator[Row | Rejected]:
+def find_given(context: StageContext, facts: Rows, *, pages: str) -> Iterator[Row | Rejected]:
     """The passages that `pages`, a JSON list, holds, for each fact; none for facts that speak of nothing found."""
     for fact in facts:
         found = [] if "unknown" in fact["text"].lower() else json.loads(pages)

@@ -17,7 +17,7 @@ import pytest
 from backports import zstd
 
 from longform.errors import SourceError
-from longform.rows import Piece, Rejected, Source
+from longform.rows import Rejected, Shard, Source
 from longform.store import sha256_of
 from tasks.sources import archives, commitpackft, openreview, stackexchange, ultrafeedback, webgpt, wildchat
 from tasks.sources.files import DENSE_FROM_BYTES, open_files
@@ -30,10 +30,10 @@ from tasks.text.markdown import to_markdown
 LINES = b'{"n": 1}\n{"n": 2}\n'
 
 
-def piece(path: Path, content: bytes, **how: Any) -> Piece:
+def piece(path: Path, content: bytes, **how: Any) -> Shard:
     path.write_bytes(content)
     (source,) = open_files([path], group="g", endings=("",), digest=sha256_of, **how)
-    return Piece(source, 0)
+    return Shard(source, 0)
 
 
 # ---------------------------------------------------------------- lines
@@ -44,7 +44,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
     assert list(read_lines(piece(tmp_path / "a.jsonl", marked))) == LINES.splitlines()
     assert list(read_lines(piece(tmp_path / "b.jsonl.zst", zstd.compress(marked)))) == LINES.splitlines()
     cut = piece(tmp_path / "c.jsonl", marked, piece_bytes=5)
-    pieces = (Piece(cut.source, index) for index in range(len(cut.source.pieces)))
+    pieces = (Shard(cut.source, index) for index in range(len(cut.source.pieces)))
     assert [line for one in pieces for line in read_lines(one)] == LINES.splitlines()
 
 
@@ -221,8 +221,8 @@ ILL_FORMED = pa.StringArray.from_buffers(
 )
 
 
-def whole(path: Path) -> Piece:
-    return Piece(Source("wildchat", str(path), "0" * 64, (("name", path.name), ("retrieved_at", None)), ((0, -1),)), 0)
+def whole(path: Path) -> Shard:
+    return Shard(Source("wildchat", str(path), "0" * 64, (("name", path.name), ("retrieved_at", None)), ((0, -1),)), 0)
 
 
 @pytest.mark.parametrize(

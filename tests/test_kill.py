@@ -9,17 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from conftest import build_axioms
+from processes import started
 
 from benchmarks.make_dump import write_dump
+from longform.engine.jobs import Job
+from longform.engine.runners import attempt
 from longform.store import Part, Store
 from longform.versions import find, problems
-from tasks.stage import execute
-from tasks.units import Job
 
 ROOT = Path(__file__).parents[1]
 LONGFORM = str(Path(sys.executable).with_name("longform"))
@@ -30,21 +32,22 @@ DRIVER = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
-import tasks.workers, test_kill
+import longform.engine.build, longform.engine.runners, test_kill
 from conftest import build_axioms
 if __name__ == "__main__":
-    tasks.workers.execute = test_kill.held
+    longform.engine.runners.attempt = test_kill.held
+    longform.engine.build.SMALL_BYTES = 0  # workers make every part
     build_axioms(Path(sys.argv[3]), dump=sys.argv[4:])
 """
 
 
-def held(job: Job) -> list[Part]:
+def held(job: Job) -> list[Part] | Exception:
     """A unit of work in a worker. Where HELD_AT parts are there it says who it is, and waits to be killed."""
     home, most = Path(os.environ["HELD_HOME"]), int(os.environ["HELD_AT"])
     if len(parts(home)) >= most:
         (home / f"held-{os.getpid()}").touch()
         time.sleep(3_600)
-    return execute(job)
+    return attempt(job)
 
 
 def dumps_of(folder: Path, megabytes: float) -> list[str]:
@@ -63,10 +66,16 @@ def typed(home: Path, dumps: list[str]) -> list[str]:
     return [LONGFORM, "build", "axioms", "--home", str(home), "--version", "v1", "--set", f"dump={json.dumps(dumps)}"]
 
 
-def start(command: list[str], home: Path, held_at: int = 1_000_000) -> subprocess.Popen[bytes]:
+def start(command: list[str], home: Path, held_at: int = 1_000_000) -> AbstractContextManager[subprocess.Popen[bytes]]:
     environment = {**os.environ, "PREFECT_HOME": str(home.with_name("prefect")), **holding(home, held_at)}
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
+    return started(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def end_of(process: AbstractContextManager[subprocess.Popen[bytes]]) -> int:
+    """The exit code of a process that ends by itself."""
+    with process as running:
+        return running.wait()
 
 
 def holding(home: Path, held_at: int) -> dict[str, str]:
@@ -136,12 +145,13 @@ def survive(home: Path, commands: list[list[str]], expected: Path, seed: int, mo
     targets = [*sorted(rng.sample(range(total - total // 4), len(commands) - 1)), total]
     kills, kept = 0, {}
     for command, finished in zip(commands, targets, strict=True):
-        kills += killed_after(start(command, home, finished + 2), home, finished, rng.uniform(0, most_delay))
+        with start(command, home, finished + 2) as build:
+            kills += killed_after(build, home, finished, rng.uniform(0, most_delay))
         now = stamps(home)
         assert {part: now.get(part) for part in kept} == kept
         assert all((version / "manifest.json").exists() for version in home.glob("datasets/*/[!.]*"))
         kept = now
-    assert start(commands[-1], home).wait() == 0
+    assert end_of(start(commands[-1], home)) == 0
     after = stamps(home)
     assert {part: after.get(part) for part in kept} == kept
     assert contents(home) == contents(expected)
@@ -174,19 +184,57 @@ def test_a_worker_that_is_killed_ends_the_build_with_a_sentence_and_the_next_run
 ) -> None:
     home = tmp_path / "home"
     environment = {**os.environ, **holding(home, 6)}
-    build = subprocess.Popen(driven(home, dumps), env=environment, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any(home.glob("held-*")) or build.poll() is not None)
-    kept = stamps(home)
-    assert len(kept) >= 6
-    worker = psutil.Process(int(next(home.glob("held-*")).name.removeprefix("held-")))
-    worker.kill()
-    _, said = build.communicate(timeout=600)
-    assert re.search(r"StoreError: A worker died while it made \w+ of .*: what was finished is kept; run", said)
-    wait_for(lambda: gone([worker]), seconds=600)
+    killed: list[psutil.Process] = []
+    with started(driven(home, dumps), env=environment, stderr=subprocess.PIPE, text=True) as build:
+        wait_for(lambda: any(home.glob("held-*")) or build.poll() is not None)
+        kept = stamps(home)
+        assert len(kept) >= 6
+        while build.poll() is None:  # a stage waits for all its parts, so each worker that is held is killed
+            killed += _killed(home)
+            time.sleep(0.1)
+        _, said = build.communicate(timeout=600)
+    assert re.search(r"LostWorker: A worker died while it made \w+ of .*: what was finished is kept; run", said)
+    wait_for(lambda: gone(killed), seconds=600)
     build_axioms(home, dump=dumps)
     after = stamps(home)
     assert {part: after.get(part) for part in kept} == kept
     assert contents(home) == contents(undisturbed)
+
+
+def test_a_worker_that_is_killed_costs_a_typed_build_its_part_which_is_made_again(
+    undisturbed: Path, dumps: list[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    killed: list[psutil.Process] = []
+    with start(typed(home, dumps), home) as build:
+        while build.poll() is None and len(killed) < 2:
+            for worker in _workers(build.pid)[:1]:
+                worker.kill()
+                killed.append(worker)
+            time.sleep(0.5)
+        assert build.wait(timeout=600) == 0
+    assert killed
+    assert contents(home) == contents(undisturbed)
+
+
+def _killed(home: Path) -> list[psutil.Process]:
+    """The workers that are held: killed now."""
+    killed = []
+    for path in home.glob("held-*"):
+        with suppress(psutil.NoSuchProcess):
+            worker = psutil.Process(int(path.name.removeprefix("held-")))
+            worker.kill()
+            killed.append(worker)
+        path.unlink()
+    return killed
+
+
+def _workers(build: int) -> list[psutil.Process]:
+    """Worker processes of a build that have begun."""
+    with suppress(psutil.NoSuchProcess):
+        children = psutil.Process(build).children()
+        return [each for each in children if "spawn_main" in " ".join(each.cmdline())]
+    return []
 
 
 @pytest.mark.soak
@@ -195,6 +243,6 @@ def test_twenty_kills_of_a_build_over_200_megabytes(tmp_path: Path) -> None:
     expected, home = tmp_path / "undisturbed" / "home", tmp_path / "killed" / "home"
     for folder in (expected, home):
         folder.parent.mkdir()
-    assert start(typed(expected, dumps), expected).wait() == 0
+    assert end_of(start(typed(expected, dumps), expected)) == 0
     commands = [typed(home, dumps) for _ in range(20)]
     assert survive(home, commands, expected, seed=200, most_delay=3) >= 15

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.errors import SourceError, UsageError
-from longform.rows import Piece
+from longform.rows import Shard
 from longform.store import sha256_of
 from tasks.sources import files, lines
 from tasks.sources.files import open_files
@@ -27,9 +27,9 @@ CONTENT = b"".join(
 ODD = "a\x85b\u2028c\x0bd\r\n\ne".encode()
 
 
-def pieces(path: Path, piece_bytes: int | None = None) -> list[Piece]:
+def pieces(path: Path, piece_bytes: int | None = None) -> list[Shard]:
     (source,) = open_files([path], group="g", endings=("",), digest=sha256_of, piece_bytes=piece_bytes)
-    return [Piece(source, index) for index in range(len(source.pieces))]
+    return [Shard(source, index) for index in range(len(source.pieces))]
 
 
 @pytest.mark.parametrize("ending", PACK)

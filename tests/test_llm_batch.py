@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from processes import started
 
 from longform.errors import EndpointError, Incomplete
 from longform.llm import batch as batches
@@ -476,6 +477,7 @@ def test_killed_twice_at_any_two_steps(tmp_path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
+sys.path.append("tests")
 from tests.test_llm_batch import Place, items_of
 class Elsewhere:
     url = sys.argv[1]
@@ -491,13 +493,11 @@ def test_a_process_killed_in_a_window_submits_nothing_twice(
     provider: Provider, place: Place, request_: str, moment: str
 ) -> None:
     provider.faults = [(request_, moment)]
-    child = subprocess.Popen([sys.executable, "-c", CHILD, provider.url, str(place.folder)], cwd=REPO)
     try:
-        while not provider.held.wait(0.1):
-            assert child.poll() is None
+        with started([sys.executable, "-c", CHILD, provider.url, place.folder], cwd=REPO) as child:
+            while not provider.held.wait(0.1):
+                assert child.poll() is None
     finally:
-        child.kill()
-        child.wait()
         provider.go_on.set()
     assert len(place.jobs()) == 1
     place.run(items_of(5))

@@ -10,12 +10,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import started
 
 from longform.errors import EndpointError, Incomplete, UsageError
 from longform.llm import offline
@@ -183,7 +185,7 @@ def one(client: Client, question: str) -> Answer | Failure:
 
 
 def everything_on_disk(store: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(store.parent.iterdir()))
+    return b"".join(path.read_bytes() for path in sorted(store.parent.rglob("*")) if path.is_file())
 
 
 def test_answers_come_in_the_order_of_the_items_whichever_is_ready_first(server: Server, store: Path) -> None:
@@ -436,6 +438,49 @@ def test_who_still_asks_when_the_models_are_closed_is_told_that_it_was_broken_of
     assert len(server.asked) == asked < 900
 
 
+def unanswered(server: Server, *, after: int = 0) -> None:
+    """Have no question answered behind so many, until the test is over."""
+    server.latency = lambda question: 0.0 if len(server.asked) <= after else float(server.over.wait(600))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def test_who_waits_for_an_answer_when_the_models_are_closed_is_told_although_their_loop_hangs(
+    server: Server, store: Path
+) -> None:
+    unanswered(server)
+    goes_on = threading.Event()
+    with ThreadPoolExecutor(2) as pool, client_of(server, store) as client:
+        waiting = [pool.submit(ask, client, question) for question in ("a", "b")]
+        wait_for(lambda: len(server.asked) == 2)
+        loop = client.models.loop
+        loop.call_soon_threadsafe(goes_on.wait, 600)
+        client.models.close()
+        for each in waiting:
+            with pytest.raises(Incomplete, match="broken off"):
+                each.result(600)
+    assert not loop.is_closed()
+    goes_on.set()
+    wait_for(loop.is_closed)
+
+
+def test_a_caller_who_is_collected_in_the_thread_of_the_loop_does_not_hold_it_up(server: Server, store: Path) -> None:
+    unanswered(server, after=100)
+    let_go = threading.Event()
+    with client_of(server, store) as client:
+        answers = client.ask((n, request(str(n))) for n in range(900))
+        next(answers)
+        wait_for(lambda: len(server.asked) > 100)
+        client.models.loop.call_soon_threadsafe(lambda: (answers.close(), let_go.set()))  # type: ignore[attr-defined]
+        assert let_go.wait(600)
+        assert server.flying > 0
+
+
 def test_equal_requests_in_flight_are_sent_once(server: Server, store: Path) -> None:
     server.latency = lambda question: 0.2
     with client_of(server, store) as client:
@@ -516,24 +561,27 @@ with Models(Path(store), key_of=lambda variable: key) as models:
 """
 
 
-def child(server: Server, store: Path, count: int, **environment: str) -> subprocess.Popen[str]:
+def child(server: Server, store: Path, count: int, **environment: str) -> AbstractContextManager[subprocess.Popen[str]]:
     command = [sys.executable, "-c", CHILD, server.url, str(store), "0", str(count), CANARY]
     inherited = {**os.environ, "PYTHONPATH": str(REPO), **environment}
-    return subprocess.Popen(command, env=inherited, stdout=subprocess.PIPE, text=True)
+    return started(command, env=inherited, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: AbstractContextManager[subprocess.Popen[str]]) -> str:
+    with process as running:
+        return running.communicate(timeout=600)[0]
 
 
 def test_after_a_kill_only_what_was_in_flight_is_asked_again(server: Server, store: Path) -> None:
     dead = threading.Event()
     server.latency = lambda question: 0.05 if len(server.asked) < 30 else 0.05 * dead.wait(600)
-    killed = child(server, store, 60)
-    while len(server.asked) < 30 and killed.poll() is None:
-        time.sleep(0.005)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    assert killed.returncode == -signal.SIGKILL
+    with child(server, store, 60) as killed:
+        wait_for(lambda: len(server.asked) >= 30 or killed.poll() is not None)
+        killed.kill()
+        killed.communicate()
+        assert killed.returncode == -signal.SIGKILL
     dead.set()
-    again = child(server, store, 60)
-    assert again.communicate()[0] == "60\n"
+    assert said(child(server, store, 60)) == "60\n"
     repeated = sum(times - 1 for times in Counter(server.asked).values())
     assert set(server.asked) == {str(n) for n in range(60)}
     assert 1 <= repeated <= 4
@@ -548,7 +596,7 @@ def test_nothing_of_the_environment_is_sent(server: Server, store: Path) -> None
         "OPENAI_CUSTOM_HEADERS": "X-Extra: secret-header",
         "OPENAI_BASE_URL": "http://127.0.0.1:9/secret",
     }
-    assert child(server, store, 1, **secrets).communicate()[0] == "1\n"
+    assert said(child(server, store, 1, **secrets)) == "1\n"
     assert "secret" not in repr(server.headers)
 
 

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgresql import Server
+from processes import started
 
 from longform.errors import StoreError
 from longform.llm.postgres import ENTRIES_PER_COMMIT, PostgresResponses
@@ -354,7 +355,7 @@ def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres: S
         postgres.execute(f"UPDATE longform.lease SET until = until - interval '{seconds} seconds'", postgres_url)
 
     command = [sys.executable, "-c", HOLD, postgres_url, str(seconds), key(1)]
-    with subprocess.Popen(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with started(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         store = PostgresResponses(postgres_url, lease_seconds=seconds)
         try:
             assert holder.stdout is not None
@@ -372,7 +373,6 @@ def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres: S
             assert lease(store, key(1)) == {key(1)}
         finally:
             store.close()
-            holder.kill()
 
 
 FIRST = """
@@ -390,17 +390,18 @@ store.close()
 def test_four_may_be_the_first_to_open_a_database(postgres_url: str) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     commands = [[sys.executable, "-c", FIRST, postgres_url, key(number)] for number in range(4)]
-    workers = [subprocess.Popen(command, cwd=REPO, **pipes) for command in commands]
-    for worker in workers:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"ready\n"
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.write(b"go\n")
-        worker.stdin.flush()
-    for worker in workers:
-        worker.communicate(timeout=600)
-    assert [worker.returncode for worker in workers] == [0] * 4
+    with ExitStack() as stack:
+        workers = [stack.enter_context(started(command, cwd=REPO, **pipes)) for command in commands]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == b"ready\n"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write(b"go\n")
+            worker.stdin.flush()
+        for worker in workers:
+            worker.communicate(timeout=600)
+        assert [worker.returncode for worker in workers] == [0] * 4
     store = PostgresResponses(postgres_url)
     assert len(list(store.scan())) == 4
     store.close()

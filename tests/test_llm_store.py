@@ -1,23 +1,27 @@
 import asyncio
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import started
 
 from longform.errors import BusyError, StoreError
 from longform.llm.keys import request_key
 from longform.llm.records import TOMBSTONE, Job, Paid, Record, ResponseStore
-from longform.llm.store import open_responses
+from longform.llm.store import Responses, open_responses
 
 REPO = Path(__file__).parents[1]
 KEY = request_key("test", "/chat/completions", {"model": "m"})
@@ -65,9 +69,9 @@ def keys(number: int) -> list[str]:
     return [request_key("test", "/x", {"n": n}) for n in range(number)]
 
 
-def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def python(code: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", code, *arguments]
+    return started(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 # ---------------------------------------------------------------- what is put is there
@@ -235,7 +239,8 @@ try:
 except BusyError as error:
     print(error)
 """
-    said, _ = python(code, path).communicate(timeout=600)
+    with python(code, path) as other:
+        said, _ = other.communicate(timeout=600)
     second.close()
     assert f"is in use by process {os.getpid()}" in said
     open_responses(path).close()
@@ -251,6 +256,64 @@ def test_one_process_is_granted_every_lease(store: ResponseStore) -> None:
     assert asyncio.run(store.lease(keys(3))) == set(keys(3))
     asyncio.run(store.release(keys(3)))
     assert store.exclusive
+
+
+# ---------------------------------------------------------------- several machines
+
+ELSEWHERE = """
+import asyncio, sys
+from pathlib import Path
+from longform.errors import StoreError
+from longform.llm.records import Record
+from longform.llm.store import Responses
+store = Responses(Path(sys.argv[1]), machine="elsewhere", lease_seconds=float(sys.argv[2]))
+asyncio.run(store.put([("00" * 32, Record("e", "m", "t", "p", b"{}"))]))
+print("stored", flush=True)
+sys.stdin.readline()
+try:
+    asyncio.run(store.put([("01" * 32, Record("e", "m", "t", "p", b"{}"))]))
+    print("stored", flush=True)
+except StoreError as error:
+    print(error, flush=True)
+store.close()
+"""
+
+
+def test_a_second_machine_is_refused_while_the_first_uses_the_file(path: Path) -> None:
+    with python(ELSEWHERE, path, 600) as first:
+        assert first.stdout
+        assert first.stdout.readline() == "stored\n"
+        for read_only in (False, True):
+            with pytest.raises(StoreError, match=rf"in use by process {first.pid} on .* set LONGFORM_RESPONSES to"):
+                Responses(path, read_only=read_only)
+        first.communicate("\n", timeout=600)
+    store = Responses(path)
+    assert store.get(["00" * 32, "01" * 32]).keys() == {"00" * 32, "01" * 32}
+    store.close()
+
+
+def test_a_file_moves_to_another_machine_for_good_and_the_first_writes_no_more(path: Path) -> None:
+    with python(ELSEWHERE, path, 2) as first:
+        assert first.stdout
+        assert first.stdout.readline() == "stored\n"
+        first.send_signal(signal.SIGSTOP)
+        store = opened_in_time(path)
+        first.send_signal(signal.SIGCONT)
+        said, _ = first.communicate("\n", timeout=600)
+        assert f"was taken over by process {os.getpid()} on " in said
+        put(store, [(KEY, RECORD)])
+        assert store.get(["01" * 32, KEY]) == {KEY: RECORD}
+        store.close()
+
+
+def opened_in_time(path: Path) -> Responses:
+    deadline = time.monotonic() + 600
+    while True:
+        try:
+            return Responses(path)
+        except StoreError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 # ---------------------------------------------------------------- faults
@@ -505,9 +568,9 @@ def test_a_scan_of_some_keys_skips_those_that_are_not_there(store: ResponseStore
 
 def test_of_a_purged_record_no_byte_is_left_in_the_files(store: ResponseStore, path: Path) -> None:
     put(store, [(KEY, replace(RECORD, request=b"words that must go" * 3)), ("ab" * 32, RECORD)])
-    assert b"words that must go" in b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert b"words that must go" in b"".join(file.read_bytes() for file in path.parent.iterdir() if file.is_file())
     assert store.purge([KEY]) == 1
-    assert b"words that must go" not in b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert b"words that must go" not in b"".join(file.read_bytes() for file in path.parent.iterdir() if file.is_file())
     assert list(store.get([KEY, "ab" * 32])) == ["ab" * 32]
 
 

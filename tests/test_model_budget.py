@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from flows.cli import app
+from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, Incomplete
 from longform.llm.budget import NANO
 from longform.llm.models import Models
 from longform.llm.standin_faults import LOST, UNREADABLE
 from longform.llm.store import open_responses
 from longform.llm.types import Answer, Endpoint, Failure, Price, Request
-from tasks.workers import Threads
 
 MOST_RUNS = 200
 LIMIT = 200
@@ -212,7 +212,7 @@ def capped(home: Path, usd: float, chosen: dict[str, Any]) -> bool:
     """Whether a build with this cap ended with a version."""
     try:
         options = Options(home, "v1", max_cost=usd)
-        published, _ = build("axioms", AxiomsConfig(**chosen), options, runner=Threads(), progress=Silent())
+        published, _ = build("axioms", AxiomsConfig(**chosen), options, tasks=InTurn(), progress=Silent())
     except BudgetError:
         return False
     return published is not None
@@ -245,7 +245,7 @@ def told_and_spent(home: Path, server: Server, pilot: int, **more: Any) -> Itera
     config.write_text("\n".join(toml(chosen)))
     for stage in WRITING:
         plan, before = planned(home, config)[stage], spent(home)[stage]
-        assert plan["exact"]
+        assert plan["known"] == "exact"
         assert plan["measured"]
         build_axioms(home, until=stage, **chosen)
         cost = spent(home)[stage] - before

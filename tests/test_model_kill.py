@@ -12,14 +12,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from conftest import build_axioms
+from processes import started
 from standin_server import Server, serve
 
 from benchmarks.make_dump import write_dump
@@ -62,13 +63,19 @@ def ask(store: Path, url: str, number: int) -> int:
         return sum(bool(answer.text) for _, answer in models.client(endpoint).ask(questions))  # type: ignore[union-attr]
 
 
-def start(code: str, *arguments: Any) -> subprocess.Popen[bytes]:
-    return run([sys.executable, "-c", code, str(ROOT), str(ROOT / "tests"), *map(str, arguments)])
+def start(code: str, *arguments: Any) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return run([sys.executable, "-c", code, ROOT, ROOT / "tests", *arguments])
 
 
-def run(command: list[str], **more: str) -> subprocess.Popen[bytes]:
+def run(command: Sequence[object], **more: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, env={**os.environ, **more}, stdout=quiet, stderr=quiet, start_new_session=True)
+    return started(command, env={**os.environ, **more}, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def end_of(process: AbstractContextManager[subprocess.Popen[bytes]]) -> int:
+    """The exit code of a process that ends by itself."""
+    with process as running:
+        return running.wait()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
@@ -101,6 +108,16 @@ def killed_at(process: subprocess.Popen[bytes], server: Server, due: Callable[[]
     wait_for(lambda: not any(map(lives, family)))
     wait_for(lambda: server.counters()["in_flight"] == 0)
     return in_flight if process.returncode == -signal.SIGKILL else None
+
+
+def killed_when(process: subprocess.Popen[bytes], due: Callable[[], bool]) -> None:
+    """Killed, with all its children gone, once it is due: before it can end."""
+    wait_for(lambda: due() or process.poll() is not None, seconds=600)
+    family = family_of(process)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(map(lives, family)), seconds=600)
+    assert process.returncode == -signal.SIGKILL
 
 
 def family_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -152,8 +169,9 @@ def test_killed_at_any_moment_hardly_more_is_asked_twice_than_was_in_flight(
     with serve(latency_seconds=0.05) as server:
         for number, target in enumerate(moments(kills, kills, total)):
             due = more_than(server, max(target, answered(server) + 1), number)
-            in_flight.append(killed_at(start(ASKER, store, server.url, total), server, due))
-        assert start(ASKER, store, server.url, total).wait() == 0
+            with start(ASKER, store, server.url, total) as asker:
+                in_flight.append(killed_at(asker, server, due))
+        assert end_of(start(ASKER, store, server.url, total)) == 0
         assert answered(server) == total
         report("model layer", in_flight, asked_twice(server))
         # In flight for who asks, and a tenth: the server has sent some of these answers, and they are not yet stored.
@@ -183,16 +201,17 @@ def test_twenty_kills_of_a_build_over_http(tmp_path: Path) -> None:
             'model = "m"\ncapabilities = ["json_schema"]\nconcurrency = 16\n'
         )
         total = questions_of(dump.path, tmp_path / "offline")
-        in_flight = [
-            killed_at(run(command, **mine), server, more_than(server, max(target, answered(server) + 1), number))
-            for number, target in enumerate(moments(20, 20, total))
-        ]
-        assert run(command, **mine).wait() == 0
+        in_flight = []
+        for number, target in enumerate(moments(20, 20, total)):
+            due = more_than(server, max(target, answered(server) + 1), number)
+            with run(command, **mine) as build:
+                in_flight.append(killed_at(build, server, due))
+        assert end_of(run(command, **mine)) == 0
         report(f"build of {answered(server):,} calls", in_flight, asked_twice(server))
         assert sum(number is not None for number in in_flight) == 20
         assert asked_twice(server) <= (16 + 16 // 10) * len(in_flight)
         sent = calls(server)
-        assert run([*command[:-1], "v2", "--force", "answer_open_book"], **mine).wait() == 0
+        assert end_of(run([*command[:-1], "v2", "--force", "answer_open_book"], **mine)) == 0
         assert calls(server) == sent
     assert list(problems(Store(home), find(home, "axioms@v1"))) == []
     wait_for(lambda: not any(str(home) in " ".join(each.info["cmdline"] or []) for each in _processes()))
@@ -222,16 +241,16 @@ def settings(server: Server) -> str:
 def test_a_build_in_batch_mode_killed_between_any_two_of_its_steps_submits_no_job_twice(
     stages: int, tmp_path: Path
 ) -> None:
-    home, kills = tmp_path / "home", 0
+    home = tmp_path / "home"
     with serve(batch_seconds=0.3) as server:
         for window in WINDOWS * stages:
-            server.script([{"path": window, "fault": "slow", "seconds": 1.5}])
+            server.script([{"path": window, "fault": "slow", "seconds": 3_600}])  # so that it cannot end
             due = once_more(server, window)
-            kills += killed_at(start(BUILDER, home, settings(server)), server, due) is not None
-        assert kills == len(WINDOWS) * stages
-        assert start(BUILDER, home, settings(server)).wait() == 0
+            with start(BUILDER, home, settings(server)) as build:
+                killed_when(build, due)
+        assert end_of(start(BUILDER, home, settings(server))) == 0
         counted = server.counters()
-        print(f"batch: killed {kills} times, jobs {sorted(counted['jobs'].values())}, single calls {calls(server)}")
+        print(f"batch: jobs {sorted(counted['jobs'].values())}, single calls {calls(server)}")
         assert len(counted["jobs"]) == 4
         assert set(counted["jobs"].values()) == {1}
         assert counted["repeated"] == {}

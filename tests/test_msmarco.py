@@ -15,12 +15,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flows.sources import msmarco as flow
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Piece, Rejected, Rows
+from longform.rows import Rejected, Rows, Shard
 from longform.store import Digests, Store
-from tasks.build import Build
 from tasks.sources.files import open_files
 from tasks.sources.msmarco import (
     COLLECTION,
@@ -39,7 +41,6 @@ from tasks.sources.msmarco import (
     repaired,
     split_of,
 )
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "msmarco"
 
@@ -55,7 +56,9 @@ def rows_of(*lines: bytes, repair: bool = True) -> tuple[list[dict[str, Any]], l
 
 
 def read(home: Path, *paths: Path, **settings: Any) -> tuple[list[Rows], Build]:
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     found = flow.read(build, list(paths), flow.Read(**settings))
     build.close()
     return found, build
@@ -206,7 +209,7 @@ def test_the_fast_way_finds_what_the_careful_one_finds(lines):
 
 
 def opened(folder: Path, *paths: Path, piece_bytes: int | None = None) -> Any:
-    digest = Digests(folder / "home", remember=False)
+    digest = Digests(folder / "home")
     return open_files(paths, group=GROUP, endings=ENDINGS, digest=digest, piece_bytes=piece_bytes)
 
 
@@ -217,7 +220,7 @@ def test_pieces_together_hold_every_line_once(piece_bytes):
     found = [
         line
         for index in range(len(source.pieces))
-        for _, lines in lines_of(Piece(source, index), COLLECTION)
+        for _, lines in lines_of(Shard(source, index), COLLECTION)
         for line in lines
     ]
     assert found == path.read_bytes().removesuffix(b"\n").split(b"\n")
@@ -268,7 +271,7 @@ def test_a_truncated_archive_is_told_wherever_it_ends(tmp_path):
 
 def _lines(path: Path) -> list[bytes]:
     [source] = holding(opened(path.parent, path), COLLECTION)
-    return [line for _, lines in lines_of(Piece(source, 0), COLLECTION) for line in lines]
+    return [line for _, lines in lines_of(Shard(source, 0), COLLECTION) for line in lines]
 
 
 def test_what_is_no_archive_is_told(tmp_path):

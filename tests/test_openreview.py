@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources.openreview import Read, read
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.rows import Rejected
 from longform.store import Store
 from schemas.openreview import DECISIONS, SUBMISSIONS
-from tasks.build import Build
 from tasks.sources.openreview import (
     Replies,
     by_kind,
@@ -30,7 +32,6 @@ from tasks.sources.openreview import (
     read_venue,
     words,
 )
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "openreview"
 NONE = Replies({})
@@ -293,10 +294,11 @@ def test_any_note_is_a_row_or_rejected(fields: dict[str, Any], whole: bool):
 
 
 @pytest.fixture
-def run(tmp_path: Path):
+def builder(tmp_path: Path):
     build = Build(
         Store(tmp_path / "home"),
-        runner=Threads(),
+        tasks=InTurn(),
+        runner=Here(),
         progress=Silent(),
         models=Models(tmp_path / "home" / "responses.sqlite"),
     )
@@ -304,8 +306,8 @@ def run(tmp_path: Path):
     build.close()
 
 
-def test_the_samples_hold_a_decision_of_each_kind_and_come_out_whole(run: Build):
-    rows = list(read(run, [SAMPLES], Read(retrieved_at="2026-10-01"))[0])
+def test_the_samples_hold_a_decision_of_each_kind_and_come_out_whole(builder: Build):
+    rows = list(read(builder, [SAMPLES], Read(retrieved_at="2026-10-01"))[0])
     found = {row["submission_id"].split("/")[1]: row for row in rows}
     assert {name: row["decision"] for name, row in found.items()} == {
         "TeaPot-1": "accept_poster",
@@ -334,7 +336,7 @@ def test_the_samples_hold_a_decision_of_each_kind_and_come_out_whole(run: Build)
     assert {row["retrieved_at"].year for row in rows} == {2026}
 
 
-def test_decisions_apart_are_part_of_what_the_rows_are_made_of(run: Build, tmp_path: Path):
+def test_decisions_apart_are_part_of_what_the_rows_are_made_of(builder: Build, tmp_path: Path):
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "2018-submissions.jsonl").write_text(json.dumps(v1(2018, id="one")) + "\n")
@@ -342,14 +344,14 @@ def test_decisions_apart_are_part_of_what_the_rows_are_made_of(run: Build, tmp_p
         note = {**reply(v1(id="one"), "x"), "invitation": f"{conference(2018)}/-/Acceptance_Decision"}
         note["content"] = {"decision": said}
         (folder / "2018-decisions.replies.jsonl").write_text(json.dumps(note) + "\n")
-        assert [row["decision"] for row in read(run, [folder], Read())[0]] == [expected]
+        assert [row["decision"] for row in read(builder, [folder], Read())[0]] == [expected]
 
 
-def test_replies_alone_or_broken_are_told(run: Build, tmp_path: Path):
+def test_replies_alone_or_broken_are_told(builder: Build, tmp_path: Path):
     apart = tmp_path / "2018-decisions.replies.jsonl"
     apart.write_text('{"half\n')
     with pytest.raises(UsageError, match="Only replies"):
-        read(run, [apart], Read())
+        read(builder, [apart], Read())
     with pytest.raises(SourceError, match="no JSON"):
         Replies({str(apart): "0"}).to("x")
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import schemas.replies
 from flows.axioms import AxiomsConfig
-from flows.building import Options, plan
+from flows.building import Options, declare, plan
 from flows.cli import app
 from flows.prompts import described, rendered, samples
 from longform.errors import UsageError
@@ -283,8 +283,8 @@ def test_a_file_of_ones_own_takes_the_place_of_one_prompt_and_changes_only_its_s
     assert found["axioms/combine"]["file"] == str(FOLDER / "axioms" / "combine.md")
     assert "proof reader" in rendered("axioms/corrupt", "json", str(folder))[0][1]
     options = Options(tmp_path / "home")
-    before, _ = plan("axioms", AxiomsConfig(), options)
-    after, _ = plan("axioms", AxiomsConfig(prompts=str(folder)), options)
+    before, _ = plan(declare("axioms", AxiomsConfig(), options), options)
+    after, _ = plan(declare("axioms", AxiomsConfig(prompts=str(folder)), options), options)
     pairs = zip(before.stages, after.stages, strict=True)
     changed = {was.stage for was, now in pairs if was.fingerprint != now.fingerprint}
     assert changed == {"corrupt_answers", "pair_generated", "assemble_pairs"}

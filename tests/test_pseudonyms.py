@@ -5,11 +5,13 @@ import hmac
 import pickle
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import started
 
 from longform.errors import StoreError, UsageError
 from longform.pseudonyms import Pseudonyms
@@ -43,15 +45,13 @@ def test_processes_that_begin_at_once_agree_on_one_key(tmp_path: Path) -> None:
     code = "import sys, pathlib; sys.stdin.read(); from longform.pseudonyms import Pseudonyms; "
     code += "print(Pseudonyms(pathlib.Path(sys.argv[1])).of('x'))"
     command = [sys.executable, "-c", code, str(tmp_path)]
-    running = [subprocess.Popen(command, stdin=-1, stdout=-1, text=True) for _ in range(6)]
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.close()
-    said = {process.stdout.read().strip() for process in running if process.stdout is not None}
-    for process in running:
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with ExitStack() as stack:
+        running = [stack.enter_context(started(command, text=True, **pipes)) for _ in range(6)]
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.close()
+        said = {process.stdout.read().strip() for process in running if process.stdout is not None}
     assert len(said) == 1
     assert len(said.pop()) == 16
 

@@ -188,15 +188,26 @@ def test_load_gives_a_split_or_a_stage_of_the_latest_or_a_named_version(built: B
 
 
 @pytest.mark.parametrize(("asked", "sentence"), [
-    ({"dataset": "axiom"}, "axiom has no version in"),
+    ({"dataset": "axoims"}, 'axoims has no version in HOME: did you mean "axioms"?'),
+    ({"dataset": "kiwi"}, "kiwi has no version in HOME: build one with `longform build kiwi`, or give another --home"),
     ({"version": "2026.11.2"}, 'axioms has no version 2026.11.2; did you mean "2026.11.20"?'),
+    ({"split": "tset"}, 'axioms 2026.11.20 has no split tset; did you mean "test"?'),
     ({"split": "dev"}, "axioms 2026.11.20 has no split dev; it has train, test"),
-    ({"stage": "read_post"}, "axioms 2026.11.20 has no stage read_post; it has read_posts, admit_posts"),
+    ({"stage": "read_post"}, 'axioms 2026.11.20 has no stage read_post; did you mean "read_posts"?'),
 ])  # fmt: skip
 def test_load_says_what_is_not_there(built: Built, asked: dict[str, str], sentence: str) -> None:
     with pytest.raises(UsageError) as raised:
         longform.load(**{"dataset": "axioms", "version": "2026.11.20", **asked}, home=built.home)
-    assert str(raised.value).startswith(sentence)
+    assert str(raised.value).startswith(sentence.replace("HOME", str(built.home)))
+
+
+def test_load_is_found_and_named_by_python_itself() -> None:
+    """In a process of its own: where nothing was asked for, `load` is no name of the module yet."""
+    code = "import longform, sys; assert 'load' in dir(longform) and 'pyarrow' not in sys.modules; longform.lod"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "AttributeError: module 'longform' has no attribute 'lod'. Did you mean: 'load'?"
+    )
 
 
 # ---------------------------------------------------------------- whole or not at all, never overwritten

@@ -22,17 +22,17 @@ import longform
 from flows.arguments import summary
 from flows.inspection import compare
 from flows.tracing import first_row, trace_by_ids
+from longform.engine.build import Build
+from longform.engine.stage import PerGroup, Row, Rows, StageContext, stage
 from longform.errors import LongformError, NothingToPublish, UsageError
-from longform.rows import Piece, Rejected
+from longform.rows import Rejected, Shard
 from longform.store import Store
 from longform.takedowns import add
 from longform.versions import Version, find, problems
 from schemas import column, table
 from schemas.stackexchange import MOMENT
-from tasks.build import Build
 from tasks.card import Figure, Paper, ReportTable, Wording
-from tasks.publish import About, Published, Table, publish
-from tasks.stage import Group, Row, Rows, Run, stage
+from tasks.publish import About, Published, Table, publish, publish_version
 
 mlc = pytest.importorskip("mlcroissant")
 
@@ -83,14 +83,14 @@ def number_of(row: Row) -> int:
 
 
 @stage(QUESTIONS, revision=1)
-def read_quiz(run: Run, lines: Piece) -> Iterator[Row]:
+def read_quiz(context: StageContext, lines: Shard) -> Iterator[Row]:
     found = Path(lines.source.path).read_text().splitlines()
     rows = [{"question_id": f"quiz/{number}", "text": text} for number, text in enumerate(found)]
     yield from sorted(rows, key=lambda row: xxhash.xxh3_64_intdigest(row["question_id"].encode()))
 
 
 @stage(ANSWERS, revision=1, split_by="split")
-def answer(run: Run, questions: Group, *, model: str | None, none: bool) -> Iterator[Row | Rejected]:
+def answer(context: StageContext, questions: PerGroup, *, model: str | None, none: bool) -> Iterator[Row | Rejected]:
     for row in questions:
         if none:
             yield Rejected(row["question_id"], "filtered", "none is wanted")
@@ -106,7 +106,7 @@ def answer(run: Run, questions: Group, *, model: str | None, none: bool) -> Iter
 
 
 @stage(CLAIMS, revision=1, split_by="split")
-def claim(run: Run, questions: Group, *, judge: str | None, search: str | None) -> Iterator[Row]:
+def claim(context: StageContext, questions: PerGroup, *, judge: str | None, search: str | None) -> Iterator[Row]:
     for row in questions:
         number = number_of(row)
         yield {
@@ -122,7 +122,7 @@ def claim(run: Run, questions: Group, *, judge: str | None, search: str | None) 
 
 
 @stage(SOURCES, revision=1)
-def cite(run: Run, questions: Rows, *, licence: str | None, day: str | None) -> Iterator[Row]:
+def cite(context: StageContext, questions: Rows, *, licence: str | None, day: str | None) -> Iterator[Row]:
     moment = datetime.fromisoformat(day).replace(tzinfo=UTC) if day else None
     for row in questions:
         url = f"https://quiz.example/{number_of(row)}"
@@ -158,7 +158,7 @@ def build(
     search: str | None = None, lines: int = 40,
     licence: str | None = "MIT", day: str | None = DAY, none: bool = False, about: About = ABOUT,
     before_publishing: Callable[[Build], Any] = lambda run: None,
-) -> Published | None:  # fmt: skip
+) -> Published:  # fmt: skip
     home.mkdir(parents=True, exist_ok=True)
     file = home / "quiz.txt"
     file.write_text("".join(f"question {number}\n" for number in range(lines)))
@@ -169,7 +169,8 @@ def build(
         sources = cite(run, questions, licence=licence, day=day)
         before_publishing(run)
         published = [Table("answers", answers), Table("claims", claims)]
-        return publish(run, about, published, sources, version=name, tables=tables, figures=squares)
+        publish(run, about, published, sources, tables=tables, figures=squares)
+        return publish_version(run, name)
 
 
 @pytest.fixture(scope="module")
@@ -293,8 +294,10 @@ def test_load_takes_a_config_and_says_what_there_is(home: Path) -> None:
     assert longform.load("quiz", split="odd", home=home).num_rows == 8
     assert longform.load("quiz", config="claims", home=home).schema.equals(CLAIMS), "full, as it has no other"
     assert longform.load("quiz", config="answers", split="test", home=home).num_rows == 8
-    with pytest.raises(UsageError, match=r"quiz v1 has no config claim; it has answers, claims\."):
+    with pytest.raises(UsageError, match=r'quiz v1 has no config claim; did you mean "claims"\?'):
         longform.load("quiz", config="claim", home=home)
+    with pytest.raises(UsageError, match=r"quiz v1 has no config pairs; it has answers, claims\."):
+        longform.load("quiz", config="pairs", home=home)
     with pytest.raises(UsageError, match=r"quiz v1 has no split train in its config claims; it has full\."):
         longform.load("quiz", config="claims", split="train", home=home)
 
@@ -411,8 +414,8 @@ def test_sources_that_say_no_licence_and_no_day_are_told_as_such(tmp_path: Path)
 
 
 def test_a_record_taken_down_while_a_build_runs_is_found_in_a_further_config(tmp_path: Path) -> None:
-    def takedown(run: Build) -> None:
-        add(run.store.home, [("c_4", "2026-11-20", "its author asked")])
+    def takedown(builder: Build) -> None:
+        add(builder.store.home, [("c_4", "2026-11-20", "its author asked")])
 
     with pytest.raises(LongformError, match=r"c_4 is taken down, but claim_id of claims/full/.*parquet names it"):
         build(tmp_path / "home", before_publishing=takedown)

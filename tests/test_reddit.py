@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longform.errors import SourceError, UsageError
-from longform.rows import Piece, Rejected, Source
+from longform.rows import Rejected, Shard, Source
 from schemas.reddit import ITEMS
 from tasks.sources.lines import split_lines, unpacked
 from tasks.sources.reddit import Reading, base36, dump_lines, open_dumps, record_of, seconds, unescaped, votes
@@ -493,7 +493,7 @@ def opened(path: Path) -> Source:
 
 def lines_of(path: Path) -> list[bytes]:
     source = opened(path)
-    return [one for index in range(len(source.pieces)) for one in dump_lines(Piece(source, index))]
+    return [one for index in range(len(source.pieces)) for one in dump_lines(Shard(source, index))]
 
 
 @pytest.mark.parametrize("name", PACKED)

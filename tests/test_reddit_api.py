@@ -13,15 +13,16 @@ from conftest import Silent
 from http_server import Answer, Asked, Server, document, serve
 
 from flows.sources.reddit import Fetch, Read, fetch, read
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.http import Http
 from longform.llm.models import Models
 from longform.settings import reddit_client
 from longform.store import Store
-from tasks.build import Build
 from tasks.sources.reddit_api import RedditApi, fullname, more_ids, state_of, things
 from tasks.sources.reddit_states import States, check, names_of, write_takedowns
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "reddit"
 NOW = "2026-11-21T10:00:00+00:00"
@@ -358,7 +359,7 @@ def test_newer_scores_and_deletions_reach_the_threads(tmp_path: Path) -> None:
     (tmp_path / "states").write_text("".join(json.dumps({**defaults, **state}) + "\n" for state in states))
     (tmp_path / "all.jsonl").write_bytes(b"".join(path.read_bytes() for path in sorted(SAMPLES.glob("R*.jsonl"))))
     home = tmp_path / "home"
-    run = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    run = Build(Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
     *_, threads = read(run, [tmp_path / "all.jsonl"], Read(states=str(tmp_path / "states")))
     run.close()
     found = {row["question_id"]: row for row in threads}

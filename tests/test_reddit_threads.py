@@ -10,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.sources.reddit import Read, read
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from longform.rows import Rejected
 from longform.store import Store
 from longform.takedowns import add
 from schemas.reddit import ITEMS, REDDIT_THREADS
-from tasks.build import Build
 from tasks.sources.reddit import Reading, base36
 from tasks.sources.reddit_selection import title_tag, without_eli5
 from tasks.sources.reddit_threads import threads
-from tasks.workers import Threads
 from tests.test_reddit import COMMENT, SUBMISSION, line
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "reddit"
@@ -226,7 +227,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(home: Path, dumps: Path | None = None, **config: Any) -> tuple[dict[str, Any], Build]:
-    made = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    made = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     *_, last = read(made, [dumps or home / "all.jsonl"], Read(**config))
     made.close()
     return {row["question_id"].removeprefix("reddit/t3_"): row for row in last}, made

@@ -11,12 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import SHARED, Silent, build_axioms
 
-from flows.axioms import SAMPLES, STAGES
+from flows.axioms import SAMPLES
+from flows.offered import stages_of
 from longform.errors import StoreError
 from longform.store import sha256_of
 from longform.versions import Version
 
 BEER, COFFEE = "alcohol.stackexchange.com", "coffee.stackexchange.com"
+STAGES = stages_of("axioms")
 WORKING = [stage for stage in STAGES if stage != "read_users"]  # these dumps have no Users.xml
 LATE = {"combine_answers", "pair_combined", "assemble_pairs"}
 SEES_ALL_SITES = {"assign_splits"}

@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 from standin_server import Server, serve, standin
 
 from flows.prompts import PROMPTS
+from longform.engine.dry import walk
+from longform.engine.execute import execute
+from longform.engine.jobs import jobs_of
+from longform.engine.stage import Stage
 from longform.errors import ConservationError
 from longform.llm.fence import unfenced
-from longform.llm.models import Models
 from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
 from longform.llm.structured import read_reply
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.rows import Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES, CITED, DRAFTS, GIVEN, KNOWLEDGE, SEGMENTS
-from tasks.dry import walk
 from tasks.revision_distance.checks import check_requests
 from tasks.revision_distance.drafting import (
     PERSPECTIVES,
@@ -38,8 +40,6 @@ from tasks.revision_distance.drafting import (
     write_vanilla,
     write_weak,
 )
-from tasks.stage import Stage, execute
-from tasks.units import jobs_of
 
 __all__ = ["standin"]
 
@@ -120,9 +120,8 @@ def run(home: Home, work: Stage, *given: Any, **arguments: Any) -> Rows:
     """The rows of a stage as a build makes them: units, parts, conservation; its models are closed."""
     inputs = dict(zip(work.inputs, given, strict=True))
     recipe = work.recipe(inputs, arguments)
-    with Models(home.store.home / "llm" / "responses.sqlite") as models:
-        jobs = jobs_of(home.store, work, recipe, inputs, arguments)
-        parts = [part for job in jobs for part in execute(job, models)]
+    jobs = jobs_of(home.store, work.called(home.store, inputs, arguments))
+    parts = [part for job in jobs for part in execute(job)]
     return Rows(home.store, work.schema, work.name, recipe.fingerprint, parts)
 
 
@@ -339,7 +338,7 @@ def test_a_plan_counts_three_segments_a_case(home: Home) -> None:
     known = home.table(KNOWLEDGE, [knowledge("hard/b"), knowledge("hard/f")])
     inputs = {"cases": cases(home), "knowledge": known}
     arguments = {"model": OFFLINE, "prompt": PROMPT["segment"], "perspectives": ALL}
-    (job,) = jobs_of(home.store, write_segments, write_segments.recipe(inputs, arguments), inputs, arguments)
+    (job,) = jobs_of(home.store, write_segments.called(home.store, inputs, arguments))
     requests: list[Request] = []
     walk(home.store, write_segments, job, lambda _, request: requests.append(request), lambda *_: None)
     assert [request.task for request in requests] == ["revision_distance/segment"] * 6

@@ -12,39 +12,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_stages import building
 
-from longform.rows import Piece, Rejected, Row, Rows
+from longform.engine.build import Build
+from longform.engine.stage import StageContext, stage
+from longform.rows import Rejected, Row, Rows, Shard
 from schemas.revision_distance import CHECKED, EASY, FREE, HARD, STRUCTURE
-from tasks.build import Build
 from tasks.revision_distance.draws import draw_candidates, drawn, take_cases, with_reserve
-from tasks.stage import Run, stage
 
 ALL: dict[str, int | None] = {"easy": None, "free": None, "hard": None}
 Cases = dict[str, Row]
 
 
 @stage(EASY, revision=1)
-def make_easy(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_easy(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows[files.index :: len(files.source.pieces)]
 
 
 @stage(FREE, revision=1)
-def make_free(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_free(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 @stage(HARD, revision=1)
-def make_hard(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_hard(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 @stage(STRUCTURE, revision=1)
-def make_structure(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_structure(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 @stage(CHECKED, revision=1)
 def make_checks(
-    run: Run, candidates: Rows, *, verdicts: dict[str, tuple[str | None, str | None]]
+    context: StageContext, candidates: Rows, *, verdicts: dict[str, tuple[str | None, str | None]]
 ) -> Iterator[Row | Rejected]:
     for row in candidates:
         key = row["case_id"]
@@ -79,11 +79,15 @@ def many(function: Any, number: int) -> list[Row]:
 
 
 def candidates_of(
-    run: Build, folder: Path, rows: tuple[list[Row], list[Row], list[Row]], pieces: int = 1, **given: Any
+    builder: Build, folder: Path, rows: tuple[list[Row], list[Row], list[Row]], pieces: int = 1, **given: Any
 ) -> Rows:
     one, cut = [toy_source(folder)], [toy_source(folder, pieces, "cut")] if pieces else []
-    tables = make_easy(run, cut, rows=rows[0]), make_free(run, one, rows=rows[1]), make_hard(run, one, rows=rows[2])
-    return draw_candidates(run, *tables, **{"numbers": ALL, "spare": 1.5, "seed": 0, **given})
+    tables = (
+        make_easy(builder, cut, rows=rows[0]),
+        make_free(builder, one, rows=rows[1]),
+        make_hard(builder, one, rows=rows[2]),
+    )
+    return draw_candidates(builder, *tables, **{"numbers": ALL, "spare": 1.5, "seed": 0, **given})
 
 
 # ---------------------------------------------------------------- the draw itself

@@ -13,16 +13,16 @@ from conftest import Silent
 from rouge_score.rouge_scorer import RougeScorer
 from standin_server import serve
 
-from flows.building import Options, build, plan
+from flows.building import Options, build, declare, plan
 from flows.endpoints import EndpointConfig, StageConfig
 from flows.inspection import check
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
 from longform import takedowns
+from longform.engine.build import Build
+from longform.engine.tasks import InTurn
 from longform.errors import NothingToPublish, UsageError
 from longform.store import Store, sha256_of
 from longform.versions import Version
-from tasks.build import Build
-from tasks.workers import Threads
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 TASKS = ("easy", "hard", "free", "structure")
@@ -36,7 +36,7 @@ SYSTEMS = {
 
 def make(home: Path, version: str = "v1", **settings: Any) -> tuple[Version, Build]:
     config = RevisionDistanceConfig(**settings)
-    published, run = build(ABOUT.dataset, config, Options(home, version), runner=Threads(), progress=Silent())
+    published, run = build(ABOUT.dataset, config, Options(home, version), tasks=InTurn(), progress=Silent())
     assert published is not None
     return published.version, run
 
@@ -169,7 +169,8 @@ def test_the_plan_says_what_a_server_then_is_asked_and_nothing_is_asked_twice(tm
             + rows["recall_knowledge"] + rows["write_segments"] + rows["write_cot"]
             + rows["propose_edits"] + rows["rate_drafts"] - 2 * free
         )  # fmt: skip
-        planned, _ = plan(ABOUT.dataset, RevisionDistanceConfig(**settings), Options(home, "v2"), priced=True)
+        options = Options(home, "v2")
+        planned, _ = plan(declare(ABOUT.dataset, RevisionDistanceConfig(**settings), options), options, priced=True)
         assert planned.nothing_to_do
         again, _ = make(home, "v2", **{**settings, "weights": {"style": 0.0}})
         assert server.counters()["requests"]["POST /v1/chat/completions"] == asked
@@ -179,8 +180,8 @@ def test_the_plan_says_what_a_server_then_is_asked_and_nothing_is_asked_twice(tm
 def test_weak_and_strong_must_be_two_models(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"model": "mine", "endpoints": endpoints("http://127.0.0.1:9")}
     with pytest.raises(UsageError, match=r'both ask the model mine of endpoint "mine": name another endpoint in'):
-        plan(ABOUT.dataset, RevisionDistanceConfig(**settings), Options(tmp_path))
-    plan(ABOUT.dataset, RevisionDistanceConfig(**settings, easy=0), Options(tmp_path))
+        declare(ABOUT.dataset, RevisionDistanceConfig(**settings), Options(tmp_path))
+    declare(ABOUT.dataset, RevisionDistanceConfig(**settings, easy=0), Options(tmp_path))
 
 
 def test_a_record_that_is_taken_down_leaves_the_next_version(sample: tuple[Path, Version], tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from expertqa_tables import filled
 from expertqa_toys import rejected_of, toy_source
 from toy_stages import building
 
-from longform.rows import Piece, Row, Rows
+from longform.engine.build import Build
+from longform.engine.stage import StageContext, stage
+from longform.rows import Row, Rows, Shard
 from schemas.papers import METADATA, PAPERS
 from schemas.revision_distance import RELATED
-from tasks.build import Build
 from tasks.revision_distance.related import find_cited, paragraphs_of, related_paragraphs
-from tasks.stage import Run, stage
 
 ABSTRACT = "We study boats in harbours and say how many there are."
 TEXT = "Boats were counted before, by many and in many harbours of the north and of the south."
@@ -46,26 +46,26 @@ def cites(number: str, *references: Row, **given: Any) -> Row:
 
 
 @stage(PAPERS, revision=1)
-def make_papers(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_papers(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 @stage(METADATA, revision=1)
-def make_metadata(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_metadata(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 @stage(RELATED, revision=1)
-def make_related(run: Run, files: Piece, *, rows: list[Row]) -> Iterator[Row]:
+def make_related(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 def found_in(
-    run: Build, folder: Path, related: list[Row], papers: list[Row], metadata: list[Row], **bounds: int
+    builder: Build, folder: Path, related: list[Row], papers: list[Row], metadata: list[Row], **bounds: int
 ) -> Rows:
     sources = [toy_source(folder)]
-    tables = make_papers(run, sources, rows=papers), make_metadata(run, sources, rows=metadata)
-    return find_cited(run, make_related(run, sources, rows=related), *tables, **{**BOUNDS, **bounds})
+    tables = make_papers(builder, sources, rows=papers), make_metadata(builder, sources, rows=metadata)
+    return find_cited(builder, make_related(builder, sources, rows=related), *tables, **{**BOUNDS, **bounds})
 
 
 def found(
@@ -270,7 +270,7 @@ def test_what_is_found_is_what_a_plain_join_finds(tmp_path: Path, seed: int) -> 
 
 
 @stage(METADATA, revision=1)
-def many_records(run: Run, files: Piece, *, number: int) -> Iterator[Row]:
+def many_records(context: StageContext, files: Shard, *, number: int) -> Iterator[Row]:
     """Half of them have one and the same title."""
     for place in range(number):
         title = "Introduction" if place % 2 else f"On Boat Number {place}"
@@ -280,7 +280,7 @@ def many_records(run: Run, files: Piece, *, number: int) -> Iterator[Row]:
 
 
 @stage(RELATED, revision=1)
-def many_paragraphs(run: Run, files: Piece, *, number: int) -> Iterator[Row]:
+def many_paragraphs(context: StageContext, files: Shard, *, number: int) -> Iterator[Row]:
     for place in range(number):
         references = [entry(f"b{n}", title=f"on boat number {(place + n) * 2}", year=None) for n in range(4)]
         introductions = [entry(f"i{n}", title="INTRODUCTION", year=1950 + (place + n) % 70) for n in range(4)]
@@ -302,7 +302,7 @@ def test_fifty_thousand_records_of_one_title_cost_no_more_than_others(tmp_path: 
 
 
 @stage(METADATA, revision=1)
-def long_abstracts(run: Run, files: Piece, *, number: int) -> Iterator[Row]:
+def long_abstracts(context: StageContext, files: Shard, *, number: int) -> Iterator[Row]:
     for place in range(number):
         yield known(f"s2/{place}", title=f"On Boat Number {place}", abstract=f"{place}. ".ljust(19_900, "x"))
 

@@ -13,12 +13,12 @@ from rouge_score.rouge_scorer import RougeScorer
 from toy_stages import building
 
 from flows.sources import acl_ocl, ultrafeedback, wildchat
+from longform.engine.build import Build
 from longform.errors import SourceError
 from longform.rows import Rows
 from longform.store import sha256_of
 from schemas.papers import METADATA
 from schemas.revision_distance import STRUCTURE
-from tasks.build import Build
 from tasks.revision_distance.related import find_cited, related_paragraphs
 from tasks.revision_distance.selection import select_conversations, select_preferences
 from tasks.revision_distance.structure import open_pairs, pairs, read_structure
@@ -28,7 +28,7 @@ LENGTHS = {"least_words": 50, "most_words": 2_000}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Build]:
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Build]:
     with building(tmp_path_factory.mktemp("samples")) as made:
         yield made
 
@@ -37,10 +37,10 @@ def reasons(rows: Rows) -> Counter[str]:
     return Counter(reason for _, reason in rejected_of(rows).values())
 
 
-def test_half_of_the_conversations_ask_for_an_email_a_letter_or_an_article(run: Build) -> None:
-    [talks] = wildchat.read(run, [SAMPLES / "wildchat.jsonl"], wildchat.Read(toxic=True))
+def test_half_of_the_conversations_ask_for_an_email_a_letter_or_an_article(builder: Build) -> None:
+    [talks] = wildchat.read(builder, [SAMPLES / "wildchat.jsonl"], wildchat.Read(toxic=True))
     easy = select_conversations(
-        run, talks, kinds=["email", "letter", "article"], languages=["English"], regions=["US"], **LENGTHS
+        builder, talks, kinds=["email", "letter", "article"], languages=["English"], regions=["US"], **LENGTHS
     )
     assert Counter(row["kind"] for row in easy) == {"email": 5, "letter": 4, "article": 4}
     assert reasons(easy) == {
@@ -58,9 +58,9 @@ def test_half_of_the_conversations_ask_for_an_email_a_letter_or_an_article(run: 
     assert "mail.test" not in texts
 
 
-def test_the_chosen_texts_are_the_best_rated_ones(run: Build) -> None:
-    [rated] = ultrafeedback.read(run, [SAMPLES / "ultrafeedback.jsonl"], ultrafeedback.Read())
-    free = list(select_preferences(run, rated, seed=0, regions=["US"], **LENGTHS))
+def test_the_chosen_texts_are_the_best_rated_ones(builder: Build) -> None:
+    [rated] = ultrafeedback.read(builder, [SAMPLES / "ultrafeedback.jsonl"], ultrafeedback.Read())
+    free = list(select_preferences(builder, rated, seed=0, regions=["US"], **LENGTHS))
     assert len(free) == 9
     for row in free:
         chosen, rejected = row["given"]
@@ -78,18 +78,18 @@ def test_the_chosen_texts_are_the_best_rated_ones(run: Build) -> None:
     }
 
 
-def test_instructions_that_make_no_case(run: Build) -> None:
-    [rated] = ultrafeedback.read(run, [SAMPLES / "ultrafeedback.jsonl"], ultrafeedback.Read())
-    free = select_preferences(run, rated, seed=0, regions=["US"], **LENGTHS)
+def test_instructions_that_make_no_case(builder: Build) -> None:
+    [rated] = ultrafeedback.read(builder, [SAMPLES / "ultrafeedback.jsonl"], ultrafeedback.Read())
+    free = select_preferences(builder, rated, seed=0, regions=["US"], **LENGTHS)
     assert reasons(free) == {"no writing request": 4, "no completion with a lower score": 1, "reply refuses": 1}
 
 
-def test_related_work_leads_to_the_abstracts_of_what_it_cites(run: Build) -> None:
-    [papers] = acl_ocl.read(run, [SAMPLES / "acl_ocl"], acl_ocl.Read())
+def test_related_work_leads_to_the_abstracts_of_what_it_cites(builder: Build) -> None:
+    [papers] = acl_ocl.read(builder, [SAMPLES / "acl_ocl"], acl_ocl.Read())
     assert papers.count == 15
-    none = Rows(run.store, METADATA, "none", "0" * 16, [])
-    related = related_paragraphs(run, papers)
-    hard = find_cited(run, related, papers, none, least_cited=2, **LENGTHS)
+    none = Rows(builder.store, METADATA, "none", "0" * 16, [])
+    related = related_paragraphs(builder, papers)
+    hard = find_cited(builder, related, papers, none, least_cited=2, **LENGTHS)
     assert {row["paper_id"].rsplit(".", 1)[1] for row in hard} == {"9201", "9202", "9203", "9204", "9205", "9206"}
     for row in hard:
         written = json.loads(next(SAMPLES.rglob(f"{row['paper_id'].removeprefix('acl/')}.json")).read_text())
@@ -116,8 +116,8 @@ def test_marks_of_citations_stand_where_they_say() -> None:
 # ---------------------------------------------------------------- structure
 
 
-def test_reordered_references_are_the_same_words_to_rouge(run: Build) -> None:
-    rows = list(read_structure(run, open_pairs([SAMPLES / "structure.jsonl"], digest=sha256_of)))
+def test_reordered_references_are_the_same_words_to_rouge(builder: Build) -> None:
+    rows = list(read_structure(builder, open_pairs([SAMPLES / "structure.jsonl"], digest=sha256_of)))
     assert [row["case_id"] for row in rows] == [f"structure/{number}" for number in range(1, 6)]
     scorer = RougeScorer(["rouge1", "rougeL"])
     for row in rows:
@@ -137,7 +137,7 @@ def written(folder: Path, *lines: Any) -> Iterator[list[Path]]:
     yield [file, other]
 
 
-def test_lines_that_are_no_pair_say_why_and_files_have_numbers(run: Build, tmp_path: Path) -> None:
+def test_lines_that_are_no_pair_say_why_and_files_have_numbers(builder: Build, tmp_path: Path) -> None:
     pair = {"original": "A. B.", "reordered": "B. A."}
     bad = [
         "{",
@@ -151,7 +151,7 @@ def test_lines_that_are_no_pair_say_why_and_files_have_numbers(run: Build, tmp_p
         {"original": "A " * 200_000, "reordered": "A"},
     ]
     with written(tmp_path, pair, "", *bad) as files:
-        rows = read_structure(run, open_pairs(files, digest=sha256_of))
+        rows = read_structure(builder, open_pairs(files, digest=sha256_of))
         assert [row["case_id"] for row in rows] == ["structure/1", "structure/2.1"]
         found = rejected_of(rows)
     assert [found[f"structure/{number}"] for number in range(3, 12)] == [

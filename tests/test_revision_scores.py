@@ -16,34 +16,48 @@ from schemas.revision_distance import CASES, DRAFTS
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
 from tasks.revision_distance.scores import score_drafts, scores
 
-INIT = """
-from bert_score.utils import sent_encode
-
-class Tokenizer:
-    model_max_length = 512
-
-class BERTScorer:
-    def __init__(self, model_type, num_layers, batch_size):
-        if model_type == "roberta-gone":
-            raise OSError("no such file\\nand more")
-        assert num_layers == {"roberta-large": 17, "small-model": 5}[model_type.split("/")[-1]]
-        self._tokenizer = Tokenizer()
-        if model_type == "small-model":
-            self._tokenizer.model_max_length = 10
-
-    def score(self, cands, refs, batch_size):
-        limit = 10 if self._tokenizer.model_max_length == 10 else 512
-        for text in (*cands, *refs):
-            assert 2 < len(sent_encode(self._tokenizer, text)) <= limit
-        both = [(set(one.split()), set(other.split())) for one, other in zip(cands, refs)]
-        shares = [len(one & other) / len(one | other) for one, other in both]
-        return [None] * len(shares), [None] * len(shares), shares
-"""
 UTILS = """
 model2layers = {"roberta-large": 17, "small-model": 5, "roberta-gone": 2}
 
+class Tokenizer:
+    cls_token_id, sep_token_id = 0, 1
+
+    def __init__(self, model_max_length):
+        self.model_max_length = model_max_length
+
+class Network:
+    def __init__(self, most_tokens):
+        self.most_tokens, self.device = most_tokens, None
+
+    def to(self, device):
+        self.device = device
+
+def get_tokenizer(model_type):
+    if model_type == "roberta-gone":
+        raise OSError("no such file\\nand more")
+    return Tokenizer({"small-model": 10, "/models/roberta-large": 10**30}.get(model_type, 512))
+
+def get_model(model_type, num_layers):
+    assert num_layers == {"roberta-large": 17, "small-model": 5}[model_type.split("/")[-1]]
+    return Network(10 if model_type == "small-model" else 512)
+
 def sent_encode(tokenizer, sent):
-    return [0, *range(len(sent.split())), 1][: tokenizer.model_max_length]
+    if tokenizer.model_max_length > 2**32:
+        raise OverflowError("int too big to convert")
+    return [0, *range(2, 2 + len(sent.split())), 1][: tokenizer.model_max_length]
+
+def bert_cos_score_idf(model, refs, hyps, tokenizer, idf_dict, batch_size, device):
+    assert (model.device, device, [idf_dict[n] for n in (0, 1, 2)]) == ("cpu", "cpu", [0, 0, 1.0])
+    for text in (*hyps, *refs):
+        assert 2 < len(sent_encode(tokenizer, text)) <= model.most_tokens
+    both = [(set(one.split()), set(other.split())) for one, other in zip(hyps, refs)]
+    return [[None, None, len(one & other) / len(one | other)] for one, other in both]
+"""
+FAKES = ("bert_score", "bert_score.utils", "torch")
+TORCH = """
+class cuda:
+    def is_available():
+        return False
 """
 
 
@@ -52,15 +66,16 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A package bert_score whose tokens are words between two marks, cut at its limit as the real one cuts."""
     folder = tmp_path / "packages" / "bert_score"
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(INIT)
+    (folder / "__init__.py").write_text("")
     (folder / "utils.py").write_text(UTILS)
-    for name in ("bert_score", "bert_score.utils"):
+    (folder.parent / "torch.py").write_text(TORCH)
+    for name in FAKES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(folder.parent)
     load_bertscore.cache_clear()
     yield
     load_bertscore.cache_clear()
-    for name in ("bert_score", "bert_score.utils"):
+    for name in FAKES:
         sys.modules.pop(name, None)
 
 
@@ -107,7 +122,10 @@ def test_a_model_that_reads_less_than_512_tokens_says_so() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_models_are_found_by_name_or_in_a_folder_of_that_name_else_the_error_says_what_to_do() -> None:
-    assert load_bertscore("/models/roberta-large").model == "/models/roberta-large"
+    in_folder = load_bertscore("/models/roberta-large")
+    assert in_folder.model == "/models/roberta-large"
+    unlimited = "its tokenizer names no limit, as many do not"
+    assert (in_folder.most_tokens, in_folder.f1([("a b", "a b")])) == (512, [1.0]), unlimited
     with pytest.raises(UsageError, match=r'no layer for the model "my-bert": .*roberta-large'):
         load_bertscore("my-bert")
     with pytest.raises(UsageError, match=r'"roberta-gone" of BERTScore cannot be loaded \(no such file\): set'):

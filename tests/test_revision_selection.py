@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.engine.stage import StageContext, stage
 from longform.errors import UsageError
-from longform.rows import Piece, Row
+from longform.rows import Row, Shard
 from schemas.conversations import CONVERSATIONS
 from schemas.preferences import COMPLETIONS
 from schemas.revision_distance import EASY, FREE
@@ -27,7 +28,6 @@ from tasks.revision_distance.selection import (
     refusal,
     select_conversations,
 )
-from tasks.stage import Run, stage
 
 DATA = Path(__file__).parent / "data"
 KINDS = ["email", "letter", "article"]
@@ -298,7 +298,7 @@ def test_instructions_that_make_no_case_say_why(row: Row, reason: str) -> None:
 
 
 @stage(CONVERSATIONS, revision=1)
-def make_conversations(run: Run, files: Piece, *, number: int) -> Iterator[Row]:
+def make_conversations(context: StageContext, files: Shard, *, number: int) -> Iterator[Row]:
     """Every tenth asks for an e-mail; texts of some 2,000 characters."""
     for place in range(number):
         request = f"{REQUEST} It is number {place}." if place % 10 == 0 else f"Tell me about oak number {place}."

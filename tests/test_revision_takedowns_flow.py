@@ -22,6 +22,8 @@ from flows import takedowns as flow
 from flows.building import Options, build
 from flows.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
+from longform.engine.build import Build
+from longform.engine.tasks import InTurn
 from longform.errors import LongformError, NothingToPublish
 from longform.llm.fence import fenced
 from longform.llm.store import open_responses
@@ -29,12 +31,10 @@ from longform.settings import responses
 from longform.store import Store
 from longform.takedowns import add
 from longform.versions import Version, find
-from tasks.build import Build
 from tasks.publish import check_takedowns
 from tasks.purging import words_of
 from tasks.revision_distance.takedown import ASKED, responses_of
 from tasks.sources.permalinks import record_of
-from tasks.workers import Threads
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 DAY = "2026-11-21"
@@ -49,7 +49,7 @@ def make(home: Path, url: str, version: str, **settings: Any) -> tuple[Version, 
         stages={"write_weak": StageConfig(model="smaller")},
         **settings,
     )
-    published, run = build(ABOUT.dataset, config, Options(home, version), runner=Threads(), progress=Silent())
+    published, run = build(ABOUT.dataset, config, Options(home, version), tasks=InTurn(), progress=Silent())
     assert published is not None
     return published.version, run
 
@@ -74,14 +74,14 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origin]:
         yield Origin(home, server, make(home, server.url, "v1")[1])
 
 
-def rows_of(run: Build, stage: str) -> list[dict[str, Any]]:
-    (entry,) = [entry for entry in run.done if entry.stage == stage]
-    return [row for part in entry.artifact.parts for row in pq.read_table(run.store.rows_path(part)).to_pylist()]
+def rows_of(builder: Build, stage: str) -> list[dict[str, Any]]:
+    (entry,) = [entry for entry in builder.done if entry.stage == stage]
+    return [row for part in entry.artifact.parts for row in pq.read_table(builder.store.rows_path(part)).to_pylist()]
 
 
-def record(run: Build, kind: str) -> str:
+def record(builder: Build, kind: str) -> str:
     """The id of a record of which something was made."""
-    cases = rows_of(run, "take_cases")
+    cases = rows_of(builder, "take_cases")
     if kind == "cited":
         citing = {case["source_id"] for case in cases}
         cited = [paper["paper_id"] for case in cases for paper in case["cited"] if paper["paper_id"] not in citing]
@@ -90,9 +90,9 @@ def record(run: Build, kind: str) -> str:
     return str(next(case["source_id"] for case in cases if case["task"] == task))
 
 
-def touched(run: Build, gone: str) -> set[str]:
+def touched(builder: Build, gone: str) -> set[str]:
     """Cases that were made from a record, or cite it."""
-    cases = rows_of(run, "take_cases")
+    cases = rows_of(builder, "take_cases")
     return {
         case["case_id"]
         for case in cases
@@ -100,9 +100,9 @@ def touched(run: Build, gone: str) -> set[str]:
     }
 
 
-def made_of(run: Build, cases: set[str]) -> set[str]:
+def made_of(builder: Build, cases: set[str]) -> set[str]:
     """The responses that the rows of all model stages name for these cases."""
-    rows = (row for stage in ASKED for row in rows_of(run, stage))
+    rows = (row for stage in ASKED for row in rows_of(builder, stage))
     return {row["response"] for row in rows if row["case_id"] in cases and row["response"]}
 
 

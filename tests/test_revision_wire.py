@@ -22,11 +22,11 @@ from standin_server import serve
 from flows.building import Options, build
 from flows.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, RevisionDistanceConfig
+from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from longform.llm.store import open_responses
 from longform.llm.types import Answer, Endpoint, Request
 from longform.settings import responses
-from tasks.workers import Threads
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 KEY, WRONG = "sk-right-1234567890", "sk-wrong-1234567890"
@@ -62,7 +62,7 @@ def test_writers_sample_as_in_the_paper_and_an_endpoint_has_the_last_word(
             stages={"write_weak": StageConfig(model="smaller")},
             limit=2,
         )
-        build(ABOUT.dataset, config, Options(tmp_path, "v1"), runner=Threads(), progress=Silent())
+        build(ABOUT.dataset, config, Options(tmp_path, "v1"), tasks=InTurn(), progress=Silent())
         counted = server.counters()
     assert parameters(tmp_path) == {
         "check_request": [{}],

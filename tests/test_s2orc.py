@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import source_s2orc
-from benchmarks.dump import Silent
+from benchmarks.building import Silent
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
-from longform.rows import Piece, Rejected, Row
+from longform.rows import Rejected, Row, Shard
 from longform.store import Digests, Store
 from schemas.papers import PAPERS
-from tasks.build import Build
 from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
 from tasks.sources.s2_releases import newest_papers, open_release
 from tasks.sources.s2orc import Unusable, from_doc2json, from_record, loaded, read_s2orc, records_of, shape_of
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "s2orc"
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "s2orc"
@@ -77,14 +78,16 @@ def cited(row: Row) -> list[tuple[str, str | None]]:
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     yield build
     build.close()
 
 
 def read(build: Build, *paths: Path) -> tuple[list[Row], dict[tuple[str, str], int]]:
     """The papers of these files, and how many records became none by (kind, reason)."""
-    files = open_release(paths, digest=Digests(build.store.home, remember=False))
+    files = open_release(paths, digest=Digests(build.store.home))
     metadata = merge_metadata(build, read_s2_metadata(build, files["metadata"]))
     records = read_s2orc(build, files["papers"])
     papers = newest_papers(build, records, records, metadata)
@@ -388,7 +391,7 @@ def test_records_of_a_line_each_or_one_document(tmp_path: Path) -> None:
     for name, content in (("a.json", json.dumps(record, indent=2)), ("b.jsonl", json.dumps(record) + "\r\n\n")):
         (tmp_path / name).write_text(content)
         files = open_release([tmp_path / name], digest=lambda path: "0" * 64)["papers"]
-        assert [loaded(line) for line in records_of(Piece(files[0], 0))] == [record]
+        assert [loaded(line) for line in records_of(Shard(files[0], 0))] == [record]
 
 
 def test_halves_of_surrogates_and_nan_are_mended() -> None:

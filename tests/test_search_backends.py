@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,14 +21,17 @@ import pytest
 from http_server import Answer, Asked, document, serve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from processes import started
 from toy_stages import building, source
 
+from longform.engine.build import Build
+from longform.engine.dry import walk
+from longform.engine.jobs import jobs_of
+from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import BusyError, UsageError
 from longform.llm.types import Endpoint, Price
 from longform.rows import Rows, Source
 from schemas import column, table
-from tasks.build import Build
-from tasks.dry import walk
 from tasks.retrieval.dense import DenseIndex, write_vectors
 from tasks.retrieval.fixed import FixedIndex
 from tasks.retrieval.growing import GrowingIndex
@@ -38,8 +39,6 @@ from tasks.retrieval.hits import Hit, words
 from tasks.retrieval.hybrid import Hybrid, fuse
 from tasks.retrieval.nearest import STOP_WORDS, WORD
 from tasks.sources.search import search_passages
-from tasks.stage import Piece, Row, Run, stage
-from tasks.units import jobs_of
 
 ROOT = Path(__file__).parents[1]
 TEXT = st.lists(st.sampled_from(["tea", "pot", "C", "the", "hot", "cup", "ale", "ÄLE", "茶", "unseen?"]), max_size=7)
@@ -235,13 +234,11 @@ for block in range(1_000_000):
 
 def test_what_was_committed_survives_a_kill(folder: Path) -> None:
     for wanted in (3, 9):
-        process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, cwd=ROOT)
-        assert process.stdout
-        for line in process.stdout:
-            if int(line) >= wanted:
-                break
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        with started([sys.executable, "-c", KILLED, folder], stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout
+            for line in process.stdout:
+                if int(line) >= wanted:
+                    break
         with GrowingIndex(folder, write=True) as index:
             for block in range(wanted):
                 found = ids(index.search([f"block{block}"], 99))
@@ -375,12 +372,12 @@ HELD = [("a", "x", "tea"), ("b", "y", "tea pot"), ("c", "x", "pot tea tea"), ("d
 
 
 @stage(QUESTIONS, revision=1)
-def read_questions(run: Run, file: Piece) -> Iterator[Row]:
+def read_questions(context: StageContext, file: Shard) -> Iterator[Row]:
     yield from json.loads(Path(file.source.path).read_text())
 
 
 @stage(PARAGRAPHS, revision=1)
-def read_paragraphs(run: Run, file: Piece) -> Iterator[Row]:
+def read_paragraphs(context: StageContext, file: Shard) -> Iterator[Row]:
     yield from json.loads(Path(file.source.path).read_text())
 
 
@@ -390,9 +387,9 @@ class Corpus:
 
     folder: Path
 
-    def rows(self, run: Build, asked: list[Any], held: list[Any]) -> tuple[Rows, Rows]:
-        return read_questions(run, self.file("q", QUESTIONS, asked)), read_paragraphs(
-            run, self.file("p", PARAGRAPHS, held)
+    def rows(self, builder: Build, asked: list[Any], held: list[Any]) -> tuple[Rows, Rows]:
+        return read_questions(builder, self.file("q", QUESTIONS, asked)), read_paragraphs(
+            builder, self.file("p", PARAGRAPHS, held)
         )
 
     def file(self, name: str, schema: pa.Schema, rows: list[Any]) -> list[Source]:
@@ -476,7 +473,7 @@ def test_a_plan_counts_all_texts_to_embed(toy: Corpus) -> None:
     with building(toy.folder / "home") as run:
         questions, passages = toy.rows(run, ASKED, HELD)
     given = {"backend": "hybrid", "k": 5, "query": "question", "within": "topic", "embedding": endpoint}
-    recipe = search_passages.recipe({"questions": questions, "passages": passages}, given)
-    (job,) = jobs_of(run.store, search_passages, recipe, {"questions": questions, "passages": passages}, given)
+    inputs = {"questions": questions, "passages": passages}
+    (job,) = jobs_of(run.store, search_passages.called(run.store, inputs, given))
     walk(run.store, search_passages, job, lambda *_: None, lambda endpoint, texts: told.extend(texts))
     assert sorted(told) == sorted(["tea pot", "tea", "zebra", "tea", "tea pot", "pot tea tea", "ale"])

@@ -16,16 +16,16 @@ from standin_server import Server, serve
 from flows import takedowns as flow
 from flows.building import Options, build
 from flows.expertqa import ExpertqaConfig
+from longform.engine.build import Build
+from longform.engine.tasks import InTurn
 from longform.errors import NothingToPublish
 from longform.llm.fence import fenced
 from longform.llm.store import open_responses
 from longform.settings import responses
 from longform.takedowns import add
-from tasks.build import Build
 from tasks.expertqa.answers import QUESTION_CHARACTERS
 from tasks.purging import WINDOW, words_of
 from tasks.sources.permalinks import record_of
-from tasks.workers import Threads
 
 DAY = "2026-11-21"
 DRAWN = "\n".join(["- | -" * 20] * 100)  # a drawing: longer than any limit, and no letter
@@ -184,7 +184,7 @@ def sources(tmp_path: Path) -> dict[str, str]:
 def expertqa(home: Path, server: Server, sources: dict[str, str], **settings: Any) -> Build | None:
     config = ExpertqaConfig.model_validate({**sources, **endpoints(server), **settings})
     try:
-        return build("expertqa", config, Options(home, "v1"), runner=Threads(), progress=Silent())[1]
+        return build("expertqa", config, Options(home, "v1"), tasks=InTurn(), progress=Silent())[1]
     except NothingToPublish:
         return None
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.make_dump import write_dump
 from longform.errors import SourceError, UsageError
-from longform.rows import Piece, Rejected, Source
+from longform.rows import Rejected, Shard, Source
 from schemas.stackexchange import POSTS, THREADS
 from tasks.sources.stackexchange import open_dump, parse_posts
 from tasks.sources.tables import read_rows, repair, split_rows
@@ -54,7 +54,7 @@ def opened(path: Path, *, site: str | None = SITE, piece_bytes: int = 1 << 26) -
 
 
 def rows_of(source: Source) -> list[bytes]:
-    return [one for index in range(len(source.pieces)) for one in read_rows(Piece(source, index), "posts")]
+    return [one for index in range(len(source.pieces)) for one in read_rows(Shard(source, index), "posts")]
 
 
 def parsed(rows: list[bytes], retrieved_at: str | None = None) -> tuple[list[dict[str, Any]], list[Rejected]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import statistics
 import subprocess
@@ -37,14 +38,16 @@ from toy_stages import (
     read_items,
     scribble,
     source,
+    stumble,
 )
 
-from longform.errors import ConservationError, Incomplete, StoreError
+from longform.engine.build import Build
+from longform.engine.method import UntilReached
+from longform.engine.plan import Plan
+from longform.engine.stage import stage
+from longform.errors import BusyStore, ConservationError, Incomplete, LostWorker, StoreError
 from longform.rows import Rows, Source
 from longform.store import Part, Store
-from tasks.build import Build, Stopped
-from tasks.plan import Plan
-from tasks.stage import Stage
 
 ROOT = Path(__file__).parents[1]
 TEA, COFFEE, ALE = [3, 1, 2], [5, 4], [9, 8, 7, 6]
@@ -105,13 +108,13 @@ def xxh3(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode())
 
 
-def begun(run: Build) -> dict[str, int]:
-    return run.progress.begun  # type: ignore[attr-defined, no-any-return]
+def begun(builder: Build) -> dict[str, int]:
+    return builder.progress.begun  # type: ignore[attr-defined, no-any-return]
 
 
-def state(run: Build, stage: str) -> tuple[str, int, int]:
+def state(builder: Build, stage: str) -> tuple[str, int, int]:
     """(state, units run, units reused) of a stage."""
-    (entry,) = (entry for entry in run.done if entry.stage == stage)
+    (entry,) = (entry for entry in builder.done if entry.stage == stage)
     return entry.state, entry.units_run, entry.units_reused
 
 
@@ -245,8 +248,10 @@ def test_a_source_that_moved_or_was_touched_is_the_same_source(toy: Toy) -> None
 
 
 def test_equal_output_of_a_changed_stage_leaves_its_followers_alone(toy: Toy) -> None:
-    def flow(run: Build, most: int) -> dict[str, int]:
-        return values(multiply(run, cap(run, read_items(run, [toy.source("tea", TEA)]), most=most), factor=2, log=log))
+    def flow(builder: Build, most: int) -> dict[str, int]:
+        return values(
+            multiply(builder, cap(builder, read_items(builder, [toy.source("tea", TEA)]), most=most), factor=2, log=log)
+        )
 
     log = toy.log
     for most in (10, 20):
@@ -269,8 +274,8 @@ def test_force_makes_one_stage_again_and_no_follower_of_equal_rows(toy: Toy) -> 
 
 
 def test_followers_are_made_again_where_the_same_recipe_gave_other_rows(toy: Toy) -> None:
-    def flow(run: Build | Plan) -> Rows:
-        return cap(run, guess(run, read_items(run, [toy.source("tea", TEA)]), mood=mood), most=100)
+    def flow(builder: Build | Plan) -> Rows:
+        return cap(builder, guess(builder, read_items(builder, [toy.source("tea", TEA)]), mood=mood), most=100)
 
     mood = toy.switch("1")
     with building(toy.home) as run:
@@ -298,7 +303,7 @@ def test_force_puts_a_damaged_part_right(toy: Toy) -> None:
 
 
 def test_until_ends_the_build_after_that_stage(toy: Toy) -> None:
-    with building(toy.home, until="multiply") as run, pytest.raises(Stopped):
+    with building(toy.home, until="multiply") as run, pytest.raises(UntilReached):
         cap(run, multiply(run, read_items(run, [toy.source("tea", TEA)]), factor=2, log=toy.log), most=5)
     assert [entry.stage for entry in run.done] == ["read_items", "multiply"]
     assert run.store.artifacts("cap") == []
@@ -329,6 +334,7 @@ def test_a_stage_that_loses_a_row_fails(toy: Toy) -> None:
         with pytest.raises(ConservationError, match=r"lose: item_id tea/1 is neither .* \(1 such\)"):
             lose(run, items, lost="tea/1")
         assert run.store.artifacts("lose") == []
+    with building(toy.home) as run:
         assert values(lose(run, items, lost="none of them")) == numbered(tea=TEA)
 
 
@@ -388,9 +394,9 @@ def test_a_plan_names_the_argument_that_changed_and_what_waits_for_it(toy: Toy) 
     toy_flow(toy, factor=3)(plan)
     assert planned(plan, "read_items") == ("reuse", "")
     assert planned(plan, "multiply") == ("run", "factor: 2 -> 3")
-    assert planned(plan, "cap") == ("unknown", "until items is built")
+    assert planned(plan, "cap") == ("run", "its input items changes")
     assert not plan.nothing_to_do
-    assert [found.rows for found in plan.stages][1:] == ["7 in", "up to 7 in"]
+    assert [(found.known, found.rows, found.rows_at_most) for found in plan.stages[1:]] == [("at most", None, 7)] * 2
 
 
 def test_a_plan_names_the_input_that_changed_and_the_parts_that_are_there(toy: Toy) -> None:
@@ -398,8 +404,8 @@ def test_a_plan_names_the_input_that_changed_and_the_parts_that_are_there(toy: T
         toy_flow(toy)(run)
     plan = toy.plan()
     toy_flow(toy, tea=[7])(plan)
-    assert planned(plan, "read_items") == ("run", "its input lines changes (1 of 2 parts are there)")
-    assert planned(plan, "multiply") == ("unknown", "until items is built")
+    assert planned(plan, "read_items") == ("run", "reuse 1 of 2 parts; its input lines changes")
+    assert planned(plan, "multiply") == ("run", "reuse 1 of 2 parts; its input items changes")
 
 
 def test_a_plan_compares_with_the_nearest_earlier_build(toy: Toy) -> None:
@@ -417,7 +423,7 @@ def test_a_plan_names_the_revision_that_was_raised(toy: Toy) -> None:
     with building(toy.home) as run:
         multiply(run, read_items(run, [toy.source("tea", TEA)]), factor=2, log=toy.log)
     plan = toy.plan()
-    raised = Stage(multiply.body, multiply.schema, 2, None)
+    raised = stage(multiply.schema, revision=2)(multiply.body)
     raised(plan, read_items(plan, [toy.source("tea", TEA)]), factor=2, log=toy.log)
     assert planned(plan, "multiply") == ("run", "revision 1 -> 2")
 
@@ -428,7 +434,7 @@ def test_a_forced_stage_is_planned_as_forced(toy: Toy) -> None:
     plan = Plan(Store(toy.home), force="multiply")
     toy_flow(toy)(plan)
     assert planned(plan, "multiply") == ("run", "forced")
-    assert planned(plan, "cap")[0] == "unknown"
+    assert planned(plan, "cap") == ("run", "its parts or inputs are gone or changed")
 
 
 def test_a_plan_and_the_build_after_it_agree_on_fingerprints(toy: Toy) -> None:
@@ -467,7 +473,7 @@ def test_a_worker_that_is_killed_ends_the_build_and_the_next_run_finishes_it(toy
     with building(toy.home) as run:
         items = read_items(run, sources)
     told = r"worker died while it made die of .*run the same command again"
-    with building(toy.home, spawned=True) as run, pytest.raises(StoreError, match=told):
+    with building(toy.home, spawned=True) as run, pytest.raises(LostWorker, match=told):
         die(run, items, deadly=deadly, log=toy.log)
     assert str(os.getpid()) not in Path(toy.log).read_text().split()
     assert "ale" in toy.worked_on()
@@ -528,8 +534,8 @@ class Killed:
 
 
 LINGER = """
-import sys, tasks.workers, toy_stages
-tasks.workers.processors = lambda: 3  # one for each site, whatever this machine has and whichever site comes first
+import sys, longform.engine.runners, toy_stages
+longform.engine.runners.processors = lambda: 3  # one for each site, whatever this machine has
 toy_stages.linger_over(*sys.argv[1:])
 """
 
@@ -601,6 +607,14 @@ def units(home: Path, stage: str) -> list[str]:
 
 
 # ---------------------------------------------------------------- a full disk
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EBUSY])
+def test_a_file_system_that_is_busy_is_a_passing_failure(number: int, toy: Toy) -> None:
+    with building(toy.home) as run:
+        items = read_items(run, [toy.source("tea", TEA)])
+        with pytest.raises(BusyStore, match=r"was busy .* run the same command again"):
+            stumble(run, items, over=number)
 
 
 @pytest.fixture

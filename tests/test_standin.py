@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import started
 from standin_server import Server, serve, standin
 
 from longform.errors import UsageError
@@ -929,17 +930,10 @@ def test_a_port_that_is_taken_is_told() -> None:
 # the command
 
 
-@contextmanager
-def typed(line: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def typed(line: str, folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     words = shlex.split(line)
-    process = subprocess.Popen(
-        [LONGFORM, *words[1:]], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return started([LONGFORM, *words[1:]], cwd=folder, text=True, **pipes)
 
 
 def test_the_command_of_the_docs_runs_and_the_lines_it_prints_are_a_configuration(tmp_path: Path) -> None:

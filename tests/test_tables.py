@@ -7,7 +7,7 @@ from tasks.axioms.tables import Table7, Table10, answers_added
 
 
 def pair(axiom, preferred, rejected):
-    return {"axiom": axiom, "preferred_id": preferred, "rejected_id": rejected}
+    return axiom, preferred, rejected
 
 
 def test_table_10_of_three_questions_by_hand():

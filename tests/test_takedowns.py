@@ -22,15 +22,15 @@ from flows import takedowns as flow
 from flows.axioms import AxiomsConfig
 from flows.building import Options
 from flows.building import build as build_dataset
+from longform.engine.build import StageRun
+from longform.engine.tasks import InTurn
 from longform.errors import BusyError, LongformError, StoreError, UsageError
 from longform.llm.store import open_responses
 from longform.settings import responses
 from longform.store import Store
 from longform.takedowns import add, held, load
 from longform.versions import Version, artifact, garbage, withdraw
-from tasks.build import StageRun
 from tasks.purging import holds, windows_of, words_of
-from tasks.workers import Threads
 
 __all__ = ["server"]
 BEER = "beer.stackexchange.com"
@@ -347,7 +347,7 @@ def test_a_takedown_that_comes_while_a_build_runs_stops_its_publishing(tmp_path:
     with pytest.raises(
         LongformError, match=r"not published: community.example/\d+ is taken down, but \w+_id of .*Build again"
     ):
-        build_dataset("axioms", AxiomsConfig(), options, runner=Threads(), progress=Late())
+        build_dataset("axioms", AxiomsConfig(), options, tasks=InTurn(), progress=Late())
     assert list((tmp_path / "datasets" / "axioms").iterdir()) == []
     published, _, _ = build_axioms(tmp_path, "v1")
     assert published is not None

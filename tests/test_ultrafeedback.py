@@ -9,14 +9,15 @@ import pytest
 from conftest import Silent
 
 from flows.sources import ultrafeedback as flow
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import UsageError
 from longform.http import Http
 from longform.llm.models import Models
 from longform.rows import Rejected
 from longform.store import Store
-from tasks.build import Build
 from tasks.sources.ultrafeedback import MENDED, document, doubt_of, instructions, number, rating
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "ultrafeedback"
 ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")
@@ -59,7 +60,9 @@ def found(*records: Any, mended: bool = False) -> tuple[list[dict[str, Any]], li
 
 
 def read(home: Path, *paths: Path, **given: Any) -> Any:
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     [rows] = flow.read(build, list(paths), flow.Read(**given))
     build.close()
     return rows, build.done[-1].artifact

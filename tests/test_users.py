@@ -9,14 +9,15 @@ import pytest
 from conftest import Silent
 
 from flows.sources.stackexchange import Read, read
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.llm.models import Models
-from longform.rows import Piece, Rejected
+from longform.rows import Rejected, Shard
 from longform.store import Store, sha256_of
-from tasks.build import Build
 from tasks.sources.stackexchange import open_dump
 from tasks.sources.tables import read_rows
 from tasks.sources.users import open_users, parse_users
-from tasks.workers import Threads
 
 POSTS = b'<?xml version="1.0"?>\n<posts>\n  <row Id="1" />\n</posts>'
 USERS = (
@@ -33,7 +34,7 @@ NAMES = [("hop.example/u-1", "Community"), ("hop.example/u7", "Hop & Ale"), ("ho
 def users_of(dump: Path) -> list[tuple[str, str] | Rejected]:
     posts = open_dump(dump, site="hop.example", retrieved_at=None, digest=sha256_of)
     (source,) = open_users([posts], sha256_of)
-    pieces = (Piece(source, index) for index in range(len(source.pieces)))
+    pieces = (Shard(source, index) for index in range(len(source.pieces)))
     return [user for piece in pieces for user in parse_users(read_rows(piece, "users"), site="hop.example")]
 
 
@@ -83,7 +84,7 @@ def test_a_thread_says_who_wrote_it_by_the_name_they_have_or_had(tmp_path: Path)
     (tmp_path / "Users.xml").write_bytes(USERS)
     store = Store(tmp_path / "home")
     store.prepare()
-    build = Build(store, runner=Threads(), progress=Silent(), models=Models(tmp_path / "responses.sqlite"))
+    build = Build(store, tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(tmp_path / "responses.sqlite"))
     try:
         threads = read(build, [tmp_path / "Posts.xml"], Read(site="hop.example"))[-1]
     finally:

@@ -20,6 +20,7 @@ from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from flows.inspection import check
+from longform.engine.tasks import InTurn
 from longform.errors import StoreError, UsageError
 from longform.store import Store, remove, temporary
 from longform.versions import (
@@ -34,7 +35,6 @@ from longform.versions import (
     withdraw,
     wrecks,
 )
-from tasks.workers import Threads
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def make(home: Path, dump: str, name: str | None = None, **settings: Any) -> tup
     """The version, and whether this build published it."""
     options = Options(home, name)
     config = AxiomsConfig(dump=dump, test_share=0.5, **settings)  # so that the last stage has several parts
-    published, _ = build("axioms", config, options, runner=Threads(), progress=Silent())
+    published, _ = build("axioms", config, options, tasks=InTurn(), progress=Silent())
     assert published is not None
     return published.version, published.new
 

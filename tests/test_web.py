@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -15,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,11 @@ import pytest
 from http_server import Answer, Asked, Server, document, serve
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import started
 from toy_stages import building, source
 
 from longform.addresses import normal_url
+from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, StoreError
 from longform.hosts import Refused, Robots, check_address, public
 from longform.pages import Page, PageStore, key_of
@@ -36,7 +37,6 @@ from longform.web import Ask, Manners, open_web
 from schemas import column, table
 from tasks.sources.extraction import Extractor, Unusable, check_html, clean, decoded, media
 from tasks.sources.web import Crawl, Found, WebBackend, fetch_pages, read_brave, read_searxng, search_web
-from tasks.stage import Piece, Row, Run, stage
 
 ROOT = Path(__file__).parents[1]
 QUICK = Manners(per_second=None, tries=2, patience_seconds=600.0, timeout_seconds=(600.0, 600.0))
@@ -53,7 +53,7 @@ QUESTIONS = table(
 
 
 @stage(QUESTIONS, revision=1)
-def read_questions(run: Run, file: Piece) -> Iterator[Row]:
+def read_questions(context: StageContext, file: Shard) -> Iterator[Row]:
     for name, text in json.loads(Path(file.source.path).read_text()):
         yield {"question_id": name, "question": text}
 
@@ -671,16 +671,18 @@ for n in range(100_000):
 def test_nothing_committed_is_lost_when_one_of_two_writers_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "pages.sqlite"
     command = [sys.executable, "-c", WRITING, str(path)]
-    one, two = (subprocess.Popen([*command, name], stdout=subprocess.PIPE, cwd=ROOT, text=True) for name in "ab")
     last = dict.fromkeys("ab", -1)
-    for name, process, wanted in (("a", one, 60), ("b", two, 90)):
-        assert process.stdout
-        for line in process.stdout:
-            last[name] = int(line)
-            if last[name] >= wanted:
-                break
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+    with ExitStack() as stack:
+        writers = [started([*command, name], stdout=subprocess.PIPE, cwd=ROOT, text=True) for name in "ab"]
+        one, two = map(stack.enter_context, writers)
+        for name, process, wanted in (("a", one, 60), ("b", two, 90)):
+            assert process.stdout
+            for line in process.stdout:
+                last[name] = int(line)
+                if last[name] >= wanted:
+                    break
+            process.kill()
+            process.communicate()
     store = PageStore(path)
     for name, number in last.items():
         for n in range(number + 1):

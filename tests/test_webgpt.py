@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources import webgpt as flow
+from longform.engine.build import Build
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.http import Http
 from longform.llm.models import Models
 from longform.rows import Rejected
 from longform.store import Store
-from tasks.build import Build
 from tasks.sources.webgpt import cites, comparison, comparisons
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "webgpt"
 
@@ -45,7 +46,9 @@ def found(*records: Any) -> tuple[list[dict[str, Any]], list[Rejected]]:
 
 
 def read(home: Path, *paths: Path) -> Any:
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     [rows] = flow.read(build, list(paths), flow.Read())
     build.close()
     return rows, build.done[-1].artifact

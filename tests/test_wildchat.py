@@ -14,16 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources import wildchat as flow
+from longform.engine.build import Build
+from longform.engine.plan import Plan
+from longform.engine.runners import Here
+from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Piece, Rejected, Rows, Source
+from longform.rows import Rejected, Rows, Shard, Source
 from longform.store import Store
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import wildchat
 from tasks.sources.wildchat import conversation, conversations, created
-from tasks.workers import Threads
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "wildchat"
 NOON = datetime(2024, 1, 5, 12, tzinfo=UTC)
@@ -69,9 +70,9 @@ def lines_of(path: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
-def piece_of(path: Path, *pieces: tuple[int, int], index: int = 0) -> Piece:
+def piece_of(path: Path, *pieces: tuple[int, int], index: int = 0) -> Shard:
     source = Source("wildchat", str(path), "0" * 64, (("name", path.name),), pieces or ((0, -1),))
-    return Piece(source, index)
+    return Shard(source, index)
 
 
 def found(path: Path, again: tuple[int, ...] = (), *, toxic: bool = True) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -81,7 +82,9 @@ def found(path: Path, again: tuple[int, ...] = (), *, toxic: bool = True) -> tup
 
 
 def read(home: Path, *paths: Path, **given: Any) -> tuple[Rows, Build]:
-    build = Build(Store(home), runner=Threads(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+    )
     [rows] = flow.read(build, list(paths), flow.Read(**given))
     build.close()
     return rows, build
@@ -360,7 +363,9 @@ def test_a_fetch_asks_for_a_commit_and_for_parquet(tmp_path):
 def test_records_of_a_piece_match_their_listing(tmp_path):
     records = [record("x"), record(None), record("y", turn(content=None)), record("x")]
     parquet_of(tmp_path / "a.parquet", records)
-    build = Build(Store(tmp_path), runner=Threads(), progress=Silent(), models=Models(tmp_path / "r.sqlite"))
+    build = Build(
+        Store(tmp_path), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(tmp_path / "r.sqlite")
+    )
     logged = wildchat.list_conversations(build, [piece_of(tmp_path / "a.parquet").source])
     build.close()
     assert [row["logged_id"] for row in logged] == ["wildchat/x", "", "wildchat/y", "wildchat/x"]

@@ -21,16 +21,16 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
+from longform.engine.build import Build, StageRun
+from longform.engine.runners import Here, Processes
+from longform.engine.stage import AllRows, PerGroup, Rejected, Row, Rows, Shard, StageContext, stage
+from longform.engine.tasks import InTurn
 from longform.errors import Incomplete
 from longform.llm.models import Models
 from longform.rows import Source
 from longform.settings import responses
 from longform.store import Part, Store, sha256_of
 from schemas import column, table
-from tasks.build import Build, StageRun
-from tasks.stage import Group, Piece, Rejected, Row, Rows, Run, Whole, execute, stage
-from tasks.units import Job
-from tasks.workers import Threads
 
 ITEMS = table(
     "items",
@@ -47,10 +47,10 @@ TEXTS = table(
 
 
 @stage(ITEMS, revision=1)
-def read_items(run: Run, lines: Piece) -> Iterator[Row | Rejected]:
+def read_items(context: StageContext, lines: Shard) -> Iterator[Row | Rejected]:
     texts = Path(lines.source.path).read_text().splitlines()
     for number in range(lines.index, len(texts), len(lines.source.pieces)):
-        run.count("read", 1)
+        context.count("read", 1)
         key = f"{lines.source.group}/{number}"
         if texts[number].lstrip("-").isdigit():
             yield {"item_id": key, "value": int(texts[number])}
@@ -59,25 +59,25 @@ def read_items(run: Run, lines: Piece) -> Iterator[Row | Rejected]:
 
 
 @stage(ITEMS, revision=1)
-def order_items(run: Run, items: Group) -> Iterator[Row]:
+def order_items(context: StageContext, items: PerGroup) -> Iterator[Row]:
     yield from sorted(items, key=lambda item: xxhash.xxh3_64_intdigest(item["item_id"].encode()))
 
 
 @stage(ITEMS, revision=1)
-def multiply(run: Run, items: Rows, *, factor: int, log: str) -> Iterator[Row]:
+def multiply(context: StageContext, items: Rows, *, factor: int, log: str) -> Iterator[Row]:
     _note(log, items)
     for item in items:
         yield {**item, "value": item["value"] * factor}
 
 
 @stage(ITEMS, revision=1)
-def cap(run: Run, items: Rows, *, most: int) -> Iterator[Row]:
+def cap(context: StageContext, items: Rows, *, most: int) -> Iterator[Row]:
     for item in items:
         yield {**item, "value": min(item["value"], most)}
 
 
 @stage(ITEMS, revision=1)
-def below_mean(run: Run, items: Rows, site: Group, *, log: str) -> Iterator[Row | Rejected]:
+def below_mean(context: StageContext, items: Rows, site: PerGroup, *, log: str) -> Iterator[Row | Rejected]:
     """Only items below the mean of their site."""
     _note(log, items)
     values = [item["value"] for item in site]
@@ -90,7 +90,7 @@ def below_mean(run: Run, items: Rows, site: Group, *, log: str) -> Iterator[Row 
 
 
 @stage(ITEMS, revision=1)
-def rank(run: Run, items: Whole) -> Iterator[Row]:
+def rank(context: StageContext, items: AllRows) -> Iterator[Row]:
     """Each item's place among those of all sites, from 0."""
     values = sorted(item["value"] for item in items)
     for item in items:
@@ -98,18 +98,18 @@ def rank(run: Run, items: Whole) -> Iterator[Row]:
 
 
 @stage(ITEMS, revision=1)
-def lose(run: Run, items: Rows, *, lost: str) -> Iterator[Row]:
+def lose(context: StageContext, items: Rows, *, lost: str) -> Iterator[Row]:
     yield from (item for item in items if item["item_id"] != lost)
 
 
 @stage(ITEMS, revision=1)
-def invent(run: Run, items: Rows, *, invented: str) -> Iterator[Row]:
+def invent(context: StageContext, items: Rows, *, invented: str) -> Iterator[Row]:
     yield from items
     yield {"item_id": invented, "value": 0}
 
 
 @stage(ITEMS, revision=1)
-def ask(run: Run, items: Rows, *, closed: str, log: str) -> Iterator[Row]:
+def ask(context: StageContext, items: Rows, *, closed: str, log: str) -> Iterator[Row]:
     """Ends as incomplete for the sites that the file `closed` names."""
     _note(log, items)
     names = Path(closed).read_text().split()
@@ -120,14 +120,14 @@ def ask(run: Run, items: Rows, *, closed: str, log: str) -> Iterator[Row]:
 
 
 @stage(ITEMS, revision=1)
-def guess(run: Run, items: Rows, *, mood: str) -> Iterator[Row]:
+def guess(context: StageContext, items: Rows, *, mood: str) -> Iterator[Row]:
     """As a model of today may answer otherwise than yesterday: what the file `mood` says, for every item."""
     for item in items:
         yield {**item, "value": int(Path(mood).read_text())}
 
 
 @stage(ITEMS, revision=1)
-def die(run: Run, items: Rows, *, deadly: str, log: str) -> Iterator[Row]:
+def die(context: StageContext, items: Rows, *, deadly: str, log: str) -> Iterator[Row]:
     """Kills its process in the middle of the site that the file `deadly` names."""
     _note(log, items)
     for number, item in enumerate(items):
@@ -137,7 +137,7 @@ def die(run: Run, items: Rows, *, deadly: str, log: str) -> Iterator[Row]:
 
 
 @stage(ITEMS, revision=1)
-def linger(run: Run, items: Rows, *, slow: str, log: str) -> Iterator[Row]:
+def linger(context: StageContext, items: Rows, *, slow: str, log: str) -> Iterator[Row]:
     """Does not end for the sites that the file `slow` names."""
     _note(log, items)
     for number, item in enumerate(items):
@@ -148,18 +148,18 @@ def linger(run: Run, items: Rows, *, slow: str, log: str) -> Iterator[Row]:
 
 
 @stage(ITEMS, revision=1)
-def scribble(run: Run, items: Rows, *, log: str, fails: bool) -> Iterator[pa.RecordBatch]:
+def scribble(context: StageContext, items: Rows, *, log: str, fails: bool) -> Iterator[pa.RecordBatch]:
     """Leaves a file in its scratch folder, and writes in `log` where that is."""
-    (run.scratch() / "notes").write_text("gone soon")
+    (context.scratch() / "notes").write_text("gone soon")
     with open(log, "a") as file:
-        file.write(f"{run.scratch()}\n")
+        file.write(f"{context.scratch()}\n")
     yield from items.batches()
     if fails:
         raise RuntimeError("a bug of this stage")
 
 
 @stage(ITEMS, revision=1)
-def hoard(run: Run, items: Rows, *, hoarder: str) -> Iterator[Row]:
+def hoard(context: StageContext, items: Rows, *, hoarder: str) -> Iterator[Row]:
     """A site that is named in the file `hoarder` asks DuckDB for more than it may have."""
     import duckdb
 
@@ -171,9 +171,16 @@ def hoard(run: Run, items: Rows, *, hoarder: str) -> Iterator[Row]:
 
 
 @stage(TEXTS, revision=1)
-def pad(run: Run, items: Rows, *, digits: int) -> Iterator[Row]:
+def pad(context: StageContext, items: Rows, *, digits: int) -> Iterator[Row]:
     for item in items:
         yield {"item_id": item["item_id"], "text": padding(item["item_id"], digits)}
+
+
+@stage(ITEMS, revision=1)
+def stumble(context: StageContext, items: Rows, *, over: int) -> Iterator[Row]:
+    """Fails with an error of the system."""
+    raise OSError(over, os.strerror(over))
+    yield from items
 
 
 def padding(seed: str, digits: int) -> str:
@@ -210,23 +217,14 @@ def source(file: Path, site: str, pieces: int = 1) -> Source:
     return Source(site, str(file), sha256_of(file), (("site", site),), ranges)
 
 
-class InThisProcess:
-    """Does the work of spawned workers where it matters to no one which process does it."""
-
-    def run(self, job: Job) -> list[Part]:
-        return execute(job)
-
-    def close(self) -> None: ...
-
-
 @contextmanager
 def building(home: Path, force: str | None = None, until: str | None = None, spawned: bool = False) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
-    models = Models(responses(home))
-    run = Build(store, runner=Threads(), progress=Silent(), models=models, force=force, until=until)
-    if not spawned:
-        run.workers = InThisProcess()  # type: ignore[assignment]
+    models, runner = Models(responses(home)), Processes(3) if spawned else Here()
+    run = Build(store, tasks=InTurn(), runner=runner, progress=Silent(), models=models, force=force, until=until)
+    if spawned:
+        run.small_bytes = 0  # what is small goes to workers too
     try:
         yield run
     finally:

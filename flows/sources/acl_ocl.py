@@ -7,13 +7,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows, Source
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.bundles import open_bundles
@@ -54,13 +52,13 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="when the files were fetched, where no side file says it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """The metadata of tables (.parquet), and the papers of files (.json, also in a .zip or .tar) and folders."""
-    tables, texts = opened(run, paths, config)
-    return [*([metadata(run, tables)] if tables else []), *([papers(run, texts)] if texts else [])]
+    tables, texts = opened(builder, paths, config)
+    return [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
 
 
-def opened(run: Build | Plan, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:
+def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:
     """The tables of publications, and the bundles of papers; UsageError where neither is there."""
     files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
     files = [file for file in files if file.suffix == ".parquet"]
@@ -68,7 +66,7 @@ def opened(run: Build | Plan, paths: list[Path], config: Read) -> tuple[list[Sou
         paths,
         group=GROUP,
         endings=ENDINGS,
-        digest=digests(run),
+        digest=builder.digests,
         mean=FILES_A_BUNDLE,
         facts=(("fetched", config.retrieved_at),),
     )
@@ -77,14 +75,14 @@ def opened(run: Build | Plan, paths: list[Path], config: Read) -> tuple[list[Sou
     if not files:
         return [], texts
     tables = open_files(
-        files, group=GROUP, endings=(".parquet",), digest=digests(run), retrieved_at=config.retrieved_at
+        files, group=GROUP, endings=(".parquet",), digest=builder.digests, retrieved_at=config.retrieved_at
     )
     return tables, texts
 
 
-def metadata(run: Build | Plan, tables: list[Source]) -> Rows:
-    return admit(run, admit_metadata, read_acl_metadata(run, tables), [GROUP])
+def metadata(builder: Builder, tables: list[Source]) -> Rows:
+    return admit(builder, admit_metadata, read_acl_metadata(builder, tables), [GROUP])
 
 
-def papers(run: Build | Plan, texts: list[Source]) -> Rows:
-    return admit(run, admit_papers, read_acl_papers(run, texts), [GROUP])
+def papers(builder: Builder, texts: list[Source]) -> Rows:
+    return admit(builder, admit_papers, read_acl_papers(builder, texts), [GROUP])

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_commits
 from tasks.sources.commitpackft import GROUP, REPOSITORY, read_commits
 from tasks.sources.files import open_files
@@ -47,12 +45,12 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="when the files were fetched, where no side file says it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     sources = open_files(
         paths,
         group=GROUP,
         endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
-        digest=digests(run),
+        digest=builder.digests,
         retrieved_at=config.retrieved_at,
     )
-    return [admit(run, admit_commits, read_commits(run, sources), [GROUP])]
+    return [admit(builder, admit_commits, read_commits(builder, sources), [GROUP])]

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import msmarco
 from tasks.sources.admission import admit, admit_passages
 from tasks.sources.files import open_files
@@ -70,10 +68,10 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Passages (and ids that several files share), queries, judgements."""
     msmarco.check_names(paths)
-    digest = digests(run)
+    digest = builder.digests
     files = open_files(
         paths,
         group=msmarco.GROUP,
@@ -83,8 +81,8 @@ def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
         piece_bytes=msmarco.PIECE_BYTES,
     )
     collection = msmarco.holding(files, msmarco.COLLECTION)
-    passages = msmarco.read_passages(run, collection, repair=config.repair)
-    repeated = msmarco.find_repeated(run, msmarco.in_one(collection), passages)
-    queries = msmarco.join_queries(run, msmarco.read_queries(run, msmarco.holding(files, msmarco.ASKED)))
-    qrels = msmarco.join_qrels(run, msmarco.read_qrels(run, msmarco.holding(files, msmarco.JUDGED)))
-    return [admit(run, admit_passages, passages, [msmarco.GROUP]), repeated, queries, qrels]
+    passages = msmarco.read_passages(builder, collection, repair=config.repair)
+    repeated = msmarco.find_repeated(builder, msmarco.in_one(collection), passages)
+    queries = msmarco.join_queries(builder, msmarco.read_queries(builder, msmarco.holding(files, msmarco.ASKED)))
+    qrels = msmarco.join_qrels(builder, msmarco.read_qrels(builder, msmarco.holding(files, msmarco.JUDGED)))
+    return [admit(builder, admit_passages, passages, [msmarco.GROUP]), repeated, queries, qrels]

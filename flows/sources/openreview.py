@@ -6,14 +6,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
 from schemas.openreview import DECISIONS
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_submissions
 from tasks.sources.files import open_files
 from tasks.sources.openreview import GROUP, REPLIES, Replies, read_submissions
@@ -72,8 +70,8 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="when the files were fetched, where no side file says it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = digests(run)
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    digest = builder.digests
     sources = open_files(
         paths, group=GROUP, endings=(".jsonl", ".jsonl.gz"), digest=digest, retrieved_at=config.retrieved_at
     )
@@ -82,4 +80,4 @@ def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
     if not notes:
         raise UsageError("Only replies were named: name the files of submissions too.")
     replies = Replies({source.path: source.sha256 for source in apart})
-    return [admit(run, admit_submissions, read_submissions(run, notes, replies=replies), [GROUP])]
+    return [admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), [GROUP])]

@@ -7,13 +7,11 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.rows import Rows, Source
 from longform.settings import grobid_url
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import grobid as server
 from tasks.sources import pdf, pdfs, tei
 from tasks.sources.admission import admit, admit_papers
@@ -42,10 +40,10 @@ class Read(BaseModel):
     licence: str | None = Field(None, description="of papers that do not name theirs, e.g. CC BY 4.0")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Papers and their paragraphs, of TEI and of PDFs: files, folders, archives, which may hold both."""
-    documents = [] if config.only == "pdf" else _opened(run, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
-    prints = [] if config.only == "tei" else _opened(run, paths, config, pdfs.ENDINGS, pdfs.FILES_PER_BUNDLE)
+    documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
+    prints = [] if config.only == "tei" else _opened(builder, paths, config, pdfs.ENDINGS, pdfs.FILES_PER_BUNDLE)
     if not (documents or prints):
         raise UsageError(
             f"{', '.join(map(str, paths)) or 'Nothing'} holds no paper: give .tei.xml, .xml or .pdf files, folders of "
@@ -53,11 +51,11 @@ def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
         )
     found: list[Rows] = []
     if documents:
-        found.append(tei.read_tei(run, documents))
+        found.append(tei.read_tei(builder, documents))
     if prints:
-        found.append(pdfs.read_pdfs(run, prints, parser=parser_of(config)))
-    admitted = [admit(run, admit_papers, papers, [tei.GROUP]) for papers in found]
-    return [rows for papers in admitted for rows in (papers, split_paragraphs(run, papers))]
+        found.append(pdfs.read_pdfs(builder, prints, parser=parser_of(config)))
+    admitted = [admit(builder, admit_papers, papers, [tei.GROUP]) for papers in found]
+    return [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
@@ -75,12 +73,12 @@ def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
     )
 
 
-def _opened(run: Build | Plan, paths: list[Path], config: Read, endings: tuple[str, ...], mean: int) -> list[Source]:
+def _opened(builder: Builder, paths: list[Path], config: Read, endings: tuple[str, ...], mean: int) -> list[Source]:
     return open_bundles(
         paths,
         group=tei.GROUP,
         endings=endings,
-        digest=digests(run),
+        digest=builder.digests,
         mean=mean,
         facts=(("licence", config.licence),),
     )

@@ -8,15 +8,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.pseudonyms import Pseudonyms
 from longform.rows import Rows
 from longform.settings import reddit_client
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_items
 from tasks.sources.reddit import GROUP, LICENCE, open_dumps, read_items
 from tasks.sources.reddit_api import API, REQUESTS_A_MINUTE, TOKEN_URL, RedditApi
@@ -105,16 +103,16 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, where no side file says it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = digests(run)
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    digest = builder.digests
     dumps = open_dumps(paths, digest, config.retrieved_at)
-    home = run.store.home
-    items = read_items(run, dumps, subreddits=_subreddits(config), authors=Pseudonyms(home))
-    admitted = admit(run, admit_items, items, [GROUP])
-    threads = join_reddit(run, admitted)
+    home = builder.store.home
+    items = read_items(builder, dumps, subreddits=_subreddits(config), authors=Pseudonyms(home))
+    admitted = admit(builder, admit_items, items, [GROUP])
+    threads = join_reddit(builder, admitted)
     if config.states:
-        threads = refresh_threads(run, threads, states=States(Path(config.states), digest))
-    return [admitted, _selected(run, threads, config)]
+        threads = refresh_threads(builder, threads, states=States(Path(config.states), digest))
+    return [admitted, _selected(builder, threads, config)]
 
 
 def _subreddits(config: Read) -> list[str]:
@@ -123,10 +121,10 @@ def _subreddits(config: Read) -> list[str]:
     return sorted({name.removeprefix("/").removeprefix("r/").lower() for name in chosen})
 
 
-def _selected(run: Build | Plan, threads: Rows, config: Read) -> Rows:
+def _selected(builder: Builder, threads: Rows, config: Read) -> Rows:
     if config.preset == "eli5":
         return select_eli5(
-            run,
+            builder,
             threads,
             min_score=_or(config.min_score, 2),
             min_words=_or(config.min_words, 8),
@@ -135,7 +133,7 @@ def _selected(run: Build | Plan, threads: Rows, config: Read) -> Rows:
         )
     if config.preset == "writing_prompts":
         min_words = _or(config.min_words, 30)
-        return select_prompts(run, threads, tags=config.tags, min_words=min_words, min_score=config.min_score)
+        return select_prompts(builder, threads, tags=config.tags, min_words=min_words, min_score=config.min_score)
     return threads
 
 

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.http import Http, Progress
 from longform.rows import Rows, Source
 from longform.settings import s2_api_key
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import s2_api
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.papers import resolve_citations, split_paragraphs
@@ -56,18 +54,18 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Papers, their paragraphs, and what these cite; metadata and citations, where files of them are given."""
-    files = open_release(paths, digest=digests(run), retrieved_at=config.retrieved_at)
-    papers, metadata = papers_and_metadata(run, files["papers"], files["metadata"])
-    paragraphs = split_paragraphs(run, papers)
-    cited = resolve_citations(run, paragraphs, papers, metadata)
-    citations = read_citations(run, files["citations"])
+    files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at)
+    papers, metadata = papers_and_metadata(builder, files["papers"], files["metadata"])
+    paragraphs = split_paragraphs(builder, papers)
+    cited = resolve_citations(builder, paragraphs, papers, metadata)
+    citations = read_citations(builder, files["citations"])
     return [papers, paragraphs, cited, metadata, citations]
 
 
-def papers_and_metadata(run: Build | Plan, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:
+def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:
     """The newest record of each paper, with what its metadata knows better."""
-    merged = admit(run, admit_metadata, merge_metadata(run, read_s2_metadata(run, metadata)), [GROUP])
-    records = read_s2orc(run, papers)
-    return admit(run, admit_papers, newest_papers(run, records, records, merged), [GROUP]), merged
+    merged = admit(builder, admit_metadata, merge_metadata(builder, read_s2_metadata(builder, metadata)), [GROUP])
+    records = read_s2orc(builder, papers)
+    return admit(builder, admit_papers, newest_papers(builder, records, records, merged), [GROUP]), merged

@@ -10,13 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import HttpError, SourceError, UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources.admission import admit, admit_posts
 from tasks.sources.stackexchange import host_of_today, open_dumps, read_posts
 from tasks.sources.threads import join_threads
@@ -123,14 +121,14 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, where no side file says it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Posts of dumps (a .7z, a Posts.xml, or a folder of them), and their threads: a question with its answers."""
-    digest = digests(run)
+    digest = builder.digests
     dumps = [str(dump) for path in paths for dump in dumps_of(path)]
     opened = open_dumps(dumps, config.site, config.retrieved_at, digest)
-    posts = admit(run, admit_posts, read_posts(run, opened), {dump.group for dump in opened})
-    users = read_users(run, open_users(opened, digest))
-    return [posts, users, join_threads(run, posts, users)]
+    posts = admit(builder, admit_posts, read_posts(builder, opened), {dump.group for dump in opened})
+    users = read_users(builder, open_users(opened, digest))
+    return [posts, users, join_threads(builder, posts, users)]
 
 
 def dumps_of(path: Path) -> list[Path]:

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows, Source
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import ultrafeedback
 from tasks.sources.admission import admit, admit_completions
 from tasks.sources.files import open_files
@@ -56,21 +54,21 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    return [completions(run, opened(run, paths, config))]
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    return [completions(builder, opened(builder, paths, config))]
 
 
-def opened(run: Build | Plan, paths: list[Path], config: Read) -> list[Source]:
+def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
     """The files, each with the commit it is of."""
     files = open_files(
         paths,
         group=ultrafeedback.GROUP,
         endings=ultrafeedback.ENDINGS,
-        digest=digests(run),
+        digest=builder.digests,
         retrieved_at=config.retrieved_at,
     )
     return pinned(files, repository=None, revision=config.revision)
 
 
-def completions(run: Build | Plan, files: list[Source]) -> Rows:
-    return admit(run, admit_completions, ultrafeedback.read_instructions(run, files), [ultrafeedback.GROUP])
+def completions(builder: Builder, files: list[Source]) -> Rows:
+    return admit(builder, admit_completions, ultrafeedback.read_instructions(builder, files), [ultrafeedback.GROUP])

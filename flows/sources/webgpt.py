@@ -6,13 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import webgpt
 from tasks.sources.admission import admit, admit_comparisons
 from tasks.sources.files import open_files
@@ -46,9 +44,9 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    digest = digests(run)
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    digest = builder.digests
     files = open_files(
         paths, group=webgpt.GROUP, endings=webgpt.ENDINGS, digest=digest, retrieved_at=config.retrieved_at
     )
-    return [admit(run, admit_comparisons, webgpt.read_comparisons(run, files), [webgpt.GROUP])]
+    return [admit(builder, admit_comparisons, webgpt.read_comparisons(builder, files), [webgpt.GROUP])]

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.inputs import digests
 from flows.sources import Terms
+from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.http import Http, Progress
 from longform.rows import Rows, Source
-from tasks.build import Build
-from tasks.plan import Plan
 from tasks.sources import wildchat
 from tasks.sources.admission import admit, admit_conversations
 from tasks.sources.files import open_files
@@ -54,24 +52,24 @@ class Read(BaseModel):
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
-def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]:
-    return [conversations(run, opened(run, paths, config), toxic=config.toxic)]
+def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    return [conversations(builder, opened(builder, paths, config), toxic=config.toxic)]
 
 
-def opened(run: Build | Plan, paths: list[Path], config: Read) -> list[Source]:
+def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
     """The files, each with the commit it is of."""
     files = open_files(
         paths,
         group=wildchat.GROUP,
         endings=wildchat.ENDINGS,
-        digest=digests(run),
+        digest=builder.digests,
         retrieved_at=config.retrieved_at,
         piece_bytes=wildchat.PIECE_BYTES,
     )
     return pinned(files, repository=None, revision=config.revision)
 
 
-def conversations(run: Build | Plan, files: list[Source], *, toxic: bool) -> Rows:
-    logged = wildchat.list_conversations(run, files)
-    read = wildchat.read_conversations(run, files, logged, toxic=toxic)
-    return admit(run, admit_conversations, read, [wildchat.GROUP])
+def conversations(builder: Builder, files: list[Source], *, toxic: bool) -> Rows:
+    logged = wildchat.list_conversations(builder, files)
+    read = wildchat.read_conversations(builder, files, logged, toxic=toxic)
+    return admit(builder, admit_conversations, read, [wildchat.GROUP])

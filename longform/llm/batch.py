@@ -414,7 +414,7 @@ class _Prefetch:
     async def _end(self, each: _Open, state: str, spent: int, calls: int) -> None:
         await self._update(each, state=state)
         reserved, each.reserved = each.reserved, 0
-        self._budget.settle(reserved, spent, calls=calls)
+        self._budget.settle(reserved, spent, calls=calls, stage=self._context["stage"])
         self._spool(each.job).unlink(missing_ok=True)
         if not self._store.exclusive:
             await self._store.release(await asyncio.to_thread(self._store.job_keys, each.job.name))

@@ -6,6 +6,7 @@ So the sum of what was spent and of what is on its way never exceeds the cap. In
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 NANO = 1_000_000_000
@@ -19,6 +20,7 @@ class Budget:
         self.spent_nano = 0
         self.reserved_nano = 0
         self.calls = 0
+        self._by_stage: Counter[str] = Counter()
         self.freed: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._excess = 1.0
@@ -35,8 +37,9 @@ class Budget:
             self.reserved_nano += wanted
             return wanted
 
-    def settle(self, reserved: int, spent: int, *, calls: int = 1) -> None:
+    def settle(self, reserved: int, spent: int, *, calls: int = 1, stage: str = "") -> None:
         with self._lock:
+            self._by_stage[stage] += spent
             if spent > reserved > 0:
                 self._excess *= spent / reserved
             self.reserved_nano -= reserved
@@ -45,6 +48,11 @@ class Budget:
             waiting, self.freed = self.freed, []
         for tell in waiting:
             tell()
+
+    def spent_by(self, stage: str) -> int:
+        """Of it what one stage spent."""
+        with self._lock:
+            return self._by_stage[stage]
 
     @property
     def waiting(self) -> bool:

@@ -26,7 +26,7 @@ from longform.llm.faults import Fault, scrub
 from longform.llm.keys import canonical, key_of
 from longform.llm.records import TOMBSTONE, Record
 from longform.llm.tokens import upper_bound
-from longform.llm.types import Answer, Endpoint, Failure, FailureKind, Request
+from longform.llm.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
 
 if TYPE_CHECKING:
     from longform.llm.models import Models
@@ -119,7 +119,7 @@ class Client:
         """One vector a text, in the order of the texts; stored by text, asked for 64 texts a call."""
         if self.endpoint.offline:
             raise UsageError(f"The endpoint {self.endpoint.name} has no embeddings: set one with a base_url for them.")
-        dispatcher = self._dispatcher()
+        dispatcher = self.dispatcher()
         sent = {text: dispatcher.clean(canonical(embedding_body(self.endpoint, text))) for text in texts}
         keys = {text: key_of(self.endpoint.name, EMBEDDINGS, body) for text, body in sent.items()}
         vectors: dict[str, list[float]] = {}
@@ -147,7 +147,7 @@ class Client:
     # in order
 
     def _asked(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
-        dispatcher = self._dispatcher()
+        dispatcher = self.dispatcher()
         window: deque[tuple[T, Flight]] = deque()
         room = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
         unanswered: list[LongformError] = []
@@ -181,14 +181,14 @@ class Client:
                 yield item, result
 
     def _wait(self, dispatcher: Dispatcher, flight: Flight) -> Answer | Failure | LongformError:
+        """What became of it; that nothing is answered any more where the models are closed before it landed."""
         if flight.result is None:
             with dispatcher.lock:
                 event = flight.event = flight.event or threading.Event()
                 landed = flight.result is not None
             if not landed:
-                event.wait()
-        assert flight.result is not None
-        return flight.result
+                dispatcher.wait(event)
+        return broken_off() if flight.result is None else flight.result
 
     def _begin(self, dispatcher: Dispatcher, chunk: list[tuple[T, Request]]) -> list[tuple[T, Flight]]:
         """Flights of these items; what is not stored is submitted."""
@@ -212,11 +212,11 @@ class Client:
             missing = [flight for flight in new if not self._taken(dispatcher, flight, stored.get(flight.key), None)]
             if missing:
                 self.models.check_key(self.endpoint)
-        except LongformError as error:
-            for flight in new:
-                self._land(dispatcher, flight, error)
+            dispatcher.submit(self._calls(dispatcher, missing))
+        except BaseException as error:  # whatever it is, others may have joined these flights
+            for flight in (each for each in new if each.result is None):
+                self._land(dispatcher, flight, dispatcher.as_ours(error))
             raise
-        dispatcher.submit(self._calls(dispatcher, missing))
         return flights
 
     def _check(self, requests: Iterable[Request]) -> None:
@@ -364,7 +364,7 @@ class Client:
         first, number = flights[0], len(flights)
         sent = self._sown(first)
         sent = sent if number == 1 else f'{sent[:-1]},"n":{number}}}'
-        base = self._base(first.sent, first.request.task, first.request.prompt, first.limit)
+        base = self.base(first.sent, first.request.task, first.request.prompt, first.limit)
 
         def done(result: Result) -> None:
             came = len(result) if isinstance(result, list) else number
@@ -413,7 +413,7 @@ class Client:
         except LongformError as error:
             self._land(dispatcher, flight, error)
 
-    def _base(self, sent: str, task: str, prompt: str, limit: int | None) -> dict[str, Any]:
+    def base(self, sent: str, task: str, prompt: str, limit: int | None) -> dict[str, Any]:
         return {
             "endpoint": self.endpoint.name,
             "model": self.endpoint.model,
@@ -423,7 +423,7 @@ class Client:
             "token_limit": limit,
         }
 
-    def _dispatcher(self) -> Dispatcher:
+    def dispatcher(self) -> Dispatcher:
         return self.models.dispatcher(self.endpoint)
 
     def _stored_vectors(self, keys: Sequence[str]) -> dict[str, list[float]]:
@@ -439,8 +439,9 @@ class _Vectors:
         self._wanted = True
         self._outcome: Result | None = None
         self._named = client.endpoint.name
-        body = client._dispatcher().clean(canonical(embedding_body(client.endpoint, texts)))
-        bases = [client._base(each, "embeddings", "", None) for each in sent]
+        self._dispatcher = client.dispatcher()
+        body = self._dispatcher.clean(canonical(embedding_body(client.endpoint, texts)))
+        bases = [client.base(each, "embeddings", "", None) for each in sent]
         self.call = Call(
             path=EMBEDDINGS,
             sent=body,
@@ -464,14 +465,13 @@ class _Vectors:
         self._wanted = False
 
     def result(self) -> dict[str, list[float]]:
-        self._event.wait()
-        outcome = self._outcome
+        self._dispatcher.wait(self._event)
+        outcome = broken_off() if self._outcome is None else self._outcome
         if isinstance(outcome, LongformError):
             raise outcome
         if isinstance(outcome, list):
             return {t: read_json(r.body)["embedding"] for t, (r, _) in zip(self._texts, outcome, strict=True)}
-        why = outcome.message if outcome else "no answer"
-        raise EndpointError(f'The endpoint "{self._named}" embeds none of {len(self._texts)} texts: {why}.')
+        raise EndpointError(f'The endpoint "{self._named}" embeds none of {len(self._texts)} texts: {outcome.message}.')
 
 
 def _form(request: Request) -> Literal["json", "tags"]:

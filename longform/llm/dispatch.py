@@ -6,7 +6,7 @@ fails for a passing reason is sent again: up to 20 times where the endpoint is b
 answered leaves a tombstone. A refused key, an empty account or an unknown model stops everything; what is in flight
 then is still waited for and stored.
 
-All of it but `submit` runs in the event loop of the models' thread.
+All of it but `submit`, `wait` and `run` runs in the event loop of the models' thread.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from longform.errors import BudgetError, EndpointError, Incomplete, LongformError
+from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError
 from longform.llm.budget import NANO, Budget
 from longform.llm.completion import Told
 from longform.llm.faults import Fault, fault_of, is_busy, remedy, status_within, unusable, without, without_question
 from longform.llm.limits import Gate
 from longform.llm.prices import cost_nano, price_of
 from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
+from longform.llm.sharing import SharedGate
 from longform.llm.types import Endpoint, broken_off
 from longform.llm.wire import Outcome, Wire
 
@@ -42,10 +44,13 @@ LONGEST_RETRY_AFTER_SECONDS = 900.0
 UNSURE_AT_FIRST = 3
 OTHER_PROCESS_SECONDS = 0.5
 GRACE_SECONDS = 5.0
+BREAK_OFF_SECONDS = 2.0
+LOOK_SECONDS = 0.5
 
 Replies = Sequence[tuple[bytes, Told]]
 Verdict = Literal["ok", "rate", "server", "unknown", "other"]
 Result = list[tuple[Record, Told | None]] | Fault | LongformError
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -92,7 +97,8 @@ class Dispatcher:
         dataset: str = "",
     ) -> None:
         self.endpoint, self.store, self.budget = endpoint, store, budget
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # garbage may be collected, and let go of its questions, inside it
+        self.over = threading.Event()
         self.flying: dict[str, Any] = {}  # key -> the question that is on its way; guarded by the lock
         self.price = price_of(endpoint)
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
@@ -102,16 +108,36 @@ class Dispatcher:
         self.loop, self.api_key, self._transport = loop, api_key, transport
         self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
         self._wire: Wire | None = None
+        self._wiring = threading.Lock()
         self._inbox: deque[Call] = deque()
         self._queue: deque[Call] = deque()
         self._later: list[tuple[float, int, Call]] = []
         self._number = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._works: set[Future[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._pumping = False
         self._worked = False
         self._unsure = self._storing = 0
         self._leases = not store.exclusive
+        self._shared = self._shared_gate()
+
+    def _shared_gate(self) -> SharedGate | None:
+        if self.store.allowances is None:
+            return None
+        return SharedGate(
+            self.endpoint.name,
+            self.endpoint.concurrency,
+            self.gate,
+            self.store.allowances,
+            demand=lambda: len(self._queue) + len(self._inbox) + len(self._later) + self.gate.in_flight,
+            changed=self._pump,
+            failed=self._cannot_share,
+        )
+
+    def _cannot_share(self, error: StoreError) -> None:
+        self.halted = self.halted or error
+        self._pump()
 
     # from any thread
 
@@ -134,8 +160,47 @@ class Dispatcher:
         except RuntimeError:  # the loop is closed
             self.refuse()
 
+    def wait(self, answered: threading.Event) -> None:
+        """Return when the event is set, or when nothing is answered any more, whatever became of the call.
+
+        At once in the loop's own thread, which would wait for itself: garbage may be collected there.
+        """
+        while not self._in_loop() and not self.over.is_set() and not answered.wait(LOOK_SECONDS):
+            pass
+
+    def _in_loop(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:  # no loop in this thread
+            return False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the work returns, done in the loop. Incomplete where the models are closed before it ends."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise broken_off() from None
+        self._works.add(future)
+        try:
+            return self._outcome(future)
+        finally:
+            self._works.discard(future)
+            future.cancel()
+
+    def _outcome(self, future: Future[T]) -> T:
+        while not self.over.is_set() and not wait([future], LOOK_SECONDS).done:
+            pass
+        try:
+            return future.result(0)
+        except (CancelledError, TimeoutError):
+            if future.done() and not future.cancelled():
+                raise  # a time-out of the work's own
+            raise broken_off() from None
+
     def refuse(self) -> None:
-        """Once the loop is closed: tell calls that came after `close` that nothing is sent any more."""
+        """Once the models are closed: tell those who wait, and calls that come now, that nothing is answered."""
+        self.over.set()
         self._pumping = False
         with suppress(IndexError):
             while True:
@@ -144,25 +209,36 @@ class Dispatcher:
     # in the loop
 
     async def close(self) -> None:
-        """Drop what waits, give what is in flight some seconds to be stored, close the connections."""
+        """Drop what waits, give what is in flight some seconds to be stored, close the connections: 9 s at most."""
         self.halted = self.halted or broken_off()
         self._pump()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)
+        for work in list(self._works):
+            work.cancel()
+        await _ended(self._tasks, GRACE_SECONDS)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _ended(self._tasks, BREAK_OFF_SECONDS)
+        if self._shared:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BREAK_OFF_SECONDS):
+                    await self._shared.close()
         if self._wire:
-            await self._wire.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BREAK_OFF_SECONDS):
+                    await self._wire.close()
 
     def wire(self) -> Wire:
-        self._wire = self._wire or Wire(self.endpoint, self.api_key, self._transport)
-        return self._wire
+        """The endpoint's connections; several stages may be the first to want them."""
+        with self._wiring:
+            self._wire = self._wire or Wire(self.endpoint, self.api_key, self._transport)
+            return self._wire
 
     def _pump(self) -> None:
         """Send what may be sent now; come back when something changes."""
         self._pumping = False
         self._collect()
+        if self._shared and self._queue:
+            self._shared.need()
         while self._queue:
             call = self._queue[0]
             error = self._not_to_be_sent(call)
@@ -253,6 +329,7 @@ class Dispatcher:
         outcome: Outcome | None = None
         try:
             if self._leases and not await self._leased(call):
+                self.wake()  # once the slot is free
                 return
             outcome = await self.wire().post(call.path, call.sent)
             body = self.clean_bytes(outcome.body)
@@ -263,7 +340,8 @@ class Dispatcher:
             verdict = _verdict(outcome, replies)
         except (Exception, asyncio.CancelledError) as error:  # whatever it is, the one who asked must hear of it
             self._settle(call, None)
-            call.done(self._as_ours(error))
+            call.done(self.as_ours(error))
+            self.wake()
             return
         finally:
             headers = outcome.headers if outcome else None
@@ -274,7 +352,7 @@ class Dispatcher:
         try:
             await self._received(call, outcome, replies, verdict)
         except (Exception, asyncio.CancelledError) as error:
-            call.done(self._as_ours(error))
+            call.done(self.as_ours(error))
         if verdict != "ok":
             self._pump()
 
@@ -390,7 +468,7 @@ class Dispatcher:
 
     def _settle(self, call: Call, spent: int | None) -> None:
         reserved, call.reserved = call.reserved, 0
-        self.budget.settle(reserved, spent or 0, calls=spent is not None)
+        self.budget.settle(reserved, spent or 0, calls=spent is not None, stage=call.stage)
 
     def _fault(self, outcome: Outcome) -> Fault:
         """Requests refused for no known reason are the endpoint's fault if nothing has worked yet."""
@@ -440,7 +518,7 @@ class Dispatcher:
 
     # messages
 
-    def _as_ours(self, error: BaseException) -> LongformError:
+    def as_ours(self, error: BaseException) -> LongformError:
         if isinstance(error, LongformError):
             return error
         return self.halted or Incomplete(
@@ -477,6 +555,11 @@ class Dispatcher:
             f'"{self.endpoint.name}" may cost up to USD {cost / NANO:.{_digits(cost / NANO)}f}. What was answered is '
             "stored; run the same command, or one with a higher --max-cost, to go on from there."
         )
+
+
+async def _ended(tasks: set[asyncio.Task[None]], seconds: float) -> None:
+    if tasks:
+        await asyncio.wait(set(tasks), timeout=seconds)
 
 
 def _digits(amount: float) -> int:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from longform.llm.prices import cost_nano, price_of
 from longform.llm.records import REPLY, Record, ResponseStore, Usage
-from longform.llm.tokens import count
+from longform.llm.tokens import count, upper_bound
 from longform.llm.types import Endpoint, Request
 
 AT_ONCE = 64
@@ -36,19 +36,24 @@ class Estimate:
     """Of calls not made yet. USD is None where a price is unknown, seconds where nothing tells how long it takes.
 
     `cached` are replies that are stored. `measured`: stored answers of the same task told how many tokens it takes.
+    `_at_most` are bounds: as many tokens as bytes in, and in replies as many as they may have.
     """
 
     calls: int = 0
     cached: int = 0
     input_tokens: int = 0
+    input_tokens_at_most: int = 0
     output_low: int = 0
     output_tokens: int = 0
     output_high: int = 0
+    output_tokens_at_most: int = 0
     usd_low: float | None = 0.0
     usd: float | None = 0.0
     usd_high: float | None = 0.0
+    usd_at_most: float | None = 0.0
     usd_batch_low: float | None = 0.0
     usd_batch_high: float | None = 0.0
+    usd_batch_at_most: float | None = 0.0
     seconds_online: float | None = 0.0
     measured: bool = True
 
@@ -84,7 +89,8 @@ class Estimator:
         keys = [key_of(self.endpoint.name, CHAT, each, sample=number) for number, each in enumerate(sent)]
         together = request.samples > 1 and "n" in self.endpoint.capabilities
         texts = [content for _, content in request.messages]
-        question = _Question(request.task, len(sent[0]), keys, request.max_tokens, together, texts, request)
+        bound = upper_bound(sent[0])
+        question = _Question(request.task, len(sent[0]), keys, request.max_tokens, together, texts, bound, request)
         self._wait(question)
 
     def embed(self, texts: Iterable[str]) -> None:
@@ -99,7 +105,7 @@ class Estimator:
             for text in chunk:
                 sent = canonical(embedding_body(self.endpoint, text))
                 key = key_of(self.endpoint.name, EMBEDDINGS, sent)
-                self._wait(_Question("embeddings", len(sent), [key], 0, False, [text]))
+                self._wait(_Question("embeddings", len(sent), [key], 0, False, [text], upper_bound(sent)))
             self._flush()
             tally.trips += tally.replies > missing
 
@@ -143,6 +149,7 @@ class _Question(NamedTuple):
     limit: int
     together: bool
     texts: list[str]
+    tokens_at_most: int
     request: Request | None = None
 
 
@@ -187,6 +194,7 @@ class _Tally:
     cached: int = 0
     bytes: int = 0
     reply_bytes: int = 0
+    tokens_at_most: int = 0
     limit: int = 0
     least: float = 0.0
     counted_bytes: int = 0
@@ -213,6 +221,7 @@ class _Tally:
                 self.bytes + calls * question.bytes,
                 self.reply_bytes + missing * question.bytes,
             )
+            self.tokens_at_most += calls * question.tokens_at_most
             self.limit += missing * question.limit
             self.least += missing * _least(question)
         elif all(record.state == REPLY for record in records):
@@ -260,14 +269,16 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
         return Estimate(calls=tally.calls, cached=tally.cached)
     tokens = _tokens(tally, usage)
     share = tally.stored_cached / tally.stored_input if tally.stored_input else 0.0
-    prices = _usd(endpoint, tokens, share)
+    prices = _usd(endpoint, tokens, share) | _usd_at_most(endpoint, tally)
     return Estimate(
         calls=tally.trips or tally.calls,
         cached=tally.cached,
         input_tokens=round(tokens.input),
+        input_tokens_at_most=tally.tokens_at_most,
         output_low=math.floor(tokens.low),
         output_tokens=round(tokens.output),
         output_high=math.ceil(tokens.high),
+        output_tokens_at_most=tally.limit,
         **prices,
         seconds_online=_seconds(endpoint, tally, tokens, usage),
         measured=tokens.measured,
@@ -363,6 +374,15 @@ def _usd(endpoint: Endpoint, tokens: _Tokens, cached_share: float) -> dict[str, 
         usd(most, tokens.high, 0.0, batch),
     )
     return dict(zip(names, figures, strict=True))
+
+
+def _usd_at_most(endpoint: Endpoint, tally: _Tally) -> dict[str, float | None]:
+    price = price_of(endpoint)
+    names = {"usd_at_most": False, "usd_batch_at_most": "batch" in endpoint.capabilities}
+    return {
+        name: None if price is None else cost_nano(price, tally.tokens_at_most, 0, tally.limit, batch=batch) / NANO
+        for name, batch in names.items()
+    }
 
 
 def _seconds(endpoint: Endpoint, tally: _Tally, tokens: _Tokens, usage: Usage | None) -> float | None:

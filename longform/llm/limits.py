@@ -105,6 +105,17 @@ class Bucket:
         self._fill(now)
         self.level -= cost
 
+    def resize(self, rate: float, size: float, now: float) -> None:
+        """Make a configured bucket larger or smaller; what it holds stays, as far as it fits."""
+        self._fill(now)
+        self.rate, self.size, self._top = rate, size, size
+        self.level = min(self.level, size)
+
+    def thin(self, factor: float, now: float) -> None:
+        """Leave the rest to others, until the next reply tells more."""
+        self._fill(now)
+        self.rate, self.level = self.rate * factor, min(self.level, self.level * factor)
+
     def _fill(self, now: float) -> None:
         window = self._window
         if window is not None and window.on:
@@ -295,9 +306,9 @@ class Adaptive:
         self._too_much, self._until = math.inf, 0.0
         self._cut = self._round = 0
         self._clean = True
-        self._busiest = 0
+        self._busiest = 0.0
 
-    def admitted(self, in_flight: int) -> None:
+    def admitted(self, in_flight: float) -> None:
         self._busiest = max(self._busiest, in_flight)
 
     def refused(self, ticket: int, newest: int, now: float, pause: float) -> None:
@@ -318,7 +329,7 @@ class Adaptive:
             more = self.limit if self._doubling else max(1, self.limit // 20)
             below = 0.95 * self._too_much if now < self._until else self._most
             self.limit = max(self.limit, int(min(self._most, below, self.limit + more)))
-        self._round, self._clean, self._busiest = newest, True, 0
+        self._round, self._clean, self._busiest = newest, True, 0.0
 
 
 class Breaker:
@@ -381,6 +392,7 @@ class Gate:
     """Says when an endpoint's next request may be sent. For one event loop's thread.
 
     `rpm` and `tpm` are limits of one's own, kept beside the server's. `in_flight` requests are out, `limit` may be.
+    Where several processes ask an endpoint, `share` says how much of all that, the server's buckets too, is this one's.
     """
 
     def __init__(
@@ -394,11 +406,14 @@ class Gate:
     ) -> None:
         self.in_flight = 0
         self._concurrency, self._clock, self._rng = concurrency, clock, rng or random.Random()
+        self._rpm, self._tpm = rpm, tpm
+        self._most, self._share, self._until = concurrency, 1.0, math.inf
         self._adaptive = Adaptive(concurrency)
         self._breaker = Breaker()
         now = clock()
-        self._of_requests = [Bucket(rpm / 60, max(1.0, rpm / 60), now)] if rpm else []
-        self._of_tokens = [Bucket(tpm / 60, max(1.0, tpm / 60), now)] if tpm else []
+        self._own_requests = [Bucket(rpm / 60, max(1.0, rpm / 60), now)] if rpm else []
+        self._own_tokens = [Bucket(tpm / 60, max(1.0, tpm / 60), now)] if tpm else []
+        self._of_requests, self._of_tokens = list(self._own_requests), list(self._own_tokens)
         self._told: dict[str, Bucket] = {}
         self._newest = self._tokens = self._tokens_in_flight = 0
         self._sent: dict[int, Sent] = {}
@@ -411,7 +426,19 @@ class Gate:
 
     @property
     def limit(self) -> int:
-        return self._concurrency if self._told else self._adaptive.limit
+        learnt = self._concurrency if self._told else self._adaptive.limit
+        return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
+
+    def share(self, most: int, until: float) -> None:
+        """From now to `until` of the clock, `most` of the endpoint's concurrency is this process's, then nothing."""
+        now, part = self._clock(), most / self._concurrency
+        self._most, self._until = most, until
+        for bucket, limit in [(b, self._rpm) for b in self._own_requests] + [(b, self._tpm) for b in self._own_tokens]:
+            bucket.resize(part * (limit or 0) / 60, max(1.0, part * (limit or 0) / 60), now)
+        if most and part != self._share:
+            for bucket in self._told.values():
+                bucket.thin(min(1.0, part / self._share), now)
+            self._share = part
 
     @property
     def broken(self) -> bool:
@@ -433,6 +460,8 @@ class Gate:
         if self.in_flight >= self.limit or breaker.broken or breaker.probe is not None:
             return math.inf
         now = self._clock()
+        if now >= self._until:
+            return math.inf
         seconds = self._paused_until - now
         if breaker.open:
             seconds = max(seconds, breaker.until - now)
@@ -468,7 +497,7 @@ class Gate:
         self._sent[self._newest] = Sent(now, tokens, self._tokens, len(near), self._near_tokens)
         near.append((now, tokens))
         self._near_tokens += tokens
-        self._adaptive.admitted(self.in_flight)
+        self._adaptive.admitted(self.in_flight / self._share)
         if self._breaker.open:
             self._breaker.probe = self._newest
         return self._newest
@@ -480,10 +509,13 @@ class Gate:
         sent = self._sent.pop(ticket)
         self.in_flight -= 1
         self._tokens_in_flight -= sent.tokens
+        now = self._clock()
         if outcome == "other" and headers is None:
             self._breaker.forget(ticket)
+            for buckets, cost in ((self._of_requests, 1), (self._of_tokens, sent.tokens)):
+                for bucket in buckets:
+                    bucket.take(-cost, now)
             return
-        now = self._clock()
         self._breaker.count(ticket, outcome, now)
         self._heard = self._heard or outcome in ("ok", "other")
         left = self._hear(headers, ticket, sent, outcome == "rate", now) if headers else []
@@ -504,7 +536,7 @@ class Gate:
             told = _told(headers, name)
             if told is None:
                 continue
-            limit, remaining, reset = told
+            limit, remaining, reset = told[0] * self._share, told[1] * self._share, told[2]
             left.append((remaining, reset[0] if reset else math.inf))
             if name == "requests":
                 cost, after, unsure = 1, self._newest - ticket, min(sent.near, self.in_flight)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from longform.llm.client import Client
     from longform.llm.dispatch import Dispatcher
     from longform.llm.records import ResponseStore
+
+
+LOOP_SECONDS = 20.0
 
 
 class Models:
@@ -46,7 +50,7 @@ class Models:
     ) -> None:
         self.budget = Budget(None if max_cost is None else int(max_cost * NANO))
         self.retry_errors = retry_errors
-        self._where, self._transport, self._key_of = where, transport, key_of
+        self.where, self._transport, self._key_of = where, transport, key_of
         self._run, self._dataset, self._first_pause_seconds = run, dataset, first_pause_seconds
         self._lock = threading.RLock()
         self._store: ResponseStore | None = None
@@ -100,7 +104,7 @@ class Models:
         from longform.llm.store import open_responses
 
         with self._open():
-            self._store = self._store or open_responses(self._where)
+            self._store = self._store or open_responses(self.where)
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
@@ -134,7 +138,7 @@ class Models:
         with self._open():
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="models", daemon=True)
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="models", daemon=True)
                 self._thread.start()
             return self._loop
 
@@ -160,22 +164,48 @@ class Models:
         return {**shown, "spent_nano": self.budget.spent_nano, "cap_nano": self.budget.cap_nano}
 
     def close(self) -> None:
-        """End what is in flight, close connections and store. Threads that still ask then are told `broken_off`."""
+        """End what is in flight, close connections and store. Threads that wait or still ask are told `broken_off`.
+
+        Within 10 seconds; where the loop hangs within 20, and then its thread is left behind.
+        """
         with self._lock:
             self._closed = True
         loop, self._loop = self._loop, None
-        dispatchers, self._dispatchers = self._dispatchers, {}
-        if loop is not None and self._thread is not None:
-            for each in dispatchers.values():
-                asyncio.run_coroutine_threadsafe(each.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
-            for each in dispatchers.values():
+        dispatchers, self._dispatchers = list(self._dispatchers.values()), {}
+        try:
+            if loop is not None and self._thread is not None:
+                _end(loop, self._thread, dispatchers)
+        finally:
+            for each in dispatchers:
                 each.refuse()
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+            store, self._store = self._store, None
+            if store is not None:
+                store.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, dispatchers: list[Dispatcher]) -> None:
+    """Close the dispatchers, then the loop. One that hangs is left to end by itself."""
+    ending = asyncio.run_coroutine_threadsafe(_close_all(dispatchers), loop)
+    ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
+    if wait([ending], LOOP_SECONDS).done:
+        thread.join()
+
+
+async def _close_all(dispatchers: list[Dispatcher]) -> None:
+    """Close them side by side, then break off whatever else still runs in the loop."""
+    await asyncio.gather(*(each.close() for each in dispatchers), return_exceptions=True)
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=1)
 
 
 def unpriced(endpoint: Endpoint) -> str:

@@ -182,7 +182,11 @@ class _Merged:
         if part in self._seen or len(part) + 2 > self.room:
             return False
         said = words(part)
-        if any(_jaccard(said, other) >= NEAR_REPEAT for other in self._said):
+        most = len(said) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
+        if any(
+            len(other) <= most and len(said) <= len(other) / NEAR_REPEAT + 1e-9 and _jaccard(said, other) >= NEAR_REPEAT
+            for other in self._said
+        ):
             return False
         self._seen.add(part)
         self._said.append(said)

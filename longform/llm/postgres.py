@@ -5,6 +5,7 @@
     lease      keys that a process is asking a model for, and until when
     job        one row a batch; job_item its keys
     meta       format, key_version
+    holder     who asks which endpoint now, see postgres_sharing.py
 
 A process has one event loop in a thread of its own and a few connections. What is put while a transaction is being
 written goes into the next one, all of it. A connection that is lost is made anew for half a minute, and its work is
@@ -24,6 +25,7 @@ import uuid
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from itertools import islice
@@ -33,15 +35,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import asyncpg
 
 from longform.errors import StoreError
+from longform.llm import postgres_sharing
 from longform.llm.keys import KEY_VERSION
 from longform.llm.records import REPLY, TOMBSTONE, Job, Paid, Record, Usage, usage_of
 
 FORMAT = 1
 CONNECTIONS = 4
 CONNECT_SECONDS = 10.0
+END_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
-LEASE_SECONDS = 300.0
+LEASE_SECONDS = 60.0
 ENTRIES_PER_COMMIT = 512
 KEYS_PER_QUERY = 1_000
 ROWS_PER_PAGE = 256
@@ -237,6 +241,7 @@ class PostgresResponses:
         self._loop = asyncio.new_event_loop()
         self._puts = _Groups(self._loop, self._store)
         self._leases = _Groups(self._loop, self._grant)
+        self.allowances = postgres_sharing.PostgresAllowances(self._do_here)
         self._thread = threading.Thread(target=self._loop.run_forever, name="responses", daemon=True)
         self._thread.start()
         try:
@@ -309,7 +314,7 @@ class PostgresResponses:
         async def release(connection: Any) -> None:
             await connection.execute(_RELEASE, chosen, self._owner)
 
-        await asyncio.wrap_future(self._begun(self._do, release))
+        await self._do_here(release)
 
     def add(self, records: Iterable[tuple[str, Record]]) -> int:
         added = 0
@@ -423,7 +428,14 @@ class PostgresResponses:
     # the loop
 
     def _call(self, work: Callable[..., Any], *values: Any) -> Any:
-        return self._begun(work, *values).result()
+        try:
+            return self._begun(work, *values).result()
+        except CancelledError:
+            raise StoreError(f"{self._named} is closed.") from None
+
+    async def _do_here(self, *work: Any) -> Any:
+        """As `_do`, for who waits in an event loop of its own."""
+        return await asyncio.wrap_future(self._begun(self._do, *work))
 
     def _begun(self, work: Callable[..., Any], *values: Any) -> Any:
         with self._asking:
@@ -476,6 +488,10 @@ class PostgresResponses:
                     await connection.execute(_CREATE)
                     versions = [("format", str(FORMAT)), ("key_version", str(KEY_VERSION))]
                     await connection.executemany("INSERT INTO longform.meta VALUES ($1, $2)", versions)
+        if not await connection.fetchval(postgres_sharing.MADE):  # made by a release that shared nothing
+            async with connection.transaction(isolation="read_committed"):
+                await connection.execute(_ONE_AT_A_TIME)
+                await connection.execute(postgres_sharing.CREATE)
         meta = dict(await connection.fetch("SELECT k, v FROM longform.meta"))
         if (meta.get("format"), meta.get("key_version")) != (str(FORMAT), str(KEY_VERSION)):
             raise StoreError(
@@ -487,14 +503,14 @@ class PostgresResponses:
     async def _end(self) -> None:
         if self._heart:
             self._heart.cancel()
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others)
+        await _others(END_SECONDS)
         pool = getattr(self, "_pool", None)
         if pool is None:
             return
         if self._heart:
-            with suppress(StoreError):
-                await self._do(self._release_all, 0.0)
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await self._do(self._release_all, 0.0)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await pool.close()
@@ -541,6 +557,18 @@ async def _with_any_text(connection: Any) -> None:
 
 async def _as_it_is(connection: Any) -> None:
     """Nothing is set for a session, so nothing is reset after each use, which would take another round trip."""
+
+
+async def _others(seconds: float) -> None:
+    """Wait for all other tasks of the loop; break off those that take longer."""
+    others: set[asyncio.Task[Any]] = set()
+    try:
+        async with asyncio.timeout(seconds):
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
+    except TimeoutError:
+        for task in others:
+            task.cancel()
 
 
 def _place(url: str) -> str:

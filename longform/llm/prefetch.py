@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,12 +49,7 @@ def prefetch_stage(
         api_key=dispatcher.api_key,
         say=say,
     )
-    future = asyncio.run_coroutine_threadsafe(work, dispatcher.loop)
-    try:
-        counts = future.result()
-    except BaseException:
-        future.cancel()  # the jobs go on at the provider, and it says so
-        raise
+    counts = dispatcher.run(work)  # where it is broken off, the jobs go on at the provider, and it says so
     if counts.short_nano:
         raise BudgetError(dispatcher.out_of_money(counts.short_nano))
     return counts

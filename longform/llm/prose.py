@@ -9,9 +9,9 @@ from typing import NamedTuple
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(?=\S)")
 _RULE = re.compile(r"(?:[-*_=][ \t]{0,3}){3,}\Z")
 _REFERENCE = re.compile(r"\[[^\]]{1,80}\]:")
-_SENTENCE_END = re.compile(
-    r"[.!?](?<!\b[A-Za-z]\.)(?<!\b(?:vs|Dr|Mr|Ms|St|cf|No)\.)(?<!\b(?:etc|Mrs|Fig)\.)"
-    r"[\"'”’)\]*_]{0,4}(?=\s{1,3}[^\sa-z])|[。！？]"
+_SENTENCE_END = re.compile(  # one set of characters in front, as the engine looks for it at once
+    r"[.!?。！？](?:(?<=[。！？])|(?<!\b[A-Za-z]\.)(?<!\b(?:vs|Dr|Mr|Ms|St|cf|No)\.)(?<!\b(?:etc|Mrs|Fig)\.)"
+    r"[\"'”’)\]*_]{0,4}(?=\s{1,3}[^\sa-z]))"
 )
 _WORD = re.compile(r"\w+")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from longform.llm.sharing import Allowances
 
 REPLY, TOMBSTONE = 0, 1
 
@@ -108,10 +111,14 @@ def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | Non
 class ResponseStore(Protocol):
     """Every method may be called from any thread; `put` and `lease` from any event loop. Errors: StoreError.
 
-    `exclusive`: only this process writes here, so that leases are always granted.
+    `exclusive`: only this process writes here, so that leases are always granted. Else `allowances` tell what of an
+    endpoint is this process's.
     """
 
     exclusive: bool
+
+    @property
+    def allowances(self) -> Allowances | None: ...
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
         """The records of those keys that are there."""

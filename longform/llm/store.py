@@ -6,15 +6,15 @@
     meta       key_version; the version of the tables is in PRAGMA user_version
 
 A reply is committed before anybody reads it, and read from its bytes each time: a parser that errs costs nothing.
-One process at a time may write (its lock file lies beside the database), and in it one connection serves everybody,
-as two that write at once could damage a WAL database under SQLite older than 3.51.3. What is put while a transaction
-is being written goes into the next one, all of it. Others may read meanwhile.
+One process at a time may write (its lease lies beside the database, see leases.py), and in it one connection serves
+everybody, as two that write at once could damage a WAL database under SQLite older than 3.51.3. What is put while a
+transaction is being written goes into the next one, all of it. Others of the same machine may read meanwhile; another
+machine may not even that, as the log of a WAL database is shared in memory: it takes PostgreSQL for several.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import sqlite3
 import threading
@@ -28,9 +28,10 @@ from functools import cache
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, cast
 
 from longform.errors import BusyError, StoreError
+from longform.leases import SECONDS, Lease, holder_elsewhere
 from longform.llm.keys import KEY_VERSION
 from longform.llm.records import REPLY, TOMBSTONE, Job, Paid, Record, ResponseStore, Usage, usage_of
 
@@ -176,8 +177,13 @@ class _Entry:
 
 class Responses:
     exclusive = True
+    allowances = None
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    """The file of one process. `machine` and `lease_seconds` are for tests, which need a second machine soon."""
+
+    def __init__(
+        self, path: Path, *, read_only: bool = False, machine: str | None = None, lease_seconds: float = SECONDS
+    ) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._arrived = threading.Condition()
@@ -185,12 +191,14 @@ class Responses:
         self._writer: threading.Thread | None = None
         self._closed = False
         self._read_only = read_only
-        self._owner = None if read_only else _owned(path)
+        self._lease = None if read_only else _owned(path, machine, lease_seconds)
+        if read_only:
+            _check_elsewhere(path, machine)
         try:
             with _telling(path):
                 self._database = _reader(path) if read_only else _writer(path)
         except BaseException:
-            _release(self._owner)
+            self._let_go()
             raise
 
     # reading
@@ -355,6 +363,7 @@ class Responses:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
+            self._check_ours()
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
@@ -398,7 +407,19 @@ class Responses:
             self._writer.join()
         with self._lock:
             self._database.close()
-        _release(self._owner)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lease:
+            self._lease.give_back()
+
+    def _check_ours(self) -> None:
+        """Raise StoreError where another machine has taken the file over, as this process slept."""
+        if self._lease and (taker := self._lease.taken_by(within_seconds=self._lease.seconds / 2)):
+            raise StoreError(
+                f"The response store {self.path} was taken over by {taker}, as this process did not renew its lease "
+                "for a minute (it slept, or was stopped): run this again when that one has ended."
+            )
 
 
 # rows
@@ -479,35 +500,30 @@ def _settle(outcomes: list[tuple[asyncio.Future[None], StoreError | None]]) -> N
 # the file
 
 
-def _owned(path: Path) -> TextIO:
-    """The lock file beside the database, locked for this process until it is closed or the process ends."""
+def _owned(path: Path, machine: str | None, seconds: float) -> Lease:
+    """The lease beside the database, held by this process until it gives it back or ends."""
+    lease = Lease(_lease_of(path), machine=machine, seconds=seconds)
+    _check_elsewhere(path, machine)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_name(f"{path.name}.lock").open("a+")
+        holder = lease.take()
     except OSError as error:
         raise _unusable(path, error) from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        owner = file.read().strip() or "another process"
-        file.close()
-        raise BusyError(f"The response store {path} is in use by {owner}: wait for it to end, or stop it.") from None
-    try:
-        file.truncate(0)
-        file.write(f"process {os.getpid()}")
-        file.flush()
-    except OSError as error:
-        file.close()
-        raise _unusable(path, error) from None
-    return file
+    if holder is None:
+        return lease
+    _check_elsewhere(path, machine)
+    raise BusyError(f"The response store {path} is in use by {holder}: wait for it to end, or stop it.")
 
 
-def _release(owner: TextIO | None) -> None:
-    """Unlock even if a child process still has the file open."""
-    if owner:
-        fcntl.flock(owner, fcntl.LOCK_UN)
-        owner.close()
+def _check_elsewhere(path: Path, machine: str | None) -> None:
+    if holder := holder_elsewhere(_lease_of(path), machine):
+        raise StoreError(
+            f"The response store {path} is in use by {holder}, and a SQLite file serves one machine at a time: set "
+            "LONGFORM_RESPONSES to the URL of a PostgreSQL database on all of them, or wait until that one has ended."
+        )
+
+
+def _lease_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lease")
 
 
 def _writer(path: Path) -> sqlite3.Connection:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 NO_KEY = "none"
+USER_AGENT = f"longform/{__version__}"
 FILES = "/files"
 FILE_SECONDS = 900.0
 IDLE_SECONDS = 1.0
@@ -62,7 +63,7 @@ class Wire:
             (b"Authorization", f"Bearer {api_key or NO_KEY}".encode()),
             (b"Content-Type", b"application/json"),
             (b"Accept", b"application/json"),
-            (b"User-Agent", f"longform/{__version__}".encode()),
+            (b"User-Agent", USER_AGENT.encode()),
         ]
         self._urls: dict[str, httpx2.URL] = {}
         self._extensions = {"timeout": httpx2.Timeout(self._timeout_seconds).as_dict()}
@@ -158,9 +159,15 @@ def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None) -> ht
 
 def _sdk(endpoint: Endpoint, api_key: str | None, http: httpx2.AsyncClient) -> AsyncOpenAI:
     """The SDK with its retries off, and with nothing of what it reads from the environment by itself."""
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, Omit
 
-    sdk = AsyncOpenAI(
+    class Sdk(AsyncOpenAI):
+        @property
+        def default_headers(self) -> dict[str, str | Omit]:
+            """Of every request: the key is added, OPENAI_CUSTOM_HEADERS is not."""
+            return {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": USER_AGENT}
+
+    sdk = Sdk(
         api_key=api_key or NO_KEY,
         admin_api_key=NO_KEY,
         base_url=endpoint.base_url,
@@ -168,8 +175,6 @@ def _sdk(endpoint: Endpoint, api_key: str | None, http: httpx2.AsyncClient) -> A
         max_retries=0,
         http_client=http,
     )
-    sdk.organization = sdk.project = None
-    sdk._custom_headers = {}
     return sdk
 
 

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
 from longform.llm.replies import cited_passages
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
 from tasks.answers import made_by, refused, usable
 from tasks.metrics.utilization import utilization
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 QUESTION_CHARACTERS = 8_000
+PASSAGE_CHARACTERS = 12_000
 ANSWER_CHARACTERS = 12_000
+ASKED = ("question_id", "title", "text")  # columns of a thread
+TEXT_OF_PASSAGES = "passages.list.element.text"
 
 
-@stage(ANSWERS, revision=2)
+def _longest_passages(of: Sizes) -> list[str]:
+    return [longest(PASSAGE_CHARACTERS)] * of.arguments_of("passages")["passages"]
+
+
+def _longest_open_book(of: Sizes) -> list[Request]:
+    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(of)}
+    return [of["prompt"].request(of["model"], **texts)]
+
+
+def _longest_corruption(of: Sizes) -> list[Request]:
+    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(of)}
+    return [of["prompt"].request(of["model"], reply=Corruption, answer=longest(ANSWER_CHARACTERS), **texts)]
+
+
+@stage(ANSWERS, revision=3, at_most=AtMost(questions=_longest_open_book))
 def answer_open_book(
-    run: Run, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
+    context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """LLM(P+, q): an answer written from numbered passages, which it cites."""
     items = []
-    for thread, found in zip(threads, passages, strict=True):
+    given = passages.only("question_id", TEXT_OF_PASSAGES)
+    for thread, found in zip(threads.only(*ASKED), given, strict=True):
         if found["passages"]:
             items.append((thread["question_id"], (thread, found["passages"])))
         else:
@@ -33,15 +52,22 @@ def answer_open_book(
         (question, prompt.request(model, question=asked(thread), passages=texts(given)))
         for question, (thread, given) in items
     )
-    for question, answer in run.ask(model, requests):
+    for question, answer in context.ask(model, requests):
         yield _answer(question, "open_book", answer, model, prompt)
 
 
-@stage(ANSWERS, revision=2)
-def answer_closed_book(run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+@stage(
+    ANSWERS,
+    revision=2,
+    at_most=AtMost(questions=lambda of: [of["prompt"].request(of["model"], question=longest(QUESTION_CHARACTERS))]),
+)
+def answer_closed_book(
+    context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
     """LLM(q): an answer written from nothing but the question."""
-    requests = ((thread["question_id"], prompt.request(model, question=asked(thread))) for thread in threads)
-    for question, answer in run.ask(model, requests):
+    rows = threads.only(*ASKED)
+    requests = ((thread["question_id"], prompt.request(model, question=asked(thread))) for thread in rows)
+    for question, answer in context.ask(model, requests):
         yield _answer(question, "closed_book", answer, model, prompt)
 
 
@@ -61,13 +87,13 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
     }
 
 
-@stage(CORRUPTED, revision=1)
+@stage(CORRUPTED, revision=2, at_most=AtMost(questions=_longest_corruption))
 def corrupt_answers(
-    run: Run, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
+    context: StageContext, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites it."""
-    questions = {thread["question_id"]: asked(thread) for thread in threads}
-    evidence = {row["question_id"]: texts(row["passages"]) for row in passages}
+    questions = {thread["question_id"]: asked(thread) for thread in threads.only(*ASKED)}
+    evidence = {row["question_id"]: texts(row["passages"]) for row in passages.only("question_id", TEXT_OF_PASSAGES)}
     requests = (
         (
             answer,
@@ -81,7 +107,7 @@ def corrupt_answers(
         )
         for answer in open_book
     )
-    for answer, reply in run.ask(model, requests):
+    for answer, reply in context.ask(model, requests):
         yield _corrupted(answer, reply, model, prompt)
 
 
@@ -111,9 +137,14 @@ def _said(claims: list[str]) -> list[str]:
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-@stage(COMBINED, revision=2)
+def _longest_combination(of: Sizes) -> list[Request]:
+    texts = {"first": longest(ANSWER_CHARACTERS), "second": longest(ANSWER_CHARACTERS)}
+    return [of["prompt"].request(of["model"], question=longest(QUESTION_CHARACTERS), **texts)]
+
+
+@stage(COMBINED, revision=2, at_most=AtMost(questions=_longest_combination))
 def combine_answers(
-    run: Run, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
+    context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:
     """LLM-Combine(q, A', A'') of the two top answers, kept where `above` < utilization < `below` (C.4)."""
     pairs = []
@@ -135,7 +166,7 @@ def combine_answers(
         )
         for thread, first, second in pairs
     )
-    for item, answer in run.ask(model, requests):
+    for item, answer in context.ask(model, requests):
         yield _combined(*item, answer, model, prompt, above, below, n)
 
 
@@ -187,7 +218,8 @@ def asked(thread: Row) -> str:
 
 
 def texts(passages: list[Row]) -> list[str]:
-    return [passage["text"] for passage in passages]
+    """As a prompt gets them: cut where they are very long."""
+    return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
 
 
 def _name(kind: str, *parts: str) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from longform.engine.stage import AtMost, PerGroup, Row, Rows, StageContext, stage
 from longform.rows import read_parquet
 from schemas.axioms import PAIRS
 from tasks.axioms.answers import question_text
 from tasks.sources.permalinks import permalink, profile
-from tasks.stage import Group, Row, Rows, Run, stage
 
 ROWS_PER_BATCH = 2_000
 SIDE = (
@@ -31,9 +31,14 @@ SIDE = (
 )
 
 
-@stage(PAIRS, revision=1, split_by="split")
+@stage(
+    PAIRS,
+    revision=1,
+    split_by="split",
+    at_most=AtMost(rows=lambda of: of["votes"] + of["related"] + of["generated"] + of["combined_pairs"]),
+)
 def assemble_pairs(
-    run: Run,
+    context: StageContext,
     threads: Rows,
     votes: Rows,
     related: Rows,
@@ -45,7 +50,7 @@ def assemble_pairs(
     combined: Rows,
     passages: Rows,
     splits: Rows,
-    site: Group,
+    site: PerGroup,
 ) -> Iterator[pa.RecordBatch]:
     """All pairs of a part with all they need to be read and checked on their own, question after question."""
     pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
@@ -53,32 +58,31 @@ def assemble_pairs(
         return
     evidence = {row["question_id"]: row["passages"] for row in passages}
     asked = {thread["question_id"]: thread for thread in threads}
-    human = _human(threads, _foreign(run, pairs, passages, asked, site))
+    human = _human(asked.values(), _foreign(context, pairs, passages, asked, site))
     made = [
         (open_book, "answer_id"),
         (closed_book, "answer_id"),
         (corrupted, "corrupted_id"),
         (combined, "combined_id"),
     ]
-    answers = {**human, **_written(made, asked, evidence, human)}
-    sides = {row["question_id"]: row["split"] for row in splits}
-    texts = Texts(answers)
+    texts = Texts({**human, **_written(made, asked, evidence, human)})
+    questions = Questions(asked, evidence, {row["question_id"]: row["split"] for row in splits})
     for start in range(0, pairs.num_rows, ROWS_PER_BATCH):
-        yield _batch(pairs.slice(start, ROWS_PER_BATCH), texts, asked, evidence, sides)
+        yield _batch(pairs.slice(start, ROWS_PER_BATCH), texts, questions)
 
 
 def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
     """All pairs, questions in the order of the threads, within one by axiom and then by id."""
-    order = {
-        question: place for place, question in enumerate(threads.table(["question_id"])["question_id"].to_pylist())
-    }
     table = pa.concat_tables([rows.table() for rows in inputs])
-    places = np.array([order[question] for question in table["question_id"].to_pylist()], dtype=np.int64)
-    by = np.lexsort((table["pair_id"].to_numpy(), table["axiom"].to_numpy(), places)) if len(places) else places
-    return table.take(pa.array(by))
+    order = threads.table(["question_id"])["question_id"].combine_chunks()
+    places = pc.index_in(table["question_id"], value_set=order)
+    keys = pa.table({"place": places, "axiom": table["axiom"], "pair_id": table["pair_id"]})
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
 
 
-def _foreign(run: Run, pairs: pa.Table, passages: Rows, asked: dict[str, Row], site: Group) -> list[Row]:
+def _foreign(
+    context: StageContext, pairs: pa.Table, passages: Rows, asked: dict[str, Row], site: PerGroup
+) -> list[Row]:
     """The answers of other threads that these pairs or passages need, from the whole site."""
     own = {answer["answer_id"] for thread in asked.values() for answer in thread["answers"]}
     wanted = {value for value in pairs["rejected_id"].to_pylist() if "/" in value}
@@ -94,7 +98,7 @@ def _foreign(run: Run, pairs: pa.Table, passages: Rows, asked: dict[str, Row], s
         return [row for batch in database.sql(query).to_arrow_reader() for row in batch.to_pylist()]
 
 
-def _human(threads: Rows, foreign: list[Row]) -> dict[str, dict[str, Any]]:
+def _human(threads: Iterable[Row], foreign: list[Row]) -> dict[str, dict[str, Any]]:
     answers = [answer for thread in threads for answer in thread["answers"]] + foreign
     return {answer["answer_id"]: _human_side(answer) for answer in answers}
 
@@ -143,43 +147,56 @@ def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
     return list(dict.fromkeys(passage["answer_id"] for passage in evidence.get(row["question_id"], ())))
 
 
-def _batch(
-    pairs: pa.Table, texts: Texts, asked: dict[str, Row], evidence: dict[str, list[Row]], sides: dict[str, str]
-) -> pa.RecordBatch:
+def _batch(pairs: pa.Table, texts: Texts, questions: Questions) -> pa.RecordBatch:
     pairs = pairs.combine_chunks()
-    questions = pairs["question_id"].to_pylist()
-    threads = [asked[question] for question in questions]
-    shown = [
-        evidence.get(question, []) if source == "open_book" else []
-        for question, source in zip(questions, pairs["preferred_source"].to_pylist(), strict=True)
-    ]
     columns: dict[str, Any] = {name: pairs[name] for name in pairs.column_names}
     columns |= _side("preferred", texts.take(pairs["preferred_id"].to_pylist()))
     columns |= _side("rejected", texts.take(pairs["rejected_id"].to_pylist()))
-    columns |= {
-        "question": [question_text(thread) for thread in threads],
-        "evidence": [[passage["text"] for passage in given] for given in shown],
-        "evidence_ids": [[passage["passage_id"] for passage in given] for given in shown],
-        "split": [sides[question] for question in questions],
-        "source": ["stackexchange"] * len(questions),
-        "question_url": [permalink(question, "question") for question in questions],
-        "question_author": [thread["author"] for thread in threads],
-        "question_author_url": [profile(thread["site"], thread["author_id"]) for thread in threads],
-        "question_licence": [thread["licence"] for thread in threads],
-        "question_scrubbed": [thread["scrubbed"] for thread in threads],
-        **{name: [thread[name] for thread in threads] for name in ("site", "tags", "retrieved_at")},
-    }
-    return pa.RecordBatch.from_arrays([_array(columns[field.name], field) for field in PAIRS], schema=PAIRS)
+    columns |= questions.take(pairs["question_id"], pc.equal(pairs["preferred_source"], "open_book"))
+    columns["source"] = pa.repeat("stackexchange", pairs.num_rows)
+    return pa.RecordBatch.from_arrays([_array(columns[field.name]) for field in PAIRS], schema=PAIRS)
 
 
 def _side(name: str, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     return {name if column == "text" else f"{name}_{column}": values for column, values in columns.items()}
 
 
-def _array(values: Any, field: pa.Field) -> pa.Array:
+def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-    return values if isinstance(values, pa.Array) else pa.array(values, field.type)
+    return values
+
+
+class Questions:
+    """What pairs tell of their questions, as columns that rows are taken from; one more row has no evidence."""
+
+    def __init__(self, asked: dict[str, Row], evidence: dict[str, list[Row]], sides: dict[str, str]) -> None:
+        threads = list(asked.values())
+        columns: dict[str, list[Any]] = {
+            "question": [question_text(thread) for thread in threads],
+            "split": [sides[question] for question in asked],
+            "question_url": [permalink(question, "question") for question in asked],
+            "question_author": [thread["author"] for thread in threads],
+            "question_author_url": [profile(thread["site"], thread["author_id"]) for thread in threads],
+            "question_licence": [thread["licence"] for thread in threads],
+            "question_scrubbed": [thread["scrubbed"] for thread in threads],
+            **{name: [thread[name] for thread in threads] for name in ("site", "tags", "retrieved_at")},
+        }
+        shown = [evidence.get(question, []) for question in asked]
+        given = {
+            "evidence": [*([passage["text"] for passage in found] for found in shown), []],
+            "evidence_ids": [*([passage["passage_id"] for passage in found] for found in shown), []],
+        }
+        self.ids, self.none = pa.array(list(asked), pa.string()), len(threads)
+        self.columns = {name: pa.array(values, PAIRS.field(name).type) for name, values in columns.items()}
+        self.evidence = {name: pa.array(values, PAIRS.field(name).type) for name, values in given.items()}
+
+    def take(self, questions: pa.ChunkedArray, with_evidence: pa.ChunkedArray) -> dict[str, pa.Array]:
+        """The columns of these questions, a row each; evidence only where it was given to who wrote the answer."""
+        places = pc.index_in(questions, value_set=self.ids)
+        given = pc.if_else(with_evidence, places, pa.scalar(self.none, pa.int32()))
+        taken = {name: column.take(_array(places)) for name, column in self.columns.items()}
+        return taken | {name: column.take(_array(given)) for name, column in self.evidence.items()}
 
 
 class Texts:

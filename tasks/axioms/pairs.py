@@ -8,18 +8,26 @@ from itertools import islice
 import pyarrow as pa
 import xxhash
 
+from longform.engine.at_most import UNKNOWN, Sizes, bound_by
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIR_IDS
 from tasks.axioms.negatives import choose
 from tasks.axioms.votes import margin, ordered_pairs
-from tasks.stage import Rejected, Row, Rows, Run, stage
+from tasks.sources.stackexchange import posts_at_most
 
 GENERATED_MARGIN = 0.25
 Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | None]
 
 
-@stage(PAIR_IDS, revision=1)
+def _by_votes(of: Sizes) -> float:
+    """So many a question, or one of any two posts."""
+    posts = posts_at_most(of.bytes)
+    return min(float(of["threads"] * bound_by(of["pairs_per_question"])), posts * (posts - 1) / 2)
+
+
+@stage(PAIR_IDS, revision=1, at_most=AtMost(rows=_by_votes))
 def pair_by_votes(
-    run: Run, threads: Rows, *, pairs_per_question: int | None, seed: int
+    context: StageContext, threads: Rows, *, pairs_per_question: int | None, seed: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 0: all pairs of a question's answers whose votes differ, the higher preferred."""
     yield from _batches(
@@ -44,9 +52,15 @@ def cap(pairs: list[Pair], most: int | None, seed: int) -> list[Pair]:
     return [pair for pair in pairs if pair[0] in kept]
 
 
-@stage(PAIR_IDS, revision=1)
+def _with_related(of: Sizes) -> float:
+    """A pair for each hard negative; with all answers nothing says how many."""
+    most = bound_by(of.arguments_of("related").get("negatives"))
+    return UNKNOWN if of["with_all_answers"] else float(of["related"] * most)
+
+
+@stage(PAIR_IDS, revision=1, at_most=AtMost(rows=_with_related))
 def pair_with_related(
-    run: Run, related: Rows, threads: Rows, *, with_all_answers: bool, seed: int
+    context: StageContext, related: Rows, threads: Rows, *, with_all_answers: bool, seed: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 1: an answer of the question before each hard negative, drawn by the seed (or every answer)."""
     answers = dict(_answers(threads))
@@ -90,9 +104,9 @@ def _related_pairs(
             )
 
 
-@stage(PAIR_IDS, revision=1)
+@stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda of: 3 * of["threads"]))
 def pair_generated(
-    run: Run, threads: Rows, open_book: Rows, closed_book: Rows, corrupted: Rows
+    context: StageContext, threads: Rows, open_book: Rows, closed_book: Rows, corrupted: Rows
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 2: open-book before closed-book. Axiom 3: both before the corrupted open-book answer."""
     ids = {
@@ -120,8 +134,10 @@ def _generated_pairs(
     yield from pairs
 
 
-@stage(PAIR_IDS, revision=1)
-def pair_combined(run: Run, threads: Rows, combined: Rows, splits: Rows) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda of: posts_at_most(of.bytes)))
+def pair_combined(
+    context: StageContext, threads: Rows, combined: Rows, splits: Rows
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 5: in training the combined answer before answers with fewer votes than both it was made from,
     in the test split before these two themselves."""
     made = {row["question_id"]: row for row in combined}

@@ -7,16 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from longform.engine.at_most import Sizes
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.attribution import ATTRIBUTION
 from schemas.stackexchange import THREADS
 from tasks.axioms.votes import why_not
 from tasks.sources.permalinks import permalink, profile
-from tasks.stage import Rejected, Row, Rows, Run, stage
+from tasks.sources.stackexchange import posts_at_most
 
 
-@stage(THREADS, revision=1)
+def _kept_at_most(of: Sizes) -> float:
+    """Questions of which each has so many answers: all of them are posts."""
+    return float(min(of["threads"], of["questions_per_site"], posts_at_most(of.bytes) / (1 + of["min_answers"])))
+
+
+@stage(THREADS, revision=1, at_most=AtMost(rows=_kept_at_most, keeps=True))
 def select_questions(
-    run: Run,
+    context: StageContext,
     threads: Rows,
     *,
     min_answers: int,
@@ -33,7 +40,7 @@ def select_questions(
     left = share(questions_per_site, threads.parts[0].key if threads.parts else "-/0-00000")
     for batch in threads.batches():
         if not wiki:
-            batch = without_wiki_answers(run, batch)
+            batch = without_wiki_answers(context, batch)
         reasons = [
             _why_not(row, votes, min_answers, min_vote_ratio, closed, wiki)
             for row, votes in zip(_flags(batch), votes_of(batch), strict=True)
@@ -75,20 +82,25 @@ def votes_of(batch: pa.RecordBatch) -> list[list[int]]:
     return [votes[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if len(ends) else []
 
 
-def without_wiki_answers(run: Run, batch: pa.RecordBatch) -> pa.RecordBatch:
+def without_wiki_answers(context: StageContext, batch: pa.RecordBatch) -> pa.RecordBatch:
     rows = batch.to_pylist()
     for row in rows:
         kept = [answer for answer in row["answers"] if not answer["wiki"]]
-        run.count("wiki answers left out", len(row["answers"]) - len(kept))
+        context.count("wiki answers left out", len(row["answers"]) - len(kept))
         row["answers"] = kept
     return pa.RecordBatch.from_pylist(rows, schema=THREADS)
 
 
-@stage(ATTRIBUTION, revision=1)
-def attribute_posts(run: Run, threads: Rows) -> Iterator[Row]:
+SHARED = ("question_id", "site", "title", "retrieved_at")
+CREDITED = ("author", "author_id", "licence", "created", "scrubbed")
+
+
+@stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda of: posts_at_most(of.bytes)))
+def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
     """Every question and answer the dataset may show, with its author and licence, as CC BY-SA demands."""
-    for thread in threads:
-        shared = {name: thread[name] for name in ("question_id", "site", "title", "retrieved_at")}
+    answers = (f"answers.list.element.{name}" for name in ("answer_id", *CREDITED))
+    for thread in threads.only(*SHARED, *CREDITED, *answers):
+        shared = {name: thread[name] for name in SHARED}
         yield {**shared, "kind": "question", **_credit(thread["question_id"], "question", thread)}
         for answer in thread["answers"]:
             yield {**shared, "kind": "answer", **_credit(answer["answer_id"], "answer", answer)}

@@ -8,19 +8,35 @@ from importlib.util import find_spec
 import numpy as np
 import pyarrow as pa
 
+from longform.engine.at_most import embedding_calls
+from longform.engine.stage import AtMost, PerGroup, Rejected, StageContext, stage
 from longform.errors import UsageError
+from longform.llm.tokens import TOKENS_A_REQUEST
 from longform.llm.types import Endpoint
 from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
 from tasks.axioms.negatives import draw
-from tasks.stage import Group, Rejected, Run, stage
 
 QUESTION_CHARACTERS = 400
 BLOCK = 5_000
 
 
-@stage(RELATED, revision=1)
+@stage(
+    RELATED,
+    revision=1,
+    at_most=AtMost(
+        calls=lambda of: embedding_calls(of["threads"], of.units),
+        tokens=lambda of: 4 * of.bytes + (4 * QUESTION_CHARACTERS + TOKENS_A_REQUEST) * of["threads"],
+    ),
+)
 def find_related(
-    run: Run, threads: Group, *, embedding: str | Endpoint, k: int, below: float, negatives: int, seed: int
+    context: StageContext,
+    threads: PerGroup,
+    *,
+    embedding: str | Endpoint,
+    k: int,
+    below: float,
+    negatives: int,
+    seed: int,
 ) -> Iterator[pa.RecordBatch]:
     """The k nearest questions of the same site that are no paraphrases, and the hard negatives drawn from them.
 
@@ -28,14 +44,14 @@ def find_related(
     `negatives` of the neighbours' answers, drawn without replacement with probability proportional to votes.
     """
     ids, texts, answers = _questions(threads)
-    neighbours, similarities = nearest(run, texts, embedding, k, below)
+    neighbours, similarities = nearest(context, texts, embedding, k, below)
     for start in range(0, len(ids), BLOCK):
         block = slice(start, start + BLOCK)
         yield _related_batch(ids, answers, block, neighbours[block], similarities[block], negatives, seed)
 
 
 def nearest(
-    run: Run, texts: list[str], embedding: str | Endpoint, k: int, below: float
+    context: StageContext, texts: list[str], embedding: str | Endpoint, k: int, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions (n, k) int64 padded with -1 and similarities (n, k) float32 of each text's neighbours."""
     from tasks.retrieval.dense import local_model
@@ -43,7 +59,7 @@ def nearest(
 
     if embedding == "tfidf":
         return nearest_tfidf(texts, k, below)
-    vectors = run.embed(embedding, texts) if isinstance(embedding, Endpoint) else local_model(embedding)(texts)
+    vectors = context.embed(embedding, texts) if isinstance(embedding, Endpoint) else local_model(embedding)(texts)
     return nearest_dense(np.asarray(vectors, dtype=np.float32), k, below)
 
 
@@ -56,7 +72,7 @@ def check_embedding(embedding: str | Endpoint) -> None:
         )
 
 
-def _questions(threads: Group) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
+def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
     """Ids, texts, and the (id, votes) of the answers, of all questions of a site."""
     ids: list[str] = []
     texts: list[str] = []
@@ -128,7 +144,9 @@ def _draw(
 
 
 @stage(PASSAGES, revision=1)
-def retrieve_passages(run: Run, threads: Group, *, passages: int, words: int) -> Iterator[pa.RecordBatch | Rejected]:
+def retrieve_passages(
+    context: StageContext, threads: PerGroup, *, passages: int, words: int
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Passages for each question from the other threads of its site, never its own: BM25 with the title as query."""
     from tasks.retrieval.bm25 import Index
 
@@ -142,10 +160,10 @@ def retrieve_passages(run: Run, threads: Group, *, passages: int, words: int) ->
         found, scores = index.top([titles[place][1] for place in own], own, passages)
         yield _passages_batch([ids[place] for place in own], table, found, scores)
         bare = own[(found >= 0).sum(axis=1) == 0]
-        run.count("questions without a passage", len(bare))
+        context.count("questions without a passage", len(bare))
 
 
-def _passages(threads: Group, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
+def _passages(threads: PerGroup, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
     """(id, title) of each question, and all passages of the site with the position of their question."""
     from tasks.text.passages import cut
 

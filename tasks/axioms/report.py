@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 from longform.rows import Row, Rows
 from tasks.axioms.tables import Table7, Table10
 from tasks.card import Cell, ReportTable
 
-COLUMNS = ["question_id", "split", "axiom", "preferred_id", "rejected_id"]
+COLUMNS = ["split", "question_id", "axiom", "preferred_id", "rejected_id"]
 AXIOMS = {0: "usefulness", 1: "relevance", 2: "groundedness", 3: "truthfulness", 5: "thoroughness"}
 
 
@@ -21,8 +22,8 @@ def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
 
 def _table7(pairs: Rows) -> ReportTable:
     counted = Table7()
-    for (split, _), rows in groupby(_pairs(pairs), key=itemgetter("split", "question_id")):
-        counted.add(split, rows)
+    for (split, _), rows in groupby(_pairs(pairs), key=itemgetter(0, 1)):
+        counted.add(split, map(itemgetter(2, 3, 4), rows))
     cells = [
         (f"{row['axiom']} {AXIOMS[row['axiom']]}", row["split"], row["questions"], *_moments(row, "answers_added"))
         for row in counted.rows()
@@ -35,9 +36,9 @@ def _table7(pairs: Rows) -> ReportTable:
     )
 
 
-def _pairs(pairs: Rows) -> Iterator[Row]:
+def _pairs(pairs: Rows) -> Iterator[tuple[Any, ...]]:
     for batch in pairs.batches(COLUMNS, size=10_000):
-        yield from batch.to_pylist()
+        yield from zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True)
 
 
 def _table10(threads: Rows) -> ReportTable:

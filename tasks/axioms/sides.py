@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
 from schemas.axioms import SIGNATURES, SPLITS
-from tasks.stage import Row, Rows, Run, Whole, stage
 
 
 @stage(SIGNATURES, revision=1)
-def sign_questions(run: Run, threads: Rows) -> Iterator[pa.RecordBatch]:
+def sign_questions(context: StageContext, threads: Rows) -> Iterator[pa.RecordBatch]:
     """The word 3-grams of title and text, hashed: what near-duplicates are found by."""
     from tasks.text.shingles import shingle_hashes
 
@@ -23,7 +23,9 @@ def sign_questions(run: Run, threads: Rows) -> Iterator[pa.RecordBatch]:
 
 
 @stage(SPLITS, revision=1)
-def assign_splits(run: Run, signatures: Whole, *, test_share: float, similarity: float, seed: int) -> Iterator[Row]:
+def assign_splits(
+    context: StageContext, signatures: AllRows, *, test_share: float, similarity: float, seed: int
+) -> Iterator[Row]:
     """Train, test or overlap for every question of all sites, as cross-posts must stay on one side."""
     from tasks.axioms.splits import assign
     from tasks.text.duplicates import near_duplicates

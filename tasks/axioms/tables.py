@@ -6,9 +6,8 @@ are those of a population (divided by n, not n - 1), as the tables describe all 
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from longform.rows import Row
 
@@ -67,7 +66,7 @@ class Table7:
     def __init__(self) -> None:
         self._cells: defaultdict[tuple[int, str], _Moments] = defaultdict(_Moments)
 
-    def add(self, split: str, pairs: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, split: str, pairs: Iterable[tuple[int, str, str]]) -> None:
         """Counts one question by all of its pairs: axiom, preferred_id and rejected_id of each."""
         for axiom, answers in answers_added(pairs).items():
             self._cells[axiom, split].add(answers)
@@ -80,11 +79,11 @@ class Table7:
         ]
 
 
-def answers_added(pairs: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+def answers_added(pairs: Iterable[tuple[int, str, str]]) -> dict[int, int]:
     """Of each axiom among one question's pairs: the answers in its pairs that are in none of a lower axiom."""
     answers: defaultdict[int, set[str]] = defaultdict(set)
-    for pair in pairs:
-        answers[pair["axiom"]].update((pair["preferred_id"], pair["rejected_id"]))
+    for axiom, preferred, rejected in pairs:
+        answers[axiom].update((preferred, rejected))
     seen: set[str] = set()
     added = {}
     for axiom in sorted(answers):

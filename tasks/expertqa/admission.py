@@ -14,36 +14,42 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pyarrow as pa
 
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import ANSWERS, DOCUMENTS, QUESTIONS
 from tasks.sources.admission import REASON
 from tasks.sources.permalinks import names_of_address
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 _EVIDENCE = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL | re.IGNORECASE)
 
 
-@stage(QUESTIONS, revision=1)
-def admit_questions(run: Run, questions: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
+def admit_questions(
+    context: StageContext, questions: Rows, *, takedowns: list[str]
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions, with what answers came with them."""
     listed = set(takedowns)
     yield from _admitted(questions, lambda row: _asks(row, listed) or _tells(_released(row), listed))
 
 
-@stage(ANSWERS, revision=1)
-def admit_commercial(run: Run, answers: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(ANSWERS, revision=1, at_most=AtMost(keeps=True))
+def admit_commercial(
+    context: StageContext, answers: Rows, *, takedowns: list[str]
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Answers of a commercial system."""
     listed = set(takedowns)
     yield from _admitted(answers, lambda row: _asks(row, listed) or _tells(_imported(row), listed))
 
 
-@stage(DOCUMENTS, revision=1)
-def admit_corpus(run: Run, documents: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
+def admit_corpus(
+    context: StageContext, documents: Rows, *, takedowns: list[str]
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Passages of the local corpus."""
     yield from _of_addresses(documents, takedowns)
 
 
-@stage(DOCUMENTS, revision=1)
-def admit_pages(run: Run, documents: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
+def admit_pages(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
     """Passages of the pages that stand in for the web."""
     yield from _of_addresses(documents, takedowns)
 

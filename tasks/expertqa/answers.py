@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
@@ -17,19 +20,34 @@ from schemas.made_by import MADE_BY
 from tasks.answers import made_by, refused, usable
 from tasks.expertqa.abstentions import abstention
 from tasks.expertqa.citations import cited_sources, without_marks
-from tasks.stage import Rejected, Row, Rows, Run, Whole, stage
 
 CLOSED_BOOK = "gpt4"
+_COLLECTED = ("released", "closed", "read", "post_hoc", "commercial")
 CORPORA = {"rr_sphere_gpt4": "sphere", "rr_gs_gpt4": "gs"}
 SYSTEMS = (CLOSED_BOOK, *CORPORA, "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4", "bing_chat")
 ANSWER_TOKENS = 2_048
 QUESTION_CHARACTERS = 8_000
 FIELD_CHARACTERS = 500
+PASSAGE_CHARACTERS = 40_000
 
 
-@stage(ANSWERS, revision=2)
+def _longest(of: Sizes, **texts: Any) -> list[Request]:
+    asked = {"field": longest(FIELD_CHARACTERS), "question": longest(QUESTION_CHARACTERS), **texts}
+    return [of["prompt"].request(of["model"], max_tokens=ANSWER_TOKENS, **asked)]
+
+
+def _longest_reading(of: Sizes) -> list[Request]:
+    search = of.arguments_of("found")["search"]
+    return _longest(of, passages=[longest(PASSAGE_CHARACTERS)] * max(search.corpus_k, search.pages_k))
+
+
+@stage(
+    ANSWERS,
+    revision=2,
+    at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
+)
 def write_closed_book(
-    run: Run, questions: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
+    context: StageContext, questions: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """LLM(q): an answer from memory, with addresses as its sources. `text` is without the list of references."""
     asked = []
@@ -44,7 +62,7 @@ def write_closed_book(
         (question["question_id"], prompt.request(model, max_tokens=ANSWER_TOKENS, **_inputs(question)))
         for question in asked
     )
-    for key, answer in run.ask(model, requests):
+    for key, answer in context.ask(model, requests):
         yield _closed_book(key, answer, model, prompt)
 
 
@@ -60,9 +78,17 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
     return _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
 
 
-@stage(ANSWERS, revision=2, several=True)
+@stage(
+    ANSWERS,
+    revision=3,
+    at_most=AtMost(
+        rows=lambda of: of["questions"] * len(of["systems"]),
+        calls=lambda of: of["questions"] * len(of["systems"]),
+        questions=_longest_reading,
+    ),
+)
 def write_from_passages(
-    run: Run, questions: Rows, found: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
+    context: StageContext, questions: Rows, found: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """LLM(P, q) of each system: an answer from the passages of its corpus, which it cites by number.
 
@@ -70,7 +96,7 @@ def write_from_passages(
     """
     asked = []
     for question, row in zip(questions, found, strict=True):
-        given = {} if question["answers"] else _given(run, row["passages"], systems)
+        given = {} if question["answers"] else _given(context, row["passages"], systems)
         asked += [(question, system, passages) for system, passages in given.items()]
         if question["answers"]:
             yield _has_answers(question)
@@ -80,21 +106,21 @@ def write_from_passages(
         ((question["question_id"], system, passages), _reading(question, passages, model, prompt))
         for question, system, passages in asked
     )
-    for (key, system, passages), answer in run.ask(model, requests):
+    for (key, system, passages), answer in context.ask(model, requests):
         yield _from_passages(key, system, passages, answer, model, prompt)
 
 
-def _given(run: Run, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
+def _given(context: StageContext, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
     """The passages of each system that has some."""
     given = {system: [each for each in passages if each["corpus"] == CORPORA[system]] for system in systems}
     for system in given:
         if not given[system]:
-            run.count(f"{system}: no passage found", 1)
+            context.count(f"{system}: no passage found", 1)
     return {system: texts for system, texts in given.items() if texts}
 
 
 def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
-    texts = [passage["text"] for passage in passages]
+    texts = [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
     return prompt.request(model, max_tokens=ANSWER_TOKENS, passages=texts, **_inputs(question))
 
 
@@ -129,8 +155,8 @@ def _has_answers(question: Row) -> Rejected:
     return Rejected(question["question_id"], "filtered", "has released answers")
 
 
-@stage(POST_HOC, revision=2)
-def answer_post_hoc(run: Run, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
+@stage(POST_HOC, revision=2, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
+def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
     """The closed-book answer without its citations, once for each system: its evidence is looked for afterwards."""
     for answer in closed:
         text = without_marks(answer["text"])
@@ -163,9 +189,15 @@ def _written(question: str, system: str, kind: str, text: str, cited: list[Row],
     }
 
 
-@stage(ANSWERS, revision=3)
+@stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: sum(of[name] for name in _COLLECTED)))
 def collect_answers(
-    run: Run, questions: Rows, released: Rows, closed: Rows, read: Rows, post_hoc: Rows, commercial: Whole
+    context: StageContext,
+    questions: Rows,
+    released: Rows,
+    closed: Rows,
+    read: Rows,
+    post_hoc: Rows,
+    commercial: AllRows,
 ) -> Iterator[Row | Rejected]:
     """All answers in the order of questions, then systems, with the words by which they abstain.
 
@@ -203,6 +235,6 @@ def _second(answer: Row) -> Rejected:
     )
 
 
-def _of_questions(commercial: Whole, keys: list[str]) -> Iterator[Row]:
+def _of_questions(commercial: AllRows, keys: list[str]) -> Iterator[Row]:
     wanted = set(keys)
     return (answer for answer in commercial if answer["question_id"] in wanted)

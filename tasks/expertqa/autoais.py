@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import UsageError
 from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure
@@ -24,7 +25,6 @@ from tasks.expertqa.exact import read_exact
 from tasks.metrics import classification as figures
 from tasks.metrics import entailment
 from tasks.metrics.entailment import Evidence, Fits, NliModel, Score
-from tasks.stage import Rejected, Row, Rows, Run, stage
 from tasks.text.sentences import sentence_spans
 from tasks.text.windows import SPACY, check_tokenizer
 
@@ -40,7 +40,13 @@ ALL = "all"
 
 @stage(ATTRIBUTIONS, revision=2)
 def estimate_attribution(
-    run: Run, claims: Rows, *, backend: str, nli: NliModel | None, model: Endpoint | None, prompt: Prompt | None
+    context: StageContext,
+    claims: Rows,
+    *,
+    backend: str,
+    nli: NliModel | None,
+    model: Endpoint | None,
+    prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
     """Whether the evidence of each claim supports it: by `lexical`, `model`, `nli`, `released`.
 
@@ -49,18 +55,20 @@ def estimate_attribution(
     A claim with several evidences is judged once, against all of them in the order of the claim.
     """
     given = list(claims)
-    run.count("claims without the text of any evidence", sum(not sources(claim) for claim in given))
-    run.count("claims with several sources", sum(sources(claim) > 1 for claim in given))
+    context.count("claims without the text of any evidence", sum(not sources(claim) for claim in given))
+    context.count("claims with several sources", sum(sources(claim) > 1 for claim in given))
     if backend == "lexical":
         yield from _by_lexical(given)
     elif nli:
         yield from _by_nli(given, nli)
     elif backend == RELEASED:
         said = [released_claim(claim).get("autoais_label") for claim in given]
-        run.count("released labels that are neither Y nor N", sum(each not in (None, "", "Y", "N") for each in said))
+        context.count(
+            "released labels that are neither Y nor N", sum(each not in (None, "", "Y", "N") for each in said)
+        )
         yield from map(_as_released, given, said)
     elif model and prompt:
-        yield from _by_model(run, given, model, prompt)
+        yield from _by_model(context, given, model, prompt)
     else:
         raise UsageError("The AutoAIS backend model has no model to ask: set one, or set the backend to lexical.")
 
@@ -145,7 +153,9 @@ def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
         yield _attribution(claim, f"{NLI}{model.name}", read, score, entailment.NLI_THRESHOLD)
 
 
-def _by_model(run: Run, claims: Sequence[Row], model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+def _by_model(
+    context: StageContext, claims: Sequence[Row], model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
     """The sentences of long evidence are chosen by the lexical score: asking for each of them would cost too much."""
     read = {claim["claim_id"]: read_evidence(claim, _is_short, entailment.lexical_scores) for claim in claims}
     requests = (
@@ -156,7 +166,7 @@ def _by_model(run: Run, claims: Sequence[Row], model: Endpoint, prompt: Prompt) 
         for claim in claims
         if (found := read[claim["claim_id"]])
     )
-    said = dict(run.ask(model, requests))
+    said = dict(context.ask(model, requests))
     for claim in claims:
         found, answer = read[claim["claim_id"]], said.get(claim["claim_id"])
         if found is None:

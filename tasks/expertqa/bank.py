@@ -22,6 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longform.engine.at_most import Sizes, bound_by
+from longform.engine.stage import AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.errors import SourceError
 from longform.recipe import fingerprint
 from longform.rows import Source
@@ -32,7 +34,7 @@ from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_type
 from tasks.sources.csv_cells import csv_rows, raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Rejected, Row, Rows, Run, stage
+from tasks.sources.sizes import of_source, records_at_most
 
 GROUP = "expertqa"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
@@ -40,6 +42,7 @@ LONGEST = {"question": 20_000, "annotator_id": 500, "field": 500, "specific_fiel
 TYPES = ("question_types", "question_type", "types")
 HEADERS = {**{name: name for name in LONGEST}, **dict.fromkeys(TYPES, "question_types")}
 MOST_BROKEN = 1_000
+LEAST = {"jsonl": '{"question":"a"}', "csv": "a"}
 QUESTIONS_A_PART = 256  # with what is found for them, 100 MB
 
 _ARRAY = re.compile(rb"\s*\[\s*(\{|\Z)")
@@ -56,8 +59,13 @@ def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
     ]
 
 
-@stage(QUESTIONS, revision=2)
-def read_questions(run: Run, files: Piece, *, licence: str | None) -> Iterator[Row | Rejected]:
+def _questions_at_most(of: Sizes) -> float:
+    name = dict(of["files"].source.facts)["name"] or ""
+    return records_at_most(of["files"], len(LEAST["csv" if is_csv(name) else "jsonl"]) + 1)
+
+
+@stage(QUESTIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=_questions_at_most))
+def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
     """The questions of a file in its order. Counts those of a field or type that is none of the known ones.
 
     And the experts who wrote less than the paper asked of them: five questions, two of them of type V (section 2.1).
@@ -69,18 +77,23 @@ def read_questions(run: Run, files: Piece, *, licence: str | None) -> Iterator[R
     scenarios: Counter[str] = Counter()
     for item in parse_questions(records, licence, "csv" if csv_file else "own", facts.get("number")):
         if not isinstance(item, Rejected):
-            run.count("questions of a field that is none of the 32", int(not field_of_study(item["field"])[1]))
-            run.count("questions of no known type", int(not item["question_types"]))
+            context.count("questions of a field that is none of the 32", int(not field_of_study(item["field"])[1]))
+            context.count("questions of no known type", int(not item["question_types"]))
             if item["annotator_id"]:
                 asked[item["annotator_id"]] += 1
                 scenarios[item["annotator_id"]] += "V" in item["question_types"]
         yield item
-    run.count("experts with fewer than five questions", sum(number < 5 for number in asked.values()))
-    run.count("experts with fewer than two questions of type V", sum(number < 2 for number in scenarios.values()))
+    context.count("experts with fewer than five questions", sum(number < 5 for number in asked.values()))
+    context.count("experts with fewer than two questions of type V", sum(number < 2 for number in scenarios.values()))
 
 
-@stage(QUESTIONS, revision=2, rows_each=QUESTIONS_A_PART)
-def take_questions(run: Run, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
+@stage(
+    QUESTIONS,
+    revision=2,
+    max_rows_per_part=QUESTIONS_A_PART,
+    at_most=AtMost(rows=lambda of: min(of["questions"], of.units * bound_by(of["limit"])), keeps=True),
+)
+def take_questions(context: StageContext, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
     """The questions that are asked, in parts of 256: all, or for a pilot the first of each file."""
     for number, question in enumerate(questions):
         within = limit is None or number < limit

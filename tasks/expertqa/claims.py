@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from longform.engine.at_most import unbounded
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import CLAIMS
 from tasks.expertqa.citations import caret_spans, mark_spans, marks, unseen_spans, urls
 from tasks.expertqa.exact import read_exact, write_exact
-from tasks.stage import Rejected, Row, Rows, Run, stage
 from tasks.text.lists import listed_spans
 from tasks.text.sentences import Folded, folded_spans
 
@@ -75,9 +76,9 @@ def _small_talk() -> tuple[str, ...]:
 # ---------------------------------------------------------------- the stage
 
 
-@stage(CLAIMS, revision=2)
+@stage(CLAIMS, revision=2, at_most=AtMost(rows=unbounded))
 def split_claims(
-    run: Run, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
+    context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
     """The claims of each answer, in order. Answers that came with claims keep these, to the letter."""
     for answer in answers:
@@ -87,15 +88,15 @@ def split_claims(
         elif not rows:
             yield Rejected(answer["answer_id"], "filtered", "no claim")
         else:
-            _count(run, rows)
+            _count(context, rows)
             yield from rows
 
 
-def _count(run: Run, rows: list[Row]) -> None:
+def _count(context: StageContext, rows: list[Row]) -> None:
     if unmatched := sum(len(row["unmatched"]) for row in rows):
-        run.count("marks without a source", unmatched)
+        context.count("marks without a source", unmatched)
     if lost := sum(row["start"] is None for row in rows):
-        run.count("claims not found in their answer", lost)
+        context.count("claims not found in their answer", lost)
 
 
 def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool) -> Iterator[Row]:

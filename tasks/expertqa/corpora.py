@@ -20,21 +20,24 @@ import orjson
 import pyarrow as pa
 import xxhash
 
+from longform.engine.at_most import Sizes
+from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from longform.recipe import fingerprint
-from longform.rows import Piece, Rejected, Row, Source
+from longform.rows import Rejected, Row, Shard, Source
 from schemas.expertqa import DOCUMENTS
 from tasks.sources.extraction import clean
 from tasks.sources.files import moment, open_files
 from tasks.sources.lines import read_lines
 from tasks.sources.parquet import is_parquet, parquet_batches
-from tasks.stage import Run, stage
+from tasks.sources.sizes import of_source, records_at_most
 from tasks.text.windows import check_tokenizer, check_windows, windows
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 COLUMNS = ("url", "title", "text", "id", "licence", "license", "retrieved_at")
 PIECE_BYTES = 64 << 20
 BATCH_ROWS = 1_000
+LEAST = '{"url":"a","text":"a"}'
 URL_CHARACTERS, TITLE_CHARACTERS, RAW_CHARACTERS = 2_000, 500, 2_000
 _RUNS_CODE = re.compile(r"(javascript|data|vbscript)\s*:", re.IGNORECASE)
 
@@ -91,19 +94,28 @@ def passages_of(document: Document, *, tokenizer: str, size: int, overlap: int) 
             yield {**document._asdict(), "passage_id": f"{name}#{number}", "text": text.rstrip(), "start": begins}
 
 
-@stage(DOCUMENTS, revision=1)
-def read_corpus(run: Run, files: Piece, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+def _windows_at_most(of: Sizes) -> float:
+    """One a document, and one for each of its tokens but those that it shares; no token is less than a byte."""
+    return records_at_most(of["files"], len(LEAST) + 1) + of.bytes / float(of["size"] - of["overlap"])
+
+
+@stage(DOCUMENTS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=_windows_at_most))
+def read_corpus(
+    context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
+) -> Iterator[Row | Rejected]:
     """Windows of a local corpus, in the order of the file; of a url and text that come twice the first."""
-    yield from _read(run, files, tokenizer, size, overlap)
+    yield from _read(context, files, tokenizer, size, overlap)
 
 
-@stage(DOCUMENTS, revision=1)
-def read_pages(run: Run, files: Piece, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+@stage(DOCUMENTS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=_windows_at_most))
+def read_pages(
+    context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
+) -> Iterator[Row | Rejected]:
     """As `read_corpus`, of the pages that stand in for the web."""
-    yield from _read(run, files, tokenizer, size, overlap)
+    yield from _read(context, files, tokenizer, size, overlap)
 
 
-def _read(run: Run, files: Piece, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
     check_windows(size, overlap)
     check_tokenizer(tokenizer)
     given = dict(files.source.facts).get("retrieved_at")
@@ -118,11 +130,11 @@ def _read(run: Run, files: Piece, tokenizer: str, size: int, overlap: int) -> It
             yield Rejected(key, "filtered", "url and text seen before", document.url)
             continue
         seen.add(digest)
-        run.count("documents", 1)
+        context.count("documents", 1)
         yield from passages_of(document, tokenizer=tokenizer, size=size, overlap=overlap)
 
 
-def _records(files: Piece) -> Iterator[tuple[str, Any, str]]:
+def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
     """(key, record, raw text); of what is none the reason in place of the record."""
     if is_parquet(Path(files.source.path)):
         yield from _parquet(files)
@@ -141,7 +153,7 @@ def _loaded(line: bytes) -> Any:
     return record if isinstance(record, dict) else "no record"
 
 
-def _parquet(files: Piece) -> Iterator[tuple[str, Any, str]]:
+def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:
     number = 0
     for batch in parquet_batches(files, lambda path: path.split(".")[0] in COLUMNS, BATCH_ROWS):
         for record in _rows(batch, files):
@@ -149,7 +161,7 @@ def _parquet(files: Piece) -> Iterator[tuple[str, Any, str]]:
             yield f"{files.key}/row {number}", record, _raw(record)
 
 
-def _rows(batch: pa.RecordBatch, files: Piece) -> list[Any]:
+def _rows(batch: pa.RecordBatch, files: Shard) -> list[Any]:
     try:
         return list(batch.to_pylist())
     except (ValueError, OverflowError) as error:

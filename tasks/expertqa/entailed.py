@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Shard, StageContext, stage
 from longform.recipe import fingerprint
 from longform.rows import Source
 from schemas.expertqa import ENTAILED
 from tasks.expertqa.bank import GROUP, defect, jsonl_records
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Rejected, Row, Run, Whole, stage
+from tasks.sources.sizes import lines_of, of_source
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+LEAST = '{"claim_id":"a","model":"a","label":1}'
 
 
 def open_entailments(paths: Iterable[str | Path], *, digest: Callable[[Path], str]) -> list[Source]:
@@ -28,8 +30,8 @@ def open_entailments(paths: Iterable[str | Path], *, digest: Callable[[Path], st
     return open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
 
 
-@stage(ENTAILED, revision=1)
-def read_entailments(run: Run, files: Piece, claims: Whole) -> Iterator[Row | Rejected]:
+@stage(ENTAILED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
+def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
     """Predictions in the order of the file; of a model's two for one claim the first."""
     known = {name for batch in claims.batches(["claim_id"]) for name in batch.column(0).to_pylist()}
     seen: set[tuple[str, str]] = set()

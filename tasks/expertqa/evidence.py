@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.at_most import UNKNOWN, Sizes, embedding_calls
+from longform.engine.stage import AllRows, AtMost, Row, Rows, StageContext, stage
 from longform.errors import ConservationError, UsageError
 from longform.llm.types import Endpoint
 from schemas.expertqa import CLAIMS, DOCUMENTS, FOUND_FOR_CLAIMS, FOUND_FOR_FACTS, FOUND_FOR_QUESTIONS
@@ -30,7 +32,6 @@ from tasks.expertqa.corpora import Document, passages_of
 from tasks.sources.extraction import Extractor, Unusable
 from tasks.sources.search import Passage, best_of_corpora, best_passages, check_backend
 from tasks.sources.web import Crawl, Found, WebBackend, get_page, page_text, web_results
-from tasks.stage import Row, Rows, Run, Whole, stage
 from tasks.text.windows import check_tokenizer, check_windows
 
 if TYPE_CHECKING:
@@ -85,12 +86,19 @@ def check_corpora(names: Iterable[str]) -> None:
 # ---------------------------------------------------------------- stages
 
 
-@stage(FOUND_FOR_QUESTIONS, revision=1)
+def _embedded(of: Sizes, queries: str) -> float:
+    """Calls for queries, and, once a build, for what they are looked up in; of pages on the web nothing says it."""
+    if of["web"] is not None:
+        return UNKNOWN
+    return embedding_calls(of[queries] + of["corpus"] + of["pages"], 2 + of.units)
+
+
+@stage(FOUND_FOR_QUESTIONS, revision=1, at_most=AtMost(calls=lambda of: _embedded(of, "questions")))
 def find_for_questions(
-    run: Run,
+    context: StageContext,
     questions: Rows,
-    corpus: Whole,
-    pages: Whole,
+    corpus: AllRows,
+    pages: AllRows,
     *,
     search: Search,
     corpora: list[str],
@@ -102,15 +110,15 @@ def find_for_questions(
     check_corpora(corpora)
     queries = [(row["question_id"], row["question"]) for row in _rows(questions, OF_QUESTIONS) if not row["answers"]]
     asked = dict.fromkeys(corpora, queries)
-    yield from _found(run, questions, asked, _Places(corpus, pages, search, embedding, web, crawl))
+    yield from _found(context, questions, asked, _Places(corpus, pages, search, embedding, web, crawl))
 
 
-@stage(FOUND_FOR_CLAIMS, revision=2)
+@stage(FOUND_FOR_CLAIMS, revision=2, at_most=AtMost(calls=lambda of: _embedded(of, "claims")))
 def find_for_claims(
-    run: Run,
+    context: StageContext,
     claims: Rows,
-    corpus: Whole,
-    pages: Whole,
+    corpus: AllRows,
+    pages: AllRows,
     *,
     search: Search,
     systems: dict[str, str],
@@ -128,15 +136,15 @@ def find_for_claims(
     for claim in _rows(claims, ["claim_id", "system", "text", "original"]):
         if claim["system"] in systems and claim["original"] is None:
             asked[systems[claim["system"]]].append((claim["claim_id"], without_marks(claim["text"])))
-    yield from _found(run, claims, asked, _Places(corpus, pages, search, embedding, web, crawl))
+    yield from _found(context, claims, asked, _Places(corpus, pages, search, embedding, web, crawl))
 
 
-@stage(FOUND_FOR_FACTS, revision=1)
+@stage(FOUND_FOR_FACTS, revision=1, at_most=AtMost(calls=lambda of: _embedded(of, "facts")))
 def find_for_facts(
-    run: Run,
+    context: StageContext,
     facts: Rows,
-    corpus: Whole,
-    pages: Whole,
+    corpus: AllRows,
+    pages: AllRows,
     *,
     search: Search,
     corpora: list[str],
@@ -147,11 +155,11 @@ def find_for_facts(
     """The best passages of these corpora for each atomic claim: FActScore reads 3 (`corpus_k`, `pages_k`)."""
     check_corpora(corpora)
     asked = dict.fromkeys(corpora, _texts(facts, ["fact_id", "text"]))
-    yield from _found(run, facts, asked, _Places(corpus, pages, search, embedding, web, crawl))
+    yield from _found(context, facts, asked, _Places(corpus, pages, search, embedding, web, crawl))
 
 
 @stage(CLAIMS, revision=1)
-def link_evidence(run: Run, claims: Rows, found: Rows) -> Iterator[Row]:
+def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[Row]:
     """The claims, those for which passages were found with these as their evidence; all others as they are."""
     for claim, own in zip(claims, found, strict=True):
         if claim["claim_id"] != own["claim_id"]:
@@ -189,12 +197,12 @@ class _Places(NamedTuple):
         return {"backend": self.search.backend, "embedding": self.embedding}
 
 
-def _found(run: Run, rows: Rows, asked: Mapping[str, Sequence[Query]], places: _Places) -> Iterator[Row]:
+def _found(context: StageContext, rows: Rows, asked: Mapping[str, Sequence[Query]], places: _Places) -> Iterator[Row]:
     """A row for each of `rows`, in their order: passages of sphere, then of gs."""
     check_search(places.search, embedding=places.embedding, web=places.web, crawl=places.crawl)
     wanted = {name for own in asked.values() for name, _ in own}
-    local = _find_local(run, asked, places)
-    remote = _find_remote(run, asked.get(GS, ()), places)
+    local = _find_local(context, asked, places)
+    remote = _find_remote(context, asked.get(GS, ()), places)
     next_remote = next(remote, None)
     for row in _rows(rows, list(dict.fromkeys([rows.key, "question_id"]))):
         name = row[rows.key]
@@ -203,8 +211,8 @@ def _found(run: Run, rows: Rows, asked: Mapping[str, Sequence[Query]], places: _
             passages += next_remote[1]
             next_remote = next(remote, None)
         if name in wanted:
-            run.count("searches", 1)
-            run.count("searches without a passage", int(not passages))
+            context.count("searches", 1)
+            context.count("searches without a passage", int(not passages))
         yield {**row, "passages": passages}
 
 
@@ -239,13 +247,13 @@ class _Local:
         return _passage(corpus, hit, row)
 
 
-def _find_local(run: Run, asked: Mapping[str, Sequence[Query]], places: _Places) -> _Local:
+def _find_local(context: StageContext, asked: Mapping[str, Sequence[Query]], places: _Places) -> _Local:
     held, ways, k = places.local(asked), places.ways(), max(map(places.most, CORPORA))
     hits: dict[str, list[tuple[str, Hit]]] = {}
-    for corpus, found in best_of_corpora(run, asked, held, **ways, k=k):
+    for corpus, found in best_of_corpora(context, asked, held, **ways, k=k):
         for name, own in found.items():
             hits.setdefault(name, []).extend((corpus, hit) for hit in own[: places.most(corpus)])
-    return _Local(hits, run.scratch() / "passages.arrow", held.values())
+    return _Local(hits, context.scratch() / "passages.arrow", held.values())
 
 
 def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
@@ -259,24 +267,24 @@ def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
 # ---------------------------------------------------------------- the web
 
 
-def _find_remote(run: Run, asked: Sequence[Query], places: _Places) -> Iterator[tuple[str, list[Row]]]:
+def _find_remote(context: StageContext, asked: Sequence[Query], places: _Places) -> Iterator[tuple[str, list[Row]]]:
     """The best windows of the pages that a web search leads to, for each query that has any, in their order."""
     web, crawl = places.web, places.crawl
     if web is None or crawl is None or not asked:
         return
     leading = {
         name: [found for found, _ in own if not crawl.leaves(found.url)]
-        for (name, _), own in web_results(run, web, asked, places.search.results)
+        for (name, _), own in web_results(context, web, asked, places.search.results)
     }
-    get = partial(get_page, visitor := run.web(crawl.manners), crawl)
+    get = partial(get_page, visitor := context.web(crawl.manners), crawl)
     for _ in visitor.each(dict.fromkeys(found.url for own in leading.values() for found in own), get):
         pass  # all are stored, or known not to be had, before any is read
     held: dict[str, dict[str, Row]] = {}
-    with Extractor(run.scratch()) as extractor:
+    with Extractor(context.scratch()) as extractor:
         read = lru_cache(PAGES_KEPT)(lambda url: _windows(get(url), extractor, crawl, places.search))
         passages = _web_passages(leading, held, read)
         queries = {name: [(name, text)] for name, text in asked}
-        for name, found in best_passages(run, queries, passages, **places.ways(), k=places.search.pages_k):
+        for name, found in best_passages(context, queries, passages, **places.ways(), k=places.search.pages_k):
             windows = held.pop(name)
             yield name, [_passage(GS, hit, windows[hit.passage_id]) for hit in found[name]]
 

@@ -12,25 +12,30 @@ from operator import itemgetter
 
 import numpy as np
 
+from longform.engine.at_most import Sizes, longest, unbounded
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
 from tasks.answers import NO_MODEL, made_by, refused
-from tasks.expertqa.autoais import bounds, by_system, judged_text
+from tasks.expertqa.autoais import CLAIM_CHARACTERS, bounds, by_system, judged_text
 from tasks.metrics import classification as figures
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 PASSAGE_CHARACTERS = 12_000
 FACTUAL_ABOVE = 0.5
 CORRECT = frozenset(("Definitely correct", "Probably correct"))
 
 
-@stage(FACTS, revision=1, several=True)
-def break_claims(run: Run, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+def _longest_claim(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
+
+
+@stage(FACTS, revision=1, at_most=AtMost(rows=unbounded, questions=_longest_claim))
+def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The atomic claims of each claim, in the model's order, each once."""
     requests = ((claim, prompt.request(model, reply=AtomicClaims, claim=judged_text(claim))) for claim in claims)
-    for claim, reply in run.ask(model, requests):
+    for claim, reply in context.ask(model, requests):
         yield from _facts(claim, reply, model, prompt)
 
 
@@ -51,8 +56,8 @@ def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt)
         }
 
 
-@stage(FACTS, revision=1)
-def leave_facts(run: Run, claims: Rows) -> Iterator[Row | Rejected]:
+@stage(FACTS, revision=1, at_most=AtMost(rows=lambda of: 0))
+def leave_facts(context: StageContext, claims: Rows) -> Iterator[Row | Rejected]:
     """No atomic claims: FActScore was not asked for."""
     for claim in claims:
         yield Rejected(claim["claim_id"], "filtered", "FActScore not asked for")
@@ -65,7 +70,9 @@ def atomic_claims(reply: AtomicClaims) -> list[str]:
 
 
 @stage(JUDGED, revision=2)
-def judge_facts(run: Run, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+def judge_facts(
+    context: StageContext, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
     """Whether each atomic claim is true, by a model that reads what was found for it; null where that is nothing."""
     given = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
@@ -74,7 +81,7 @@ def judge_facts(run: Run, facts: Rows, found: Rows, *, model: Endpoint, prompt: 
         for key, fact in given.items()
         if read[key]
     )
-    said = dict(run.ask(model, requests))
+    said = dict(context.ask(model, requests))
     for key, fact in given.items():
         if not read[key]:
             yield _judged(fact, None, []) | NO_MODEL

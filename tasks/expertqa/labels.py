@@ -17,8 +17,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import AtMost, Shard, StageContext, stage
 from longform.errors import SourceError
-from longform.rows import Rejected, Row, Rows, Source, Whole
+from longform.rows import AllRows, Rejected, Row, Rows, Source
 from schemas.expertqa import LABELS
 from tasks.expertqa.argilla import SETTINGS, is_record, read_record
 from tasks.expertqa.given import ANSWER_PROPERTIES, CLAIM_PROPERTIES, CLAIM_RATINGS, RAW_CHARS, Given, texts_of
@@ -28,7 +29,6 @@ from tasks.expertqa.sheets import read_sheet
 from tasks.expertqa.vocabulary import UnknownLabel, label
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Run, stage
 
 GROUP = "expertqa"
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz", ".json.zst", ".jsonl.zst")
@@ -295,20 +295,22 @@ def _of_array(lines: Iterable[bytes], subject: str) -> Iterator[tuple[Any, str, 
 
 
 @stage(LABELS, revision=3)
-def read_labels(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
+def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """What annotators said of answers and their claims."""
-    yield from _read(run, files, claims, answers)
+    yield from _read(context, files, claims, answers)
 
 
 @stage(LABELS, revision=3)
-def read_second_labels(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
+def read_second_labels(
+    context: StageContext, files: Shard, claims: AllRows, answers: AllRows
+) -> Iterator[Row | Rejected]:
     """As `read_labels`: a second labelling, which only agreement is computed with (section 4.2)."""
-    yield from _read(run, files, claims, answers)
+    yield from _read(context, files, claims, answers)
 
 
-def _read(run: Run, files: Piece, claims: Whole, answers: Whole) -> Iterator[Row | Rejected]:
+def _read(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     known = labelled(answers, claims)
-    yield from parse_labels(read_records(read_lines(files), files.source.path), known, run.count)
+    yield from parse_labels(read_records(read_lines(files), files.source.path), known, context.count)
 
 
 def labelled(answers: Rows, claims: Rows) -> dict[str, Labelled]:
@@ -324,8 +326,8 @@ def labelled(answers: Rows, claims: Rows) -> dict[str, Labelled]:
     return found
 
 
-@stage(LABELS, revision=2)
-def collect_labels(run: Run, answers: Rows, claims: Rows, given: Whole) -> Iterator[Row | Rejected]:
+@stage(LABELS, revision=2, at_most=AtMost(rows=lambda of: of["answers"] + of["given"]))
+def collect_labels(context: StageContext, answers: Rows, claims: Rows, given: AllRows) -> Iterator[Row | Rejected]:
     """The labels of each answer, released and given ones, by annotator; a Rejected for every released one that is none.
 
     Given ones win over released ones of the same annotator; of given ones from several files the latest counts where
@@ -337,7 +339,7 @@ def collect_labels(run: Run, answers: Rows, claims: Rows, given: Whole) -> Itera
     for batch in answers.batches():
         of_batch = _given(given, batch["answer_id"])
         for answer in batch.to_pylist():
-            yield from _collected(run, answer, of_answer[answer["answer_id"]], of_batch[answer["answer_id"]])
+            yield from _collected(context, answer, of_answer[answer["answer_id"]], of_batch[answer["answer_id"]])
 
 
 def _given(given: Rows, ids: pa.Array) -> defaultdict[str, list[Row]]:
@@ -348,7 +350,7 @@ def _given(given: Rows, ids: pa.Array) -> defaultdict[str, list[Row]]:
     return found
 
 
-def _collected(run: Run, answer: Row, claims: list[Row], given: list[Row]) -> Iterator[Row | Rejected]:
+def _collected(context: StageContext, answer: Row, claims: list[Row], given: list[Row]) -> Iterator[Row | Rejected]:
     found: dict[str, Row] = {}
     for row in given:
         found[row["annotator_id"]] = later(found.get(row["annotator_id"], row), row)
@@ -356,7 +358,7 @@ def _collected(run: Run, answer: Row, claims: list[Row], given: list[Row]) -> It
     yield from wrong
     if released is not None:
         found.setdefault(released["annotator_id"], released)
-    run.count(
+    context.count(
         "labellings by an annotator who has a later or a given one",
         len(given) + (released is not None) - len(found),
     )

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import AllRows, AtMost, PerGroup, Row, Rows, StageContext, stage
 from longform.errors import UsageError
 from longform.parts import key_hash
 from longform.recipe import fingerprint
@@ -26,7 +27,6 @@ from longform.rows import read_parquet
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
 from tasks.expertqa.autoais import RELEASED, released_claim
 from tasks.expertqa.factscore import fact_score, judgements_of
-from tasks.stage import Group, Row, Rows, Run, Whole, stage
 
 BATCH_ROWS = 500
 SIDES = ("train", "validation", "test")
@@ -50,24 +50,24 @@ CLAIM_LABELS = (
 # ---------------------------------------------------------------- splits
 
 
-@stage(RANDOM_SPLIT, revision=1, split_by="split")
+@stage(RANDOM_SPLIT, revision=1, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_randomly(
-    run: Run, revised: Group, questions: Group, answers: Group, *, seed: int, shares: list[float]
+    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
     """Long-form questions, drawn at random: `shares` of the distinct questions to train, validation and test."""
     asked = _asked(revised, questions)
     sides = random_sides([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
-    yield from _long_form(run, "random", revised, questions, answers, sides)
+    yield from _long_form(context, "random", revised, questions, answers, sides)
 
 
-@stage(DOMAIN_SPLIT, revision=1, split_by="split")
+@stage(DOMAIN_SPLIT, revision=1, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
-    run: Run, revised: Group, questions: Group, answers: Group, *, seed: int, shares: list[float]
+    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
     """Long-form questions, where of each field `shares` go to train, validation and test."""
     asked = _asked(revised, questions)
     sides = field_sides([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
-    yield from _long_form(run, "domain", revised, questions, answers, sides)
+    yield from _long_form(context, "domain", revised, questions, answers, sides)
 
 
 def random_sides(texts: Iterable[str], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
@@ -141,14 +141,14 @@ def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:
 
 
 def _long_form(
-    run: Run,
+    context: StageContext,
     config: str,
     revised: Rows,
     questions: Rows,
     answers: Rows,
     sides: Mapping[str, str],
 ) -> Iterator[Row]:
-    for _, (texts, [question], given) in joined(run, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
+    for _, (texts, [question], given) in joined(context, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
         answered = {answer["answer_id"]: answer for answer in given}
         side = sides[folded(question["question"])]
         for row in sorted(texts, key=lambda row: (row["system"], row["revised_id"])):
@@ -176,7 +176,7 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, side: s
 # ---------------------------------------------------------------- joining
 
 
-def joined(run: Run, *inputs: tuple[Rows, Sequence[str]]) -> Iterator[tuple[str, list[list[Row]]]]:
+def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterator[tuple[str, list[list[Row]]]]:
     """(question_id, its rows of each input), for each question of the first, in the order of the hash of its id.
 
     Inputs come with the columns that are wanted (none: all); rows of one question in the order of their keys.
@@ -184,7 +184,7 @@ def joined(run: Run, *inputs: tuple[Rows, Sequence[str]]) -> Iterator[tuple[str,
     first, _ = inputs[0]
     order = sorted(set(_column(first, "question_id")), key=lambda question: (key_hash(question), question))
     places = pa.table({"question_id": pa.array(order, pa.string()), "place": pa.array(range(len(order)), pa.int64())})
-    config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(run.scratch())}
+    config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=config) as database:
         streams = [_grouped(database.cursor(), rows, columns, places) for rows, columns in inputs]
         heads = [next(stream, None) for stream in streams]
@@ -222,16 +222,16 @@ def _column(rows: Rows, name: str) -> Iterator[Any]:
 
 @stage(PUBLISHED_CLAIMS, revision=2, split_by="split")
 def publish_claims(
-    run: Run,
-    claims: Group,
-    questions: Group,
-    answers: Group,
-    labels: Group,
-    attributions: Group,
-    facts: Group,
-    judged: Group,
-    random: Group,
-    domain: Group,
+    context: StageContext,
+    claims: PerGroup,
+    questions: PerGroup,
+    answers: PerGroup,
+    labels: PerGroup,
+    attributions: PerGroup,
+    facts: PerGroup,
+    judged: PerGroup,
+    random: PerGroup,
+    domain: PerGroup,
     *,
     released_scores: bool,
 ) -> Iterator[Row]:
@@ -245,13 +245,13 @@ def publish_claims(
         "domain_split": dict(zip(_column(domain, "question_id"), _column(domain, "split"), strict=True)),
     }
     inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
-    for question_id, found in joined(run, *inputs, (facts, FACT), (judged, JUDGEMENT)):
+    for question_id, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT)):
         own, [question], given, labelled, entailed, broken, verdicts = found
         answered = {answer["answer_id"]: answer for answer in given}
         said = {label["answer_id"]: label for label in reversed(labelled)}
         estimated = {row["claim_id"]: row for row in entailed}
         atomic = judgements_of(broken, verdicts)
-        run.count(
+        context.count(
             "atomic claims without a verdict", sum(row["is_true"] is None for of in atomic.values() for row in of)
         )
         split = {name: side.get(question_id) for name, side in sides.items()}
@@ -260,7 +260,7 @@ def publish_claims(
             came = released_claim(claim) if released_scores else {}
             score = released_score(came) if released_scores else {}
             unread = came.get("fact_score") is not None and score["fact_score"] is None
-            run.count("released scores that are no number from 0 to 1", int(unread))
+            context.count("released scores that are no number from 0 to 1", int(unread))
             yield {
                 **claim_columns(claim, question, answer),
                 **label_columns(key, said.get(claim["answer_id"])),
@@ -324,7 +324,9 @@ def released_score(came: Row) -> Row:
 
 
 @stage(SOURCES, revision=1)
-def name_sources(run: Run, claims: Rows, questions: Group, corpus: Whole, pages: Whole) -> Iterator[Row]:
+def name_sources(
+    context: StageContext, claims: Rows, questions: PerGroup, corpus: AllRows, pages: AllRows
+) -> Iterator[Row]:
     """What published claims are from: of each question its set, and each address its evidence names, once."""
     named: dict[str, dict[str, str]] = {}
     for claim in claims:

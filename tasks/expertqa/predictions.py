@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
+from longform.engine.stage import AllRows, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.recipe import fingerprint
 from longform.rows import Source
 from longform.settings import qafacteval_models
@@ -34,7 +35,6 @@ from tasks.metrics.rouge import KINDS, rouge
 from tasks.sources.csv_cells import raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Rejected, Row, Rows, Run, Whole, stage
 
 GROUP = "predictions"
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -66,7 +66,7 @@ def missing(models: Path | None, package: str = PACKAGE) -> str | None:
 
 @stage(PREDICTIONS, revision=1)
 def read_predictions(
-    run: Run, files: Piece, random: Whole, domain: Whole, *, scorer: str | None
+    context: StageContext, files: Shard, random: AllRows, domain: AllRows, *, scorer: str | None
 ) -> Iterator[Row | Rejected]:
     """Predictions of test questions in the order of the file, with their scores. `scorer` is that of QAFactEval."""
     tests = {"random": references_of(random), "domain": references_of(domain)}

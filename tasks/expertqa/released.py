@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.recipe import fingerprint
 from longform.rows import Source
 from schemas.expertqa import ANSWERS
@@ -32,16 +33,23 @@ from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
 from tasks.sources.csv_cells import raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Rejected, Row, Rows, Run, Whole, stage
+from tasks.sources.sizes import of_source, records_at_most
 
 SYSTEM_CHARS = 200
 LONGEST_TIME = 1e15
 UNKNOWN_ANNOTATOR = "unknown"
 NO_LABEL = (None, None)
+LEAST_ANSWER, LEAST_CLAIM = '"a":{"answer_string":""}', '{"claim_string":""}'
+LEAST_COMMERCIAL = '{"question":"a","answer_string":"a"}'
 
 
-@stage(ANSWERS, revision=2)
-def read_released(run: Run, questions: Rows) -> Iterator[Row | Rejected]:
+def released_at_most(size: float) -> float:
+    """How many answers come with the questions of a bank of so many bytes."""
+    return size / len(LEAST_ANSWER)
+
+
+@stage(ANSWERS, revision=2, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
+def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
     """The answers the questions came with, in the order of the file, whatever their systems are called."""
     for question in questions:
         yield from answers_of(question)
@@ -135,8 +143,17 @@ def open_commercial(paths: Iterable[Path | str], *, digest: Callable[[Path], str
     return open_files(paths, group=GROUP, endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"), digest=digest)
 
 
-@stage(ANSWERS, revision=2)
-def read_commercial(run: Run, files: Piece, questions: Whole, *, system: str) -> Iterator[Row | Rejected]:
+@stage(
+    ANSWERS,
+    revision=2,
+    at_most=AtMost(
+        bytes=of_source("files"),
+        rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),
+    ),
+)
+def read_commercial(
+    context: StageContext, files: Shard, questions: AllRows, *, system: str
+) -> Iterator[Row | Rejected]:
     """Answers of a system that was asked elsewhere, in the order of the file."""
     asked = [
         (row["question_id"], row["question"])

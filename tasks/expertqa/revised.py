@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
 from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.expertqa import REVISED
 from tasks.answers import NO_MODEL, made_by, refused, usable
 from tasks.expertqa.abstentions import abstention
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 QUESTION_CHARACTERS = 8_000
 ANSWER_CHARACTERS = 12_000
 EVIDENCE_CHARACTERS = 4_000
 
 
-@stage(REVISED, revision=3)
+@stage(
+    REVISED,
+    revision=3,
+    at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
+)
 def revise_answers(
-    run: Run,
+    context: StageContext,
     answers: Rows,
     claims: Rows,
     samples: Rows,
@@ -47,7 +51,7 @@ def revise_answers(
     if model is not None and prompt is not None:
         open_ones = (answer for answer in answers if found[answer["answer_id"]] is None)
         requests = _requests(open_ones, parts, attributions, questions, model, prompt)
-        for answer, reply in run.ask(model, requests):
+        for answer, reply in context.ask(model, requests):
             found[answer["answer_id"]] = by_model(answer, reply, model, prompt)
     yield from (row or _filtered(key, "no revised answer") for key, row in found.items())
 

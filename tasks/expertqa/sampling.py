@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from xxhash import xxh3_64_intdigest
 
+from longform.engine.at_most import Sizes, bound_by
+from longform.engine.stage import AtMost, StageContext, stage
 from longform.rows import Rejected, Row, Rows
 from schemas.expertqa import CLAIMS, SAMPLES
-from tasks.stage import Run, stage
+from tasks.expertqa.released import LEAST_CLAIM, released_at_most
 
 ABSTAINS, NO_CLAIM, TOO_MANY = "abstains", "no claim", "too many claims"
 NOT_DRAWN, RELEASED_INSTEAD = "not drawn", "its question has released answers"
@@ -75,9 +77,13 @@ def _left_out(answer: Row, reason: str, claims: int = 0) -> Rejected:
     return Rejected(answer["answer_id"], "filtered", reason, f"{claims} claims" if reason == TOO_MANY else None)
 
 
-@stage(SAMPLES, revision=1)
+@stage(
+    SAMPLES,
+    revision=1,
+    at_most=AtMost(rows=lambda of: min(of["answers"], of["questions"] + released_at_most(of.bytes))),
+)
 def sample_answers(
-    run: Run, questions: Rows, answers: Rows, claims: Rows, *, most_claims: int, seed: int
+    context: StageContext, questions: Rows, answers: Rows, claims: Rows, *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
     """Of each question one answer of at most `most_claims` claims that does not abstain, or its released answers."""
     counts: Counter[str] = Counter()
@@ -97,8 +103,15 @@ def _by_question(answers: Rows) -> defaultdict[str, list[Row]]:
     return found
 
 
-@stage(CLAIMS, revision=1)
-def take_claims(run: Run, claims: Rows, samples: Rows) -> Iterator[Row | Rejected]:
+def _taken_at_most(of: Sizes) -> float:
+    """Those of answers that were drawn, which have so many at most, and of released ones, as many as they came with."""
+    drawn = of["samples"] * bound_by(of.arguments_of("samples").get("most_claims"))
+    least = min(len(LEAST_CLAIM), of.arguments_of("claims").get("least_characters", 1))
+    return float(min(of["claims"], drawn + of.bytes / least))
+
+
+@stage(CLAIMS, revision=1, at_most=AtMost(rows=_taken_at_most, keeps=True))
+def take_claims(context: StageContext, claims: Rows, samples: Rows) -> Iterator[Row | Rejected]:
     """The claims of the sampled answers."""
     sampled = {row["answer_id"] for row in samples}
     for claim in claims:

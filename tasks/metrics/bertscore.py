@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -83,24 +84,29 @@ def load_bertscore(model: str, package: str = PACKAGE) -> Bert:
             "set bertscore to a model that it knows, such as roberta-large, or to a folder of that name."
         )
     try:
-        scorer = import_module(package).BERTScorer(model_type=model, num_layers=layers, batch_size=BATCH)
+        tokenizer, network = utils.get_tokenizer(model), utils.get_model(model, layers)
     except (OSError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise UsageError(
             f'The model "{model}" of BERTScore cannot be loaded ({reason}): set bertscore to a folder that holds it, '
             "or leave it unset."
         ) from None
-    return _bert(model, scorer, utils.sent_encode)
+    return _bert(model, tokenizer, network, utils)
 
 
-def _bert(model: str, scorer: Any, encode: Callable[[Any, str], Sequence[int]]) -> Bert:
-    """With its own tokenizer, whose limit is lifted once it is read: else it would cut what is to be counted."""
-    tokenizer = scorer._tokenizer
+def _bert(model: str, tokenizer: Any, network: Any, utils: Any) -> Bert:
+    """As the package's own `score`, but with the tokenizer's limit lifted: else it would cut what is to be counted."""
     most = min(MOST_TOKENS, int(tokenizer.model_max_length))
     tokenizer.model_max_length = LIFTED
+    device = "cuda" if import_module("torch").cuda.is_available() else "cpu"
+    network.to(device)
+    weights = defaultdict(lambda: 1.0, {tokenizer.sep_token_id: 0, tokenizer.cls_token_id: 0})  # of a token, by its id
 
     def f1(pairs: list[Pair]) -> list[float]:
         texts, references = (list(side) for side in zip(*pairs, strict=True))
-        return [float(score) for score in scorer.score(texts, references, batch_size=BATCH)[2]]
+        found = utils.bert_cos_score_idf(
+            network, references, texts, tokenizer, weights, batch_size=BATCH, device=device
+        )
+        return [float(one) for _, _, one in found]
 
-    return Bert(model, most, lambda text: len(encode(tokenizer, text)), f1)
+    return Bert(model, most, lambda text: len(utils.sent_encode(tokenizer, text)), f1)

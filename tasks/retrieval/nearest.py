@@ -15,7 +15,7 @@ Positions = NDArray[np.int64]
 Scores = NDArray[np.float32]
 Usable = Callable[[Positions, Positions, Scores], NDArray[np.bool_]]
 
-WORD = r"(?u)\b\w+\b"
+WORD = r"\w+"
 STOP_WORDS = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not",
     "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was",

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.replies import WritingCheck
 from schemas.revision_distance import CHECKED
 from tasks.answers import NO_MODEL, made_by, refused
-from tasks.revision_distance.draws import CHECKED_TASKS
-from tasks.stage import Rejected, Row, Rows, Run, stage
+from tasks.revision_distance.draws import CHECKED_TASKS, candidates_of
 
 MESSAGE_CHARACTERS = 20_000
 
 
-@stage(CHECKED, revision=1)
+def _checks_at_most(of: Sizes) -> float:
+    drawn = of.arguments_of("candidates")
+    most = (candidates_of(task, drawn.get("numbers", {}), drawn.get("spare", 1.0)) for task in CHECKED_TASKS)
+    return float(min(of["candidates"], sum(most)))
+
+
+def _longest(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], reply=WritingCheck, message=longest(MESSAGE_CHARACTERS))]
+
+
+@stage(
+    CHECKED,
+    revision=1,
+    at_most=AtMost(rows=lambda of: of["candidates"], calls=_checks_at_most, questions=_longest),
+)
 def check_requests(
-    run: Run, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None
+    context: StageContext, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
     """What the model says of each request: yes or no, and the kind of writing that it sees.
 
@@ -39,7 +54,7 @@ def check_requests(
         )
         for candidate in asked
     )
-    for candidate, answer in run.ask(model, requests):
+    for candidate, answer in context.ask(model, requests):
         yield _by_answer(candidate, answer, model, prompt)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.engine.stage import AtMost, Row, Rows, StageContext, stage
 from longform.recipe import fingerprint
 from schemas.revision_distance import DISTANCES
 from tasks.revision_distance.categories import category
 from tasks.revision_distance.measure import Measured, measure, weight
 from tasks.revision_distance.placing import Placement
-from tasks.stage import Row, Rows, Run, stage
 
 OF_REFERENCES = ("hard", "structure")
 
 
-@stage(DISTANCES, revision=1)
-def place_edits(run: Run, edits: Rows, drafts: Rows, cases: Rows, *, weights: dict[str, float]) -> Iterator[Row]:
+@stage(DISTANCES, revision=1, at_most=AtMost(rows=lambda of: of["edits"]))
+def place_edits(
+    context: StageContext, edits: Rows, drafts: Rows, cases: Rows, *, weights: dict[str, float]
+) -> Iterator[Row]:
     """The distance of each draft that has edits, with their places. `weights` by intention, others as in WEIGHTS."""
     references = {case["case_id"]: case["reference"] for case in cases}
     of = {draft["draft_id"]: draft for draft in drafts}

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from longform.engine.at_most import Sizes, bound_by, longest
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
 from tasks.answers import NO_MODEL, made_by, refused, usable
 from tasks.revision_distance.edits import REQUEST_CHARACTERS
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 PERSPECTIVES = {
     "problems": "Problems: which question or shortcoming each of the papers takes up, how far it gets with it, and "
@@ -42,41 +43,87 @@ _CITED_REQUEST = "It is to speak of these papers:"
 Inputs = Callable[[Row], Row]
 
 
+# ---------------------------------------------------------------- what is asked at most
+
+
+def _cases_of(task: str, times: Callable[[Sizes], int] = lambda of: 1) -> Callable[[Sizes], float]:
+    """The cases of a task, as many as are drawn, each so many times."""
+
+    def most(of: Sizes) -> float:
+        numbers = of.arguments_of("cases").get("numbers", {})
+        return float(min(of["cases"], bound_by(numbers.get(task))) * times(of))
+
+    return most
+
+
+def _longest_request(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, request=longest(REQUEST_CHARACTERS))]
+
+
+def _longest_papers() -> Row:
+    paper = longest(TITLE_CHARACTERS + 1 + ABSTRACT_CHARACTERS)
+    return {"own": paper, "papers": [paper] * CITED_PAPERS}
+
+
+def _longest_vanilla(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, **_longest_papers())]
+
+
+def _longest_recalling(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], max_tokens=STEP_TOKENS, **_longest_papers())]
+
+
+def _longest_segment(of: Sizes) -> list[Request]:
+    texts = {"knowledge": longest(KNOWLEDGE_CHARACTERS), "perspective": max(PERSPECTIVES.values(), key=len)}
+    return [of["prompt"].request(of["model"], max_tokens=STEP_TOKENS, **texts, **_longest_papers())]
+
+
+def _longest_cot(of: Sizes) -> list[Request]:
+    segments = [longest(SEGMENT_CHARACTERS)] * len(of.arguments_of("segments")["perspectives"])
+    texts = {"knowledge": longest(KNOWLEDGE_CHARACTERS), "segments": segments}
+    return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, **texts, **_longest_papers())]
+
+
+_EASY, _HARD, _SEGMENTS = _cases_of("easy"), _cases_of("hard"), _cases_of("hard", lambda of: len(of["perspectives"]))
+
+
 # ---------------------------------------------------------------- easy writing
 
 
-@stage(DRAFTS, revision=2)
-def write_weak(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+@stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
+def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """What the weak model writes, by the request alone."""
-    yield from _drafts(run, cases, "easy", "weak", _request, model, prompt)
+    yield from _drafts(context, cases, "easy", "weak", _request, model, prompt)
 
 
-@stage(DRAFTS, revision=2)
-def write_strong(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+@stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
+def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """What the strong model writes, by the request alone."""
-    yield from _drafts(run, cases, "easy", "strong", _request, model, prompt)
+    yield from _drafts(context, cases, "easy", "strong", _request, model, prompt)
 
 
 # ---------------------------------------------------------------- related work
 
 
-@stage(DRAFTS, revision=2)
-def write_vanilla(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+@stage(DRAFTS, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_vanilla))
+def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """A related-work paragraph from the paper and the papers it cites, in one call."""
-    yield from _drafts(run, cases, "hard", "vanilla", papers_of, model, prompt)
+    yield from _drafts(context, cases, "hard", "vanilla", papers_of, model, prompt)
 
 
-@stage(KNOWLEDGE, revision=2)
-def recall_knowledge(run: Run, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+@stage(KNOWLEDGE, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_recalling))
+def recall_knowledge(
+    context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
     """Step 1: what the model knows of the subject."""
-    for case, made in _written(run, cases, "hard", papers_of, model, prompt, STEP_TOKENS):
+    for case, made in _written(context, cases, "hard", papers_of, model, prompt, STEP_TOKENS):
         key = {"knowledge_id": f"k_{fingerprint(case['case_id'])}", "case_id": case["case_id"]}
         yield made if isinstance(made, Rejected) else {**key, **made}
 
 
-@stage(SEGMENTS, revision=2, several=True)
+@stage(SEGMENTS, revision=2, at_most=AtMost(rows=_SEGMENTS, calls=_SEGMENTS, questions=_longest_segment))
 def write_segments(
-    run: Run, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
+    context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
     """Step 2: a segment from each perspective. A case has all of them or none: one that fails rejects the case."""
     known = {row["case_id"]: row["text"] for row in knowledge}
@@ -84,7 +131,7 @@ def write_segments(
     yield from others
     inputs = ((case, name, _segment(case, known, name)) for case in ready for name in perspectives)
     requests = (((case, name), prompt.request(model, max_tokens=STEP_TOKENS, **given)) for case, name, given in inputs)
-    replies = run.ask(model, requests)
+    replies = context.ask(model, requests)
     for _, segments in groupby(replies, key=lambda reply: str(reply[0][0]["case_id"])):
         yield from _all_or_none([_one_segment(case, name, said, model, prompt) for (case, name), said in segments])
 
@@ -109,9 +156,9 @@ def _all_or_none(segments: list[Row | Rejected]) -> list[Row | Rejected]:
     return [each for each in segments if isinstance(each, Rejected)] or segments
 
 
-@stage(DRAFTS, revision=2)
+@stage(DRAFTS, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot))
 def write_cot(
-    run: Run, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
+    context: StageContext, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """Step 3: one paragraph of the papers, what was recalled, and the segments."""
     known = {row["case_id"]: row["text"] for row in knowledge}
@@ -125,7 +172,7 @@ def write_cot(
         knowledge = known[case["case_id"]][:KNOWLEDGE_CHARACTERS]
         return {**papers_of(case), "knowledge": knowledge, "segments": parts[case["case_id"]]}
 
-    yield from _drafts(run, ready, "hard", "cot", inputs, model, prompt)
+    yield from _drafts(context, ready, "hard", "cot", inputs, model, prompt)
 
 
 def _ready(cases: Iterable[Row], needed: dict[str, Mapping[str, object]]) -> tuple[list[Row], list[Rejected]]:
@@ -146,8 +193,8 @@ def _ready(cases: Iterable[Row], needed: dict[str, Mapping[str, object]]) -> tup
 # ---------------------------------------------------------------- as given, and all of them
 
 
-@stage(DRAFTS, revision=1)
-def take_given(run: Run, cases: Rows) -> Iterator[Row | Rejected]:
+@stage(DRAFTS, revision=1, at_most=AtMost(rows=lambda of: 2 * of["cases"]))  # chosen and rejected
+def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
     """The drafts that cases without a writer of ours come with, as they came."""
     for case in cases:
         if case["task"] not in GIVEN_TASKS:
@@ -165,9 +212,13 @@ def _given(case: Row, given: Row) -> Row | Rejected:
     return draft_row(case, given["system"], made)
 
 
-@stage(DRAFTS, revision=1)
+@stage(
+    DRAFTS,
+    revision=1,
+    at_most=AtMost(rows=lambda of: of["weak"] + of["strong"] + of["vanilla"] + of["cot"] + of["given"]),
+)
 def collect_drafts(
-    run: Run, cases: Rows, weak: Rows, strong: Rows, vanilla: Rows, cot: Rows, given: Rows
+    context: StageContext, cases: Rows, weak: Rows, strong: Rows, vanilla: Rows, cot: Rows, given: Rows
 ) -> Iterator[Row | Rejected]:
     """All drafts in the order of the cases, then of these inputs; a case without any is rejected."""
     found: defaultdict[str, list[Row]] = defaultdict(list)
@@ -217,14 +268,14 @@ def _request(case: Row) -> Row:
 
 
 def _drafts(
-    run: Run, cases: Iterable[Row], task: str, system: str, inputs: Inputs, model: Endpoint, prompt: Prompt
+    context: StageContext, cases: Iterable[Row], task: str, system: str, inputs: Inputs, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    for case, made in _written(run, cases, task, inputs, model, prompt, DRAFT_TOKENS):
+    for case, made in _written(context, cases, task, inputs, model, prompt, DRAFT_TOKENS):
         yield made if isinstance(made, Rejected) else draft_row(case, system, {**made, "writer": None})
 
 
 def _written(
-    run: Run, cases: Iterable[Row], task: str, inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
+    context: StageContext, cases: Iterable[Row], task: str, inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
 ) -> Iterator[tuple[Row, Row | Rejected]]:
     """Each case with the model's text and who wrote it, or why there is none; cases of another task come first."""
     asked = []
@@ -234,7 +285,7 @@ def _written(
         else:
             yield case, _another_task(case)
     requests = ((case, prompt.request(model, max_tokens=tokens, **inputs(case))) for case in asked)
-    for case, answer in run.ask(model, requests):
+    for case, answer in context.ask(model, requests):
         yield case, _made(case["case_id"], answer, model, prompt)
 
 

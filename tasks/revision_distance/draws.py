@@ -14,9 +14,10 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from longform.rows import Rejected, Row, Rows, Whole
+from longform.engine.at_most import Sizes, bound_by
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.rows import AllRows, Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES
-from tasks.stage import Run, stage
 
 CHECKED_TASKS = ("easy", "free")
 ROWS_AT_ONCE = 500
@@ -48,12 +49,23 @@ def with_reserve(number: int | None, spare: float) -> int | None:
 # ---------------------------------------------------------------- candidates
 
 
-@stage(CANDIDATES, revision=1)
+def _candidates_at_most(of: Sizes) -> float:
+    found = (candidates_of(task, of["numbers"], of["spare"]) for task in ("easy", "free", "hard"))
+    return float(sum(min(of[task], most) for task, most in zip(("easy", "free", "hard"), found, strict=True)))
+
+
+def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
+    """How many candidates there are of a task at most."""
+    asked = numbers.get(task)
+    return bound_by(with_reserve(asked, spare) if task in CHECKED_TASKS else asked)
+
+
+@stage(CANDIDATES, revision=1, at_most=AtMost(rows=_candidates_at_most, keeps=True))
 def draw_candidates(
-    run: Run,
-    easy: Whole,
-    free: Whole,
-    hard: Whole,
+    context: StageContext,
+    easy: AllRows,
+    free: AllRows,
+    hard: AllRows,
     *,
     numbers: dict[str, int | None],
     spare: float,
@@ -105,9 +117,20 @@ def _cases(rows: Rows) -> Iterator[Row]:
 # ---------------------------------------------------------------- cases
 
 
-@stage(CASES, revision=1)
+def _cases_at_most(of: Sizes) -> float:
+    wanted = sum(min(of["candidates"], bound_by(most)) for most in of["numbers"].values())
+    return float(min(of["candidates"], wanted) + of["structure"])
+
+
+@stage(CASES, revision=1, at_most=AtMost(rows=_cases_at_most, keeps=True))
 def take_cases(
-    run: Run, candidates: Whole, checked: Whole, structure: Whole, *, numbers: dict[str, int | None], seed: int
+    context: StageContext,
+    candidates: AllRows,
+    checked: AllRows,
+    structure: AllRows,
+    *,
+    numbers: dict[str, int | None],
+    seed: int,
 ) -> Iterator[Row | Rejected]:
     """The candidates that a model confirmed, or that none was asked of, in the number asked for; all of `structure`."""
     checks = {row["case_id"]: row for row in checked.table(list(_CHECK)).to_pylist()}

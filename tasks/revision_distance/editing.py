@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.revision_distance import EDITS
 from tasks.answers import made_by, refused
 from tasks.revision_distance.drafting import request_of
-from tasks.revision_distance.edits import edit_request, edits_of
-from tasks.stage import Rejected, Row, Rows, Run, stage
+from tasks.revision_distance.edits import REQUEST_CHARACTERS, edit_request, edits_of
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
 
 
-@stage(EDITS, revision=1)
+def _longest(of: Sizes) -> list[Request]:
+    """With a reference, of which it has the length with its draft, and without."""
+    text, request = longest(DRAFT_AND_REFERENCE_CHARACTERS), longest(REQUEST_CHARACTERS)
+    prompts = of["to_reference"], of["freely"]
+    return [edit_request(text, reference, request, of["model"], *prompts) for reference in ("", None)]
+
+
+@stage(EDITS, revision=1, at_most=AtMost(questions=_longest))
 def propose_edits(
-    run: Run, drafts: Rows, cases: Rows, *, model: Endpoint, to_reference: Prompt, freely: Prompt
+    context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint, to_reference: Prompt, freely: Prompt
 ) -> Iterator[Row | Rejected]:
     """The edits of each draft as the model lists them; a draft that would have to be cut is not asked about."""
     of = {case["case_id"]: case for case in cases}
@@ -40,7 +48,7 @@ def propose_edits(
         )
         for draft, case in asked
     )
-    for (draft, prompt), answer in run.ask(model, requests):
+    for (draft, prompt), answer in context.ask(model, requests):
         yield _listed(draft, answer, model, prompt)
 
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import orjson
 
+from longform.engine.stage import Shard, StageContext, stage
 from longform.errors import SourceError
 from longform.recipe import fingerprint
-from longform.rows import Rejected, Row, Rows, Source, Whole
+from longform.rows import AllRows, Rejected, Row, Rows, Source
 from schemas.revision_distance import JUDGEMENTS
 from tasks.revision_distance.sheets import FILLED_IN, RATED, SYSTEMS, folded, pairs, sheet_id
 from tasks.sources.csv_cells import as_meant, csv_rows, raw_text
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Run, stage
 
 GROUP = "judgements"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
@@ -221,7 +221,7 @@ def _of_cells(columns: list[str], cells: list[str]) -> tuple[Row | Rejected | No
 
 
 @stage(JUDGEMENTS, revision=1)
-def read_judgements(run: Run, files: Piece, drafts: Whole) -> Iterator[Row | Rejected]:
+def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Iterator[Row | Rejected]:
     """What experts said of pairs of drafts, of one file."""
     lines, path = read_lines(files), files.source.path
     records = csv_records(lines, path) if ".csv" in Path(path.lower()).suffixes[-2:] else jsonl_records(lines)
@@ -241,7 +241,7 @@ def sheets_of(drafts: Rows) -> dict[str, Pair]:
 
 
 @stage(JUDGEMENTS, revision=1)
-def collect_judgements(run: Run, judgements: Whole) -> Iterator[Row | Rejected]:
+def collect_judgements(context: StageContext, judgements: AllRows) -> Iterator[Row | Rejected]:
     """The judgements of all files: of an expert who judged a sheet in several of them the first."""
     taken: set[str] = set()
     for row in judgements:

@@ -13,10 +13,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import AllRows, Rejected, Row, Rows, StageContext, stage
 from longform.recipe import fingerprint
 from longform.rows import read_parquet
 from schemas.revision_distance import ORIGINS, PUBLISHED_DRAFTS, PUBLISHED_EDITS
-from tasks.stage import Rejected, Row, Rows, Run, Whole, stage
 
 BATCH_ROWS = 500
 PAPER = ("paper_id", "title", "authors", "licence", "url", "retrieved_at")
@@ -58,18 +58,25 @@ _EDITS = """
 
 @stage(PUBLISHED_DRAFTS, revision=1, split_by="split")
 def publish_drafts(
-    run: Run, drafts: Rows, cases: Rows, distances: Rows, edits: Rows, scores: Rows, ratings: Rows, judgements: Whole
+    context: StageContext,
+    drafts: Rows,
+    cases: Rows,
+    distances: Rows,
+    edits: Rows,
+    scores: Rows,
+    ratings: Rows,
+    judgements: AllRows,
 ) -> Iterator[Row]:
     """Each draft with its case, edits, scores and judgements; what could not be had is null, the draft stays."""
     tables = {"drafts": drafts, "cases": cases, "distances": distances, "edits": edits}
-    for row in _joined(run, _DRAFTS, {**tables, "scores": scores, "ratings": ratings, "judgements": judgements}):
+    for row in _joined(context, _DRAFTS, {**tables, "scores": scores, "ratings": ratings, "judgements": judgements}):
         yield {**row, "edits": row["edits"] or []}
 
 
 @stage(PUBLISHED_EDITS, revision=1, split_by="split")
-def publish_edits(run: Run, distances: Rows, edits: Rows) -> Iterator[Row | Rejected]:
+def publish_edits(context: StageContext, distances: Rows, edits: Rows) -> Iterator[Row | Rejected]:
     """Each edit of each draft, in the editor's order."""
-    for found in _joined(run, _EDITS, {"distances": distances, "edits": edits}):
+    for found in _joined(context, _EDITS, {"distances": distances, "edits": edits}):
         shared = {
             name: found[name]
             for name in ("draft_id", "distance_id", "case_id", "task", "system", "editor", "editor_response")
@@ -81,9 +88,9 @@ def publish_edits(run: Run, distances: Rows, edits: Rows) -> Iterator[Row | Reje
             yield Rejected(found["distance_id"], "filtered", "no edit")
 
 
-def _joined(run: Run, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
+def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
     """The rows of a query over these tables, those of the first in their order."""
-    config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(run.scratch())}
+    config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=config) as database:
         for name, rows in tables.items():
             if rows.paths:
@@ -98,7 +105,7 @@ def _joined(run: Run, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
 
 
 @stage(ORIGINS, revision=1)
-def name_sources(run: Run, cases: Rows, papers: Whole, metadata: Whole) -> Iterator[Row]:
+def name_sources(context: StageContext, cases: Rows, papers: AllRows, metadata: AllRows) -> Iterator[Row]:
     """The record of each case, and each cited paper that a model was shown something of."""
     for batch in cases.batches(["case_id", "task", "cited", "source_id", *_ORIGIN]):
         rows = batch.to_pylist()

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.types import Answer, Endpoint, Failure, Request
 from longform.recipe import fingerprint
 from schemas.replies import Rating
 from schemas.revision_distance import RATINGS
 from tasks.answers import NO_MODEL, made_by, refused
 from tasks.revision_distance.drafting import request_of
-from tasks.revision_distance.editing import long_draft, too_long
+from tasks.revision_distance.editing import DRAFT_AND_REFERENCE_CHARACTERS, long_draft, too_long
 from tasks.revision_distance.edits import REQUEST_CHARACTERS
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 
-@stage(RATINGS, revision=1)
+def _longest(of: Sizes) -> list[Request]:
+    texts = {"request": longest(REQUEST_CHARACTERS), "reference": longest(DRAFT_AND_REFERENCE_CHARACTERS), "draft": ""}
+    return [of["prompt"].request(of["model"], reply=Rating, **texts)]
+
+
+@stage(RATINGS, revision=1, at_most=AtMost(rows=lambda of: of["drafts"], questions=_longest))
 def rate_drafts(
-    run: Run, drafts: Rows, cases: Rows, *, model: Endpoint | None, prompt: Prompt | None
+    context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
     """The rating of each draft; null where nobody is asked: without a model, or a reference to rate it beside."""
     of = {case["case_id"]: case for case in cases}
@@ -37,7 +43,7 @@ def rate_drafts(
     if model is None or prompt is None:
         return
     requests = ((draft, prompt.request(model, reply=Rating, **_inputs(draft, case))) for draft, case in asked)
-    for draft, answer in run.ask(model, requests):
+    for draft, answer in context.ask(model, requests):
         yield _by_answer(draft, answer, model, prompt)
 
 

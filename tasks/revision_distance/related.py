@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from longform.rows import Rejected, Row, Rows, Whole, read_parquet
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.rows import AllRows, Rejected, Row, Rows, read_parquet
 from schemas.revision_distance import HARD, RELATED
 from tasks.sources.papers import related_work
 from tasks.sources.s2_releases import database
-from tasks.stage import Run, stage
 from tasks.text.scrub import scrub
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ NAMES_ITSELF = "names its own paper"
 # ---------------------------------------------------------------- paragraphs
 
 
-@stage(RELATED, revision=1, several=True)
-def related_paragraphs(run: Run, papers: Rows) -> Iterator[Row | Rejected]:
+@stage(RELATED, revision=1, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
+def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Rejected]:
     """The paragraphs on related work, those of sub-sections included, with what they cite; papers without, rejected."""
     for batch in papers.batches(list(COLUMNS), size=PAPERS_AT_ONCE):
         for paper in batch.to_pylist():
@@ -91,19 +91,19 @@ def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
 # ---------------------------------------------------------------- what they cite
 
 
-@stage(HARD, revision=1)
+@stage(HARD, revision=1, at_most=AtMost(rows=lambda of: of["related"]))
 def find_cited(
-    run: Run,
-    related: Whole,
-    papers: Whole,
-    metadata: Whole,
+    context: StageContext,
+    related: AllRows,
+    papers: AllRows,
+    metadata: AllRows,
     *,
     least_cited: int,
     least_words: int,
     most_words: int,
 ) -> Iterator[Row | Rejected]:
     """Paragraphs with the papers they cite, as far as these are at hand; `least_cited` of them need an abstract."""
-    with database(run.scratch()) as connection:
+    with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers, metadata])
         for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
             rows = batch.to_pylist()
@@ -115,8 +115,8 @@ def find_cited(
                 if isinstance(case, str):
                     yield Rejected(row["related_id"], "filtered", case)
                     continue
-                run.count("references", len(row["references"]))
-                run.count("references found", len(case["cited"]))
+                context.count("references", len(row["references"]))
+                context.count("references found", len(case["cited"]))
                 yield case
 
 

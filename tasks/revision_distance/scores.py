@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from longform.engine.stage import AtMost, Rows, StageContext, stage
 from longform.recipe import fingerprint
 from longform.rows import Row
 from schemas.revision_distance import SCORES
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
 from tasks.metrics.rouge import KINDS, rouge
-from tasks.stage import Rows, Run, stage
 
 __all__ = ["check_bertscore", "score_drafts", "scores"]
 
@@ -18,8 +18,8 @@ BATCH_ROWS = 64
 NO_REFERENCE, NO_MODEL = "no reference", "no model"
 
 
-@stage(SCORES, revision=1)
-def score_drafts(run: Run, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
+@stage(SCORES, revision=1, at_most=AtMost(rows=lambda of: of["drafts"]))
+def score_drafts(context: StageContext, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
     """ROUGE and, by the model `bertscore`, BERTScore of each draft; nulls where its case has no reference."""
     references: dict[str, str | None] = {}
     for batch in cases.batches(["case_id", "reference"]):
@@ -27,7 +27,7 @@ def score_drafts(run: Run, drafts: Rows, cases: Rows, *, bertscore: str | None) 
     load = (lambda: load_bertscore(bertscore)) if bertscore else None
     for batch in drafts.batches(list(COLUMNS), size=BATCH_ROWS):
         rows = list(scores(batch.to_pylist(), references, load))
-        run.count("drafts without BERTScore", sum(row["bertscore"] is None for row in rows))
+        context.count("drafts without BERTScore", sum(row["bertscore"] is None for row in rows))
         yield from rows
 
 

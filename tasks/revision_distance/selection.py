@@ -19,10 +19,10 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
+from longform.engine.stage import AtMost, StageContext, stage
 from longform.rows import Rejected, Row, Rows
 from schemas.revision_distance import EASY, FREE
 from tasks.revision_distance.requests import Asked, asked, check_languages, plain, words_of
-from tasks.stage import Run, stage
 from tasks.text.scrub import scrub
 
 LEAST_REQUEST_WORDS, MOST_REQUEST_WORDS = 3, 500
@@ -48,12 +48,12 @@ COMPLETION = ("instruction_id", "instruction", "completions", "licence", "revisi
 # ---------------------------------------------------------------- conversations
 
 
-@stage(EASY, revision=1)
+@stage(EASY, revision=1, at_most=AtMost(rows=lambda of: of["conversations"]))
 def select_conversations(
-    run: Run,
+    context: StageContext,
     conversations: Rows,
     *,
-    kinds: list[str],
+    kinds: Sequence[str],
     languages: list[str],
     least_words: int,
     most_words: int,
@@ -183,9 +183,9 @@ def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
 # ---------------------------------------------------------------- preferences
 
 
-@stage(FREE, revision=1)
+@stage(FREE, revision=1, at_most=AtMost(rows=lambda of: of["completions"]))
 def select_preferences(
-    run: Run, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
+    context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
 ) -> Iterator[Row | Rejected]:
     """Instructions that ask for a piece of writing of any kind, each with its chosen and its rejected completion."""
     for batch in completions.batches(list(COMPLETION), size=ROWS_AT_ONCE):

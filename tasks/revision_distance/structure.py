@@ -19,17 +19,19 @@ from typing import Any
 
 import orjson
 
+from longform.engine.stage import AtMost, Rejected, Row, Shard, StageContext, stage
 from longform.errors import SourceError
 from longform.rows import Source
 from schemas.revision_distance import STRUCTURE
 from tasks.sources.files import moment, open_files
 from tasks.sources.lines import read_lines
-from tasks.stage import Piece, Rejected, Row, Run, stage
+from tasks.sources.sizes import lines_of, of_source
 from tasks.text.scrub import scrub
 
 GROUP = "structure"
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 MOST_CHARACTERS = 200_000
+LEAST = '{"original":"a b","reordered":"b a"}'
 RAW_CHARS = 2_000
 NO_JSON, NO_RECORD, NO_TEXT, LONG = "no JSON", "no record", "original or reordered is no text", "text too long"
 OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated pair"
@@ -55,8 +57,8 @@ def _refuse_other_files(path: Path) -> None:
         )
 
 
-@stage(STRUCTURE, revision=1)
-def read_structure(run: Run, files: Piece) -> Iterator[Row | Rejected]:
+@stage(STRUCTURE, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
+def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """The pairs of a file, in its order."""
     facts = dict(files.source.facts)
     when = facts.get("retrieved_at")

@@ -27,15 +27,16 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError
-from longform.rows import Piece, Rejected, Row
+from longform.rows import Rejected, Row, Shard
 from schemas.papers import METADATA, PAPERS
 from tasks.sources.batches import batch_of
 from tasks.sources.body import batch_of as papers_of
 from tasks.sources.bundles import Member, members
 from tasks.sources.files import moment
 from tasks.sources.s2orc import Unusable, from_doc2json
-from tasks.stage import Run, stage
+from tasks.sources.sizes import lines_of, of_source
 
 GROUP = "acl"
 SITE = "https://aclanthology.org"
@@ -176,14 +177,14 @@ def _number(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and 0 <= value < 2**53 and int(value) == value else None
 
 
-@stage(METADATA, revision=1)
-def read_acl_metadata(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(METADATA, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each paper of the table, in its order. Counts papers with and without a full text."""
     retrieved = dict(files.source.facts)["retrieved_at"]
     when = None if retrieved is None else moment(retrieved)
     seen: set[str] = set()
     for batch in _table(files):
-        _count_texts(run, batch)
+        _count_texts(context, batch)
         rows = [_once(metadata_row(record, when), seen) for record in batch.select(list(COLUMNS)).to_pylist()]
         yield from (row for row in rows if isinstance(row, Rejected))
         if kept := [row for row in rows if not isinstance(row, Rejected)]:
@@ -199,7 +200,7 @@ def _once(row: tuple[Any, ...] | Rejected, seen: set[str]) -> tuple[Any, ...] | 
     return row
 
 
-def _table(piece: Piece) -> Iterator[pa.RecordBatch]:
+def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, streamed: it may be one row group of gigabytes."""
     import pyarrow.parquet as pq
 
@@ -214,14 +215,14 @@ def _table(piece: Piece) -> Iterator[pa.RecordBatch]:
         raise SourceError(f"{path} is damaged or no Parquet ({error}): fetch it again.") from error
 
 
-def _count_texts(run: Run, batch: pa.RecordBatch) -> None:
+def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
     import pyarrow.compute as pc
 
     texts = batch.column(FULL_TEXT).cast(pa.large_string())  # of a table without a single text the type is null
     lengths = pc.fill_null(pc.binary_length(texts), 0)
     full = pc.sum(pc.greater(lengths, 0)).as_py() or 0
-    run.count("with full text", full)
-    run.count("without full text", len(batch) - full)
+    context.count("with full text", full)
+    context.count("without full text", len(batch) - full)
 
 
 # ---------------------------------------------------------------- the files
@@ -261,8 +262,8 @@ def _defect(key: str, reason: str, member: Member, detail: str | None = None) ->
     return Rejected(key, "defect", reason, detail, raw)
 
 
-@stage(PAPERS, revision=1)
-def read_acl_papers(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(PAPERS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A paper for each JSON file, in their order; of one that comes twice the first."""
     default = dict(files.source.facts).get("fetched")
     rows: list[Row] = []

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import AtMost, Builder, Rows, StageContext, stage
 from longform.rows import Rejected
 from longform.takedowns import load
 from schemas.code import COMMITS
@@ -25,11 +26,6 @@ from schemas.preferences import COMPARISONS, COMPLETIONS
 from schemas.reddit import ITEMS
 from schemas.stackexchange import POSTS
 from tasks.sources.permalinks import names_of
-from tasks.stage import Rows, Run, Stage, stage
-
-if TYPE_CHECKING:
-    from tasks.build import Build
-    from tasks.plan import Plan
 
 REASON = "taken down"
 Admitted = Iterator[pa.RecordBatch | Rejected]
@@ -41,13 +37,19 @@ def taken_down(home: Path, groups: Collection[str] | None = None) -> list[str]:
     return sorted(name for name in ids if groups is None or name.split("/", 1)[0] in groups)
 
 
-def admit(run: Build | Plan, work: Stage, rows: Rows, groups: Collection[str] | None = None) -> Rows:
+class Admission(Protocol):
+    """A stage that leaves listed records out."""
+
+    def __call__(self, builder: Builder, rows: Rows, /, *, takedowns: list[str]) -> Rows: ...
+
+
+def admit(builder: Builder, work: Admission, rows: Rows, groups: Collection[str] | None = None) -> Rows:
     """The rows without the listed records of these groups, else of all, by a stage; as they are, if none is listed.
 
     So large sources are not copied for nothing.
     """
-    listed = taken_down(run.store.home, groups)
-    return work(run, rows, takedowns=listed) if listed else rows
+    listed = taken_down(builder.store.home, groups)
+    return work(builder, rows, takedowns=listed) if listed else rows
 
 
 def admitted(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]) -> Admitted:
@@ -70,61 +72,61 @@ def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
         yield from admitted(batch.cast(schema), takedowns, [key])
 
 
-@stage(POSTS, revision=1)
-def admit_posts(run: Run, posts: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(POSTS, revision=1, at_most=AtMost(keeps=True))
+def admit_posts(context: StageContext, posts: Rows, *, takedowns: list[str]) -> Admitted:
     """Stack Exchange posts. The answers to a question that is taken down are orphan answers from here on."""
     yield from _admit(posts, takedowns, POSTS)
 
 
-@stage(ITEMS, revision=1)
-def admit_items(run: Run, items: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(ITEMS, revision=1, at_most=AtMost(keeps=True))
+def admit_items(context: StageContext, items: Rows, *, takedowns: list[str]) -> Admitted:
     """Reddit submissions and comments."""
     yield from _admit(items, takedowns, ITEMS)
 
 
-@stage(PAPERS, revision=1)
-def admit_papers(run: Run, papers: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
+def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -> Admitted:
     """Papers with their texts, whatever they were read from."""
     yield from _admit(papers, takedowns, PAPERS)
 
 
-@stage(METADATA, revision=1)
-def admit_metadata(run: Run, metadata: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(METADATA, revision=1, at_most=AtMost(keeps=True))
+def admit_metadata(context: StageContext, metadata: Rows, *, takedowns: list[str]) -> Admitted:
     """Titles and abstracts."""
     yield from _admit(metadata, takedowns, METADATA)
 
 
-@stage(SUBMISSIONS, revision=1)
-def admit_submissions(run: Run, submissions: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(SUBMISSIONS, revision=1, at_most=AtMost(keeps=True))
+def admit_submissions(context: StageContext, submissions: Rows, *, takedowns: list[str]) -> Admitted:
     """Submissions to conferences."""
     yield from _admit(submissions, takedowns, SUBMISSIONS)
 
 
-@stage(PASSAGES, revision=1)
-def admit_passages(run: Run, passages: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(PASSAGES, revision=1, at_most=AtMost(keeps=True))
+def admit_passages(context: StageContext, passages: Rows, *, takedowns: list[str]) -> Admitted:
     """MS MARCO passages."""
     yield from _admit(passages, takedowns, PASSAGES)
 
 
-@stage(COMMITS, revision=1)
-def admit_commits(run: Run, commits: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(COMMITS, revision=1, at_most=AtMost(keeps=True))
+def admit_commits(context: StageContext, commits: Rows, *, takedowns: list[str]) -> Admitted:
     """Commits with their files."""
     yield from _admit(commits, takedowns, COMMITS)
 
 
-@stage(CONVERSATIONS, revision=1)
-def admit_conversations(run: Run, conversations: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(CONVERSATIONS, revision=1, at_most=AtMost(keeps=True))
+def admit_conversations(context: StageContext, conversations: Rows, *, takedowns: list[str]) -> Admitted:
     """Conversations with models."""
     yield from _admit(conversations, takedowns, CONVERSATIONS)
 
 
-@stage(COMPARISONS, revision=1)
-def admit_comparisons(run: Run, comparisons: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(COMPARISONS, revision=1, at_most=AtMost(keeps=True))
+def admit_comparisons(context: StageContext, comparisons: Rows, *, takedowns: list[str]) -> Admitted:
     """Comparisons of two answers."""
     yield from _admit(comparisons, takedowns, COMPARISONS)
 
 
-@stage(COMPLETIONS, revision=1)
-def admit_completions(run: Run, completions: Rows, *, takedowns: list[str]) -> Admitted:
+@stage(COMPLETIONS, revision=1, at_most=AtMost(keeps=True))
+def admit_completions(context: StageContext, completions: Rows, *, takedowns: list[str]) -> Admitted:
     """Instructions with several models' answers."""
     yield from _admit(completions, takedowns, COMPLETIONS)

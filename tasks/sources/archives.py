@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from longform.errors import SourceError
-from tasks.sources.files import refuse_bomb
+from tasks.sources.files import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
 BLOCK_BYTES = 1 << 20
@@ -43,6 +43,14 @@ def holds(path: Path, member: str) -> bool:
     """Whether an archive itself has a file called `member`, with something in it."""
     with path.open("rb") as file:
         return any(_is_called(name, member) and size for name, size in _sizes(file, str(path)).items())
+
+
+def unpacked_bytes(path: Path, member: str) -> float:
+    """Bytes of the file called `member`, as the archive states them; of one in an archive inside it, at most."""
+    with path.open("rb") as file:
+        name = _choose(file, member, subject=str(path))
+        size = _sizes(file, str(path))[name]
+    return size if _is_called(name, member) else max(RATIO_FROM_BYTES, LARGEST_RATIO * size)
 
 
 def member_blocks(path: Path, member: str) -> Iterator[bytes]:
@@ -157,12 +165,12 @@ def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str)
     The binding's own `get_blocks` yields stale bytes where libarchive warns of a bad checksum.
     """
     try:
-        with libarchive.fd_reader(file.fileno(), format_name="7zip", filter_name="none") as entries:
-            entry = next((entry for entry in entries if entry.pathname == name), None)
-            if entry is None:
+        with libarchive.read.new_archive_read("7zip", "none") as archive:
+            libarchive.ffi.read_open_fd(archive, file.fileno(), BLOCK_BYTES)
+            if not any(entry.pathname == name for entry in libarchive.read.ArchiveRead(archive)):
                 raise SourceError(_damaged(subject, f"{name} was not found"))
             buffer = ctypes.create_string_buffer(BLOCK_BYTES)
-            while size := libarchive.ffi.read_data(entry._archive_p, buffer, BLOCK_BYTES):
+            while size := libarchive.ffi.read_data(archive, buffer, BLOCK_BYTES):
                 if size < 0:
                     raise SourceError(_damaged(subject, "wrong checksum"))
                 yield ctypes.string_at(buffer, size)

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from longform.errors import SourceError
-from longform.rows import Piece, Source
+from longform.rows import Shard, Source
 from longform.store import sha256_of
 from tasks.sources import tarballs
 from tasks.sources.files import SIDE_FILE, WHOLE, fetched_at, moment, refuse_bomb
@@ -165,7 +165,7 @@ def first_member(archive: Path, endings: Sequence[str]) -> str:
 # ---------------------------------------------------------------- reading
 
 
-def members(piece: Piece, *, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
+def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
     """The piece's files, one in memory at a time; those of other kinds are passed over."""
     if isinstance(piece.source, Bundle):
         yield from (_member(file, max_bytes) for file in piece.source.files)
@@ -176,7 +176,7 @@ def members(piece: Piece, *, endings: Sequence[str], max_bytes: int) -> Iterator
         seen.add(member.sha256)
 
 
-def _archived(piece: Piece, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
+def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
     source = piece.source
     when = dict(source.facts).get("retrieved_at")
     unread = hashlib.sha256(source.sha256.encode())
@@ -244,7 +244,7 @@ def _wanted(archive: zipfile.ZipFile, endings: Sequence[str]) -> list[zipfile.Zi
     return [info for info in archive.infolist() if not info.is_dir() and _has(info.filename, endings)]
 
 
-def _zipped(piece: Piece, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
+def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
     path, read = Path(piece.source.path), 0
     with _zip(path) as archive:
         for info in _wanted(archive, endings)[piece.start : piece.end]:
@@ -260,7 +260,7 @@ def _zipped(piece: Piece, endings: Sequence[str], max_bytes: int) -> Iterator[tu
 # ---------------------------------------------------------------- tar
 
 
-def _tarred(piece: Piece, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
+def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
     for name, size, content in tarballs.members(Path(piece.source.path)):
         if _has(name, endings):
             yield name, b"".join(content) if size <= max_bytes else None

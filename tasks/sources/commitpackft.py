@@ -20,12 +20,12 @@ import orjson
 import pyarrow as pa
 import xxhash
 
-from longform.rows import Piece, Rejected
+from longform.engine.stage import StageContext, stage
+from longform.rows import Rejected, Shard
 from schemas.code import COMMITS
 from tasks.sources.batches import batch_of
 from tasks.sources.files import moment
 from tasks.sources.lines import read_lines
-from tasks.stage import Run, stage
 
 GROUP = "commitpackft"
 REPOSITORY = "bigcode/commitpackft"
@@ -88,7 +88,7 @@ def permalink(repos: list[str], commit: str) -> str | None:
 
 
 @stage(COMMITS, revision=1)
-def read_commits(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def read_commits(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Commits in the order of the file; of a commit and file that come twice the first."""
     retrieved = dict(files.source.facts)["retrieved_at"]
     yield from parse_commits(read_lines(files), None if retrieved is None else moment(retrieved))

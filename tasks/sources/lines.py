@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from longform.errors import SourceError
-from longform.rows import Piece
+from longform.rows import Shard
 from tasks.sources.files import WHOLE, refuse_bomb, refuse_chaff
 
 BLOCK_BYTES = 1 << 20
@@ -35,7 +35,7 @@ _MAGIC = {
 }
 
 
-def read_lines(piece: Piece) -> Iterator[bytes]:
+def read_lines(piece: Shard) -> Iterator[bytes]:
     """The lines of a piece, without their line feeds. A byte range has the lines that start in it.
 
     Of a line over MAX_LINE_BYTES only the first MAX_LINE_BYTES are given. A file's byte order mark is left out.
@@ -46,7 +46,7 @@ def read_lines(piece: Piece) -> Iterator[bytes]:
     yield from lines
 
 
-def _lines(piece: Piece) -> Iterator[bytes]:
+def _lines(piece: Shard) -> Iterator[bytes]:
     path = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:
         yield from split_lines(unpacked(path), path)
@@ -115,6 +115,13 @@ def unpacked(path: Path) -> Iterator[bytes]:
                 if kind:
                     refuse_bomb(path, read, file.tell())
                 yield block
+
+
+def packing(path: Path) -> str | None:
+    """How a file is packed, as its first bytes say; None where it is plain."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 
 
 def _kind(path: Path, start: bytes) -> str | None:

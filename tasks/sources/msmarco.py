@@ -27,13 +27,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
-from longform.rows import Piece, Rejected, Source, read_parquet
+from longform.rows import Rejected, Shard, Source, read_parquet
 from schemas.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
 from tasks.sources.files import WHOLE, moment
 from tasks.sources.lines import read_lines, split_lines
 from tasks.sources.tarballs import members
-from tasks.stage import Group, Run, Whole, stage
 
 GROUP = "msmarco"
 LICENCE = "MS MARCO terms: non-commercial research"
@@ -110,7 +110,7 @@ def _is_archive(source: Source) -> bool:
     return is_tar(_name(source))
 
 
-def lines_of(piece: Piece, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     """(name, lines) of each file of this kind: the piece itself, or members of an archive."""
     if not _is_archive(piece.source):
         yield _name(piece.source), read_lines(piece)
@@ -321,24 +321,24 @@ def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch 
 
 
 @stage(PASSAGES, revision=1)
-def read_passages(run: Run, files: Piece, *, repair: bool) -> Iterator[pa.RecordBatch | Rejected]:
+def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Iterator[pa.RecordBatch | Rejected]:
     """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
     seen = Seen()
     for _, lines in lines_of(files, COLLECTION):
         for item in passages(lines, seen, repair=repair, retrieved=_retrieved(files)):
-            _count(run, item)
+            _count(context, item)
             yield item
 
 
-def _count(run: Run, item: pa.RecordBatch | Rejected) -> None:
+def _count(context: StageContext, item: pa.RecordBatch | Rejected) -> None:
     if isinstance(item, Rejected):
-        run.count("read", 1)
+        context.count("read", 1)
         return
-    run.count("read", item.num_rows)
-    run.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
+    context.count("read", item.num_rows)
+    context.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
 
 
-def _retrieved(piece: Piece) -> int | None:
+def _retrieved(piece: Shard) -> int | None:
     when = dict(piece.source.facts)["retrieved_at"]
     return None if when is None else moment(when)
 
@@ -349,13 +349,13 @@ def in_one(sources: Sequence[Source]) -> list[Source]:
 
 
 @stage(REPEATED, revision=1)
-def find_repeated(run: Run, one: Piece, passages: Whole) -> Iterator[pa.RecordBatch]:
+def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Iterator[pa.RecordBatch]:
     """Ids that rows of different pieces or files share. None in the published collection; where there are, two copies
     of it were read."""
     query = """
         SELECT passage_id AS repeated_id, count(*) AS rows FROM {} GROUP BY passage_id HAVING count(*) > 1 ORDER BY 1
     """
-    yield from _queried(query, passages, run, REPEATED)
+    yield from _queried(query, passages, context, REPEATED)
 
 
 # ---------------------------------------------------------------- queries and judgements
@@ -408,14 +408,14 @@ def _judgement(columns: list[bytes]) -> tuple[int, int, int]:
 
 
 @stage(QUERY_LINES, revision=1)
-def read_queries(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def read_queries(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Queries as their files list them."""
     for name, lines in lines_of(files, ASKED):
         yield from queries(lines, split_of(name), _retrieved(files))
 
 
 @stage(QREL_LINES, revision=1)
-def read_qrels(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def read_qrels(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Judgements as their files list them."""
     for name, lines in lines_of(files, JUDGED):
         yield from qrels(lines, split_of(name))
@@ -434,16 +434,16 @@ _BY_JUDGEMENT = """
 
 
 @stage(QUERIES, revision=1)
-def join_queries(run: Run, lines: Group) -> Iterator[pa.RecordBatch | Rejected]:
+def join_queries(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """Each query once, with all files it stands in; another text for one id is a defect."""
-    found = _queried(_BY_QUERY.format(licence=LICENCE), lines, run, QUERIES)
+    found = _queried(_BY_QUERY.format(licence=LICENCE), lines, context, QUERIES)
     yield from _once(found, "another text of this query")
 
 
 @stage(QRELS, revision=1)
-def join_qrels(run: Run, lines: Group) -> Iterator[pa.RecordBatch | Rejected]:
+def join_qrels(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """Each judgement once, with all files it stands in; another grade for one pair is a defect."""
-    yield from _once(_queried(_BY_JUDGEMENT, lines, run, QRELS), "another grade of this pair")
+    yield from _once(_queried(_BY_JUDGEMENT, lines, context, QRELS), "another grade of this pair")
 
 
 def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordBatch | Rejected]:
@@ -458,7 +458,9 @@ def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordB
         yield batch.filter(pa.array(~again))
 
 
-def _queried(query: str, rows: Group | Whole, run: Run, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _queried(
+    query: str, rows: PerGroup | AllRows, context: StageContext, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """The answer of DuckDB over these rows, out of core."""
     import duckdb
 
@@ -467,7 +469,7 @@ def _queried(query: str, rows: Group | Whole, run: Run, schema: pa.Schema) -> It
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY_LIMIT,
         "threads": 1,
-        "temp_directory": str(run.scratch()),
+        "temp_directory": str(context.scratch()),
     }
     with duckdb.connect(config=settings) as database:
         database.execute("SET TimeZone = 'UTC'")

@@ -31,13 +31,13 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
+from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
-from longform.rows import Piece, Rejected
+from longform.rows import Rejected, Shard
 from schemas.openreview import SUBMISSIONS
 from tasks.sources.batches import batch_of
 from tasks.sources.files import moment
 from tasks.sources.lines import read_lines, split_lines, unpacked
-from tasks.stage import Run, stage
 
 GROUP = "openreview"
 SITE = "https://openreview.net"
@@ -386,7 +386,7 @@ def is_reply(note: Note) -> bool:
 
 
 @stage(SUBMISSIONS, revision=1)
-def read_submissions(run: Run, files: Piece, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
+def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions with their decisions and ratings, in the order of the file."""
     retrieved = dict(files.source.facts)["retrieved_at"]
     yield from parse_submissions(read_lines(files), replies, None if retrieved is None else moment(retrieved))

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longform.rows import Rejected, Row, Rows, Whole, read_parquet
+from longform.engine.stage import StageContext, stage
+from longform.rows import AllRows, Rejected, Row, Rows, read_parquet
 from schemas.papers import CITED, PARAGRAPHS
 from tasks.sources.s2_releases import Known, database
-from tasks.stage import Run, stage
 from tasks.text.headings import INTRODUCTION, RELATED_WORK
 
 PAPERS_AT_ONCE = 200
@@ -79,7 +79,7 @@ def _role(paper: Mapping[str, Any], paragraph: Row) -> str | None:
 
 
 @stage(PARAGRAPHS, revision=1)
-def split_paragraphs(run: Run, papers: Rows) -> Iterator[pa.RecordBatch | Rejected]:
+def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordBatch | Rejected]:
     """Papers cut into paragraphs, each with its section and the papers it cites."""
     columns = ["paper_id", "text", "sections", "paragraphs", "bibliography"]
     for batch in papers.batches(columns, size=PAPERS_AT_ONCE):
@@ -95,13 +95,13 @@ def split_paragraphs(run: Run, papers: Rows) -> Iterator[pa.RecordBatch | Reject
 
 @stage(CITED, revision=1)
 def resolve_citations(
-    run: Run, paragraphs: Rows, papers: Whole, metadata: Whole
+    context: StageContext, paragraphs: Rows, papers: AllRows, metadata: AllRows
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each paper that a paragraph cites, with the title and abstract of those at hand, joined out of core."""
     asked = f"select unnest(cited) as paper_id from {read_parquet(paragraphs.paths)}"
     tables, columns = [papers, metadata], ("title", "abstract")
-    with database(run.scratch()) as connection:
-        known = Known(connection, run.scratch(), asked=asked, tables=tables, columns=columns)
+    with database(context.scratch()) as connection:
+        known = Known(connection, context.scratch(), asked=asked, tables=tables, columns=columns)
         for batch in paragraphs.batches(["paragraph_id", "paper_id", "cited"], size=PARAGRAPHS_AT_ONCE):
             without = pc.equal(pc.list_value_length(batch["cited"]), 0)
             for paragraph_id in batch["paragraph_id"].filter(without).to_pylist():

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from longform.errors import SourceError
-from longform.rows import Piece
+from longform.rows import Shard
 from tasks.sources.files import WHOLE, refuse_bomb
 
 MAGIC = b"PAR1"
@@ -25,7 +25,16 @@ def is_parquet(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def parquet_batches(piece: Piece, wanted: Callable[[str], bool], rows: int) -> Iterator[pa.RecordBatch]:
+def rows_of(piece: Shard) -> int:
+    """The rows of a piece, as the footer of its file states them."""
+    from pyarrow import parquet
+
+    with readable(piece), parquet.ParquetFile(piece.source.path) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        return sum(group.num_rows for group in groups if _is_in(piece, group))
+
+
+def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> Iterator[pa.RecordBatch]:
     """Batches of up to `rows` rows, with the columns whose path (conversation.list.element.role) is wanted.
 
     A byte range has the row groups that start in it. SourceError where the file is damaged or has none, or a text in
@@ -68,7 +77,7 @@ def _gathered(few: Iterable[pa.RecordBatch], rows: int, path: str) -> Iterator[p
 
 
 @contextmanager
-def readable(piece: Piece) -> Iterator[None]:
+def readable(piece: Shard) -> Iterator[None]:
     """Translates what Arrow raises for a damaged file, and for columns of another type than the source's."""
     try:
         yield
@@ -97,7 +106,7 @@ def _ratio(metadata: Any) -> float:
     return max(ratios, default=1)
 
 
-def _is_in(piece: Piece, group: Any) -> bool:
+def _is_in(piece: Shard, group: Any) -> bool:
     if (piece.start, piece.end) == WHOLE:
         return True
     column = group.column(0)

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from longform.rows import Piece, Rejected, Row
+from longform.engine.stage import StageContext, stage
+from longform.rows import Rejected, Row, Shard
 from schemas.papers import PAPERS
 from tasks.sources.bundles import Member, members
 from tasks.sources.tei import batched, identified, rejected
 from tasks.sources.unreadable import UnreadableError
-from tasks.stage import Run, stage
 
 ENDINGS = (".pdf",)
 MAX_BYTES = 128 << 20
@@ -28,12 +28,12 @@ class Parser(Protocol):
 
 
 @stage(PAPERS, revision=1)
-def read_pdfs(run: Run, files: Piece, *, parser: Parser) -> Iterator[pa.RecordBatch | Rejected]:
+def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterator[pa.RecordBatch | Rejected]:
     """Papers of PDFs. What breaks a parser costs its own row; a server that is not there leaves the part open."""
     licence = dict(files.source.facts).get("licence")
-    found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), run.store.home)
+    found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), context.store.home)
     for item in batched(_row(member, told, licence) for member, told in found):
-        run.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
+        context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
         yield item
 
 

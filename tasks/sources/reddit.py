@@ -27,13 +27,13 @@ import orjson
 import pyarrow as pa
 import xxhash
 
+from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
-from longform.rows import Piece, Rejected, Source
+from longform.rows import Rejected, Shard, Source
 from schemas.reddit import ITEMS
 from tasks.sources.files import moment, open_files
 from tasks.sources.lines import read_lines
 from tasks.sources.zst_blocks import block_rows
-from tasks.stage import Run, stage
 
 GROUP = "reddit"
 ENDINGS = (".zst", ".zst_blocks", ".bz2", ".xz", ".gz", ".jsonl", ".ndjson")
@@ -86,7 +86,7 @@ def open_dumps(
 # ---------------------------------------------------------------- lines
 
 
-def dump_lines(piece: Piece) -> Iterator[bytes]:
+def dump_lines(piece: Shard) -> Iterator[bytes]:
     """The lines of a dump, however it is packed."""
     path = Path(piece.source.path)
     return block_rows(path) if path.name.lower().endswith(".zst_blocks") else read_lines(piece)
@@ -502,7 +502,7 @@ def _raw(line: bytes) -> str:
 
 @stage(ITEMS, revision=1)
 def read_items(
-    run: Run, dumps: Piece, *, subreddits: list[str], authors: Pseudonyms
+    context: StageContext, dumps: Shard, *, subreddits: list[str], authors: Pseudonyms
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions and comments of these subreddits (none named: of all), without what was deleted or removed.
 
@@ -510,7 +510,7 @@ def read_items(
     """
     reading = Reading(subreddits, authors.of, dict(dumps.source.facts)["retrieved_at"])
     yield from reading.batches(dump_lines(dumps))
-    run.count("read", reading.lines)
-    run.count("of other subreddits", reading.elsewhere)
-    run.count("blank lines", reading.blank)
-    run.count("repaired", reading.repaired)
+    context.count("read", reading.lines)
+    context.count("of other subreddits", reading.elsewhere)
+    context.count("blank lines", reading.blank)
+    context.count("repaired", reading.repaired)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from longform.engine.stage import StageContext, stage
 from longform.rows import Rejected, Row, Rows
 from schemas.reddit import REDDIT_THREADS
-from tasks.stage import Run, stage
 
 ELI5_SUBREDDITS = ["explainlikeimfive"]
 PROMPT_SUBREDDITS = ["WritingPrompts"]
@@ -46,7 +46,7 @@ def month_of(created: datetime) -> str:
 Judge = Callable[[Row], str | None]
 
 
-def sift(run: Run, thread: Row, leave_out: Judge) -> list[Row]:
+def sift(context: StageContext, thread: Row, leave_out: Judge) -> list[Row]:
     """The answers that stay, in their order; the others are counted by reason, as they are no rows of their own."""
     kept = []
     for answer in thread["answers"]:
@@ -54,7 +54,7 @@ def sift(run: Run, thread: Row, leave_out: Judge) -> list[Row]:
         if reason is None:
             kept.append(answer)
         else:
-            run.count(f"answers: {reason}", 1)
+            context.count(f"answers: {reason}", 1)
     return kept
 
 
@@ -65,7 +65,13 @@ def too_few(votes: int | None, least: int | None) -> bool:
 
 @stage(REDDIT_THREADS, revision=1)
 def select_eli5(
-    run: Run, threads: Rows, *, min_score: int, min_words: int, first_month: str | None, last_month: str | None
+    context: StageContext,
+    threads: Rows,
+    *,
+    min_score: int,
+    min_words: int,
+    first_month: str | None,
+    last_month: str | None,
 ) -> Iterator[Row | Rejected]:
     """Questions and answers by ELI5's rules. Months are those of the question, e.g. 2011-07, both included."""
 
@@ -81,7 +87,7 @@ def select_eli5(
     for thread in threads:
         reason = _no_question(thread, min_score) or _out_of(thread, first_month, last_month)
         title = without_eli5(thread["title"])
-        answers = [] if reason else sift(run, thread, leave_out)
+        answers = [] if reason else sift(context, thread, leave_out)
         if reason or not title or not answers:
             yield Rejected(thread["question_id"], "filtered", reason or ("no answer left" if title else "empty title"))
         else:
@@ -110,7 +116,7 @@ def _by_score(answer: Row) -> Any:
 
 @stage(REDDIT_THREADS, revision=1)
 def select_prompts(
-    run: Run, threads: Rows, *, tags: list[str], min_words: int, min_score: int | None
+    context: StageContext, threads: Rows, *, tags: list[str], min_words: int, min_score: int | None
 ) -> Iterator[Row | Rejected]:
     """Prompts with one of these title tags and their stories, by the rules of WritingPrompts."""
     wanted = {tag.upper() for tag in tags}
@@ -125,7 +131,7 @@ def select_prompts(
     for thread in threads:
         tag, prompt = title_tag(thread["title"])
         reason = _no_prompt(thread, tag, wanted) or (None if prompt else "empty prompt")
-        stories = [] if reason else sift(run, thread, leave_out)
+        stories = [] if reason else sift(context, thread, leave_out)
         if reason or not stories:
             yield Rejected(thread["question_id"], "filtered", reason or "no story left")
         else:

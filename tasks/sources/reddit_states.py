@@ -16,13 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
 from longform.rows import Rejected, Row, Rows
 from longform.store import unwritable, write_bytes
 from schemas.reddit import REDDIT_THREADS
 from tasks.sources.reddit import GROUP, Record
 from tasks.sources.reddit_api import IDS_A_REQUEST, fullname
-from tasks.stage import Run, stage
 
 STATES = ("present", "deleted", "removed", "missing")
 REASONS = {"deleted": "deleted on Reddit", "removed": "removed on Reddit", "missing": "no longer on Reddit"}
@@ -199,7 +199,7 @@ def _is_state(state: Record) -> bool:
 
 
 @stage(REDDIT_THREADS, revision=1)
-def refresh_threads(run: Run, threads: Rows, *, states: States) -> Iterator[Row | Rejected]:
+def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> Iterator[Row | Rejected]:
     """Threads with the scores that Reddit showed at the check, without what was gone by then.
 
     Items without a state stay as they are.
@@ -212,8 +212,8 @@ def refresh_threads(run: Run, threads: Rows, *, states: States) -> Iterator[Row 
             continue
         answers = [(answer, known.get(answer["answer_id"], {})) for answer in thread["answers"]]
         here = [refreshed(answer, own) for answer, own in answers if own.get("state", "present") == "present"]
-        run.count("answers gone from Reddit", len(answers) - len(here))
-        run.count("refreshed", bool(state) + sum(bool(own) for _, own in answers))
+        context.count("answers gone from Reddit", len(answers) - len(here))
+        context.count("refreshed", bool(state) + sum(bool(own) for _, own in answers))
         yield {**refreshed(thread, state), "answers": sorted(here, key=_by_votes)}
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import PerGroup, StageContext, stage
 from longform.rows import Rejected
 from schemas.reddit import ITEMS, REDDIT_ANSWER, REDDIT_THREADS
 from tasks.sources.ranges import Ranges, marked, number_of_ranges, repeated
 from tasks.sources.reddit import BATCH_ROWS
-from tasks.stage import Group, Run, stage
 
 _SORT_KEYS = [
     ("question_hash", "ascending"),
@@ -84,9 +84,9 @@ def _threads(items: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
 
 
 @stage(REDDIT_THREADS, revision=1)
-def join_reddit(run: Run, items: Group) -> Iterator[pa.RecordBatch | Rejected]:
+def join_reddit(context: StageContext, items: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions with the comments that answer them, in whatever order and file these came.
 
     A comment whose submission is not in the dumps, or was deleted or removed, is left out.
     """
-    yield from threads(items.paths, run.scratch())
+    yield from threads(items.paths, context.scratch())

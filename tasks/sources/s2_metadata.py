@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from longform.engine.stage import StageContext, stage
 from longform.parts import key_hash
-from longform.rows import Group, Piece, Rejected, Row, read_parquet
+from longform.rows import PerGroup, Rejected, Row, Shard, read_parquet
 from schemas.papers import METADATA
 from schemas.s2orc import CITATIONS, METADATA_RECORDS
 from tasks.sources.doc2json import described
@@ -32,7 +33,6 @@ from tasks.sources.files import moment
 from tasks.sources.s2_releases import RANK, REASON, database, quoted
 from tasks.sources.s2_values import GROUP, PERMALINK, Unusable, corpus_id_of, linked, names_of, newlines, year_of
 from tasks.sources.s2orc import converted, in_batches, records_of, updated_of, version_of
-from tasks.stage import Run, stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,7 +110,7 @@ def _deletion(record: Mapping[str, Any], dataset: str) -> Row:
 
 
 @stage(METADATA_RECORDS, revision=1)
-def read_s2_metadata(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of papers, abstracts and metadata, of any mix; those of deletions as rows that say so."""
     version, facts = version_of(files.source), dict(files.source.facts)
     when = facts.get("retrieved_at")
@@ -122,7 +122,7 @@ def read_s2_metadata(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Reject
         return {**from_metadata(record, retrieved_at=retrieved_at), **version}
 
     for item in in_batches((converted(line, row) for line in records_of(files)), METADATA_RECORDS):
-        run.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
+        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
         yield item
 
 
@@ -147,10 +147,10 @@ _FIRST = ("title", "year", "venue", "doi", "arxiv_id", "acl_id", "licence", "ret
 
 
 @stage(METADATA, revision=1)
-def merge_metadata(run: Run, records: Group) -> Iterator[pa.RecordBatch | Rejected]:
+def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """One row a paper, of what its newest records in all files say: title and authors of papers, text of abstracts."""
-    with database(run.scratch()) as connection:
-        for rows in _ranges(connection, records, run.scratch()):
+    with database(context.scratch()) as connection:
+        for rows in _ranges(connection, records, context.scratch()):
             connection.execute(_RANKED.format(rows=rows))
             yield from _lost(connection)
             yield from _merged(connection)
@@ -171,7 +171,7 @@ def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
         yield batch.select(METADATA.names).cast(METADATA)
 
 
-def _ranges(connection: duckdb.DuckDBPyConnection, records: Group, scratch: Path) -> Iterator[str]:
+def _ranges(connection: duckdb.DuckDBPyConnection, records: PerGroup, scratch: Path) -> Iterator[str]:
     """The records in ranges of paper_hash, each small enough to be held."""
     if not records.paths:
         return
@@ -193,10 +193,10 @@ def _ranges(connection: duckdb.DuckDBPyConnection, records: Group, scratch: Path
 
 
 @stage(CITATIONS, revision=1)
-def read_citations(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def read_citations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of citations."""
     for item in in_batches((converted(line, citation) for line in records_of(files)), CITATIONS):
-        run.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
+        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
         yield item
 
 

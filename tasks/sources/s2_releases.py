@@ -22,14 +22,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
-from longform.rows import Rejected, Rows, Source, Whole, read_parquet
+from longform.rows import AllRows, Rejected, Rows, Source, read_parquet
 from schemas.papers import PAPERS
 from tasks.sources.files import NOTES, open_files
 from tasks.sources.lines import split_lines, unpacked
 from tasks.sources.s2_values import GROUP
 from tasks.sources.s2orc import shape_of
-from tasks.stage import Run, stage
 
 if TYPE_CHECKING:
     import duckdb
@@ -191,16 +191,18 @@ def quoted(path: str) -> str:
 
 
 @stage(PAPERS, revision=1)
-def newest_papers(run: Run, records: Rows, versions: Whole, metadata: Whole) -> Iterator[pa.RecordBatch | Rejected]:
+def newest_papers(
+    context: StageContext, records: Rows, versions: AllRows, metadata: AllRows
+) -> Iterator[pa.RecordBatch | Rejected]:
     """One row a paper, with what `metadata` knows of it where its own record says nothing.
 
     `versions` are all the records that `records` is a part of.
     """
-    with database(run.scratch()) as connection:
+    with database(context.scratch()) as connection:
         for file in records.paths:
             lost = standing(connection, file, versions.paths)
             asked = f"select paper_id from {read_parquet([file])}"
-            known = Known(connection, run.scratch(), asked=asked, tables=[metadata], columns=DESCRIBED)
+            known = Known(connection, context.scratch(), asked=asked, tables=[metadata], columns=DESCRIBED)
             yield from _counting(records, lost, known)
 
 

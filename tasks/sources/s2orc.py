@@ -47,7 +47,8 @@ import orjson
 import pyarrow as pa
 import xxhash
 
-from longform.rows import Piece, Rejected, Row, Source
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.rows import Rejected, Row, Shard, Source
 from schemas.s2orc import RECORDS
 from tasks.sources.doc2json import BLANK_LINE, from_2019, from_2020, from_doc2json
 from tasks.sources.files import moment
@@ -75,7 +76,7 @@ from tasks.sources.s2_values import (
     words,
     year_of,
 )
-from tasks.stage import Run, stage
+from tasks.sources.sizes import lines_of, of_source
 from tasks.text.headings import is_noise
 
 __all__ = ["Unusable", "from_2019", "from_2020", "from_doc2json", "from_record", "read_s2orc", "shape_of"]
@@ -469,7 +470,7 @@ def _mended_strings(value: Any) -> Any:
     return value
 
 
-def records_of(piece: Piece) -> Iterator[bytes]:
+def records_of(piece: Shard) -> Iterator[bytes]:
     """The records of a file: its lines, or all of it where it is one document over several lines."""
     lines = (line for line in read_lines(piece) if line.strip())
     first = next(lines, None)
@@ -575,8 +576,8 @@ def deletion(record: Mapping[str, Any]) -> Row:
     return row_of("s2orc", "s2orc", None, paper_id=f"{GROUP}/{corpus_id}", text="", **lists)
 
 
-@stage(RECORDS, revision=1)
-def read_s2orc(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(RECORDS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", '{"corpusid":1}')))
+def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of full texts, of any mix of shapes; those of deletions as rows that say so."""
     version, when = version_of(files.source), dict(files.source.facts).get("retrieved_at")
     retrieved_at = moment(when) if when else None
@@ -586,5 +587,5 @@ def read_s2orc(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
         return {**one, **version, "updated": updated_of(record)}
 
     for item in in_batches((converted(line, row) for line in records_of(files)), RECORDS):
-        run.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
+        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
         yield item

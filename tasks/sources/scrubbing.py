@@ -8,28 +8,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import Rows, StageContext, stage
 from schemas.stackexchange import POSTS
-from tasks.stage import Rows, Run, stage
 from tasks.text.scrub import SUSPECT, Scrubbed, scrub
 
 
 @stage(POSTS, revision=1)
-def scrub_posts(run: Run, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
+def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
     """Title and text of every post; `scrubbed` says how many marks were put into them.
 
     `regions`: countries whose national telephone numbers are known, as ISO 3166 codes.
     """
     for batch in posts.batches():
-        yield scrubbed(run, batch.cast(POSTS), ["title", "text"], regions)
+        yield scrubbed(context, batch.cast(POSTS), ["title", "text"], regions)
 
 
-def scrubbed(run: Run, batch: pa.RecordBatch, columns: list[str], regions: list[str]) -> pa.RecordBatch:
+def scrubbed(context: StageContext, batch: pa.RecordBatch, columns: list[str], regions: list[str]) -> pa.RecordBatch:
     """The batch with these columns scrubbed, and their marks added to its column `scrubbed`."""
     marks = np.zeros(len(batch), np.int32)
     for name in columns:
         done = scrubbed_texts(batch.column(name), regions)
         if done:
-            _count(run, list(done.values()))
+            _count(context, list(done.values()))
             marks[list(done)] += [found.marks for found in done.values()]
             texts = [
                 done[place].text if place in done else text for place, text in enumerate(batch.column(name).to_pylist())
@@ -55,6 +55,6 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _count(run: Run, found: list[Scrubbed]) -> None:
+def _count(context: StageContext, found: list[Scrubbed]) -> None:
     for name in ("mails", "phones", "handles"):
-        run.count(f"{name} scrubbed", sum(getattr(each, name) for each in found))
+        context.count(f"{name} scrubbed", sum(getattr(each, name) for each in found))

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
+from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
 from longform.errors import UsageError
 from longform.llm.types import Endpoint
 from longform.recipe import fingerprint
 from longform.rows import read_parquet
 from schemas.search import RESULTS
-from tasks.stage import Row, Rows, Run, Whole, stage
 
 if TYPE_CHECKING:
     from tasks.retrieval.hits import Hit, Searcher
@@ -44,9 +44,9 @@ class Passage(NamedTuple):
 
 @stage(RESULTS, revision=1)
 def search_passages(
-    run: Run,
+    context: StageContext,
     questions: Rows,
-    passages: Whole,
+    passages: AllRows,
     *,
     backend: str,
     k: int,
@@ -61,17 +61,17 @@ def search_passages(
     """
     check_backend(backend, embedding)
     asked = _asked(questions, query, within)
-    rows = (row for row in _rows(run, passages, within) if row.value in asked)
+    rows = (row for row in _rows(context, passages, within) if row.value in asked)
     found: dict[str, list[Hit]] = {}
-    for _, hits in best_passages(run, asked, rows, backend=backend, embedding=embedding, k=k):
+    for _, hits in best_passages(context, asked, rows, backend=backend, embedding=embedding, k=k):
         found |= hits
     for name in (name for batch in questions.batches([questions.key]) for name in batch.column(0).to_pylist()):
         yield {"query_id": name, "results": _ranked(found.get(name, []))}
-    run.count("queries without a passage", questions.count - sum(map(bool, found.values())))
+    context.count("queries without a passage", questions.count - sum(map(bool, found.values())))
 
 
 def best_passages(
-    run: Run,
+    context: StageContext,
     asked: Mapping[Any, Sequence[tuple[str, str]]],
     passages: Iterable[Passage],
     *,
@@ -87,9 +87,9 @@ def best_passages(
     queries: dict[str, Vector] = {}
     if embedding and backend in ("dense", "hybrid"):
         texts = [text for own in asked.values() for _, text in own]
-        queries, passages = _embedded(run, embedding, texts, passages)
+        queries, passages = _embedded(context, embedding, texts, passages)
     for value, own in groupby(passages, key=attrgetter("value")):
-        folder = run.scratch() / "index"
+        folder = context.scratch() / "index"
         try:
             _write_index(backend, own, folder)
             yield value, _searched(_open_index(backend, queries, folder), asked[value], k)
@@ -98,7 +98,7 @@ def best_passages(
 
 
 def best_of_corpora(
-    run: Run,
+    context: StageContext,
     asked: Mapping[str, Sequence[tuple[str, str]]],
     corpora: Mapping[str, Rows],
     *,
@@ -112,13 +112,13 @@ def best_of_corpora(
     same parts share an index.
     """
     queries: dict[str, Vector] = {}
-    with run.shared() as folder:
+    with context.shared() as folder:
         places = {name: folder / _index_name(rows, backend, embedding) for name, rows in corpora.items()}
         missing = {place: name for name, place in reversed(places.items()) if not place.exists()}.values()
         passages: Iterator[Passage] = (Passage(*pair, name) for name in missing for pair in _each_once(corpora[name]))
         if embedding and backend in ("dense", "hybrid"):
             texts = [text for name in corpora for _, text in asked[name]]
-            queries, passages = _embedded(run, embedding, texts, passages)
+            queries, passages = _embedded(context, embedding, texts, passages)
         for name, own in groupby(passages, key=attrgetter("value")):
             making = folder / "index.making"
             shutil.rmtree(making, ignore_errors=True)
@@ -172,16 +172,16 @@ def _asked(questions: Rows, query: str, within: str | None) -> dict[Any, list[tu
     return asked
 
 
-def _rows(run: Run, passages: Rows, within: str | None) -> Iterator[Passage]:
+def _rows(context: StageContext, passages: Rows, within: str | None) -> Iterator[Passage]:
     """The passages, those of one value of `within` together."""
     if within is not None:
-        yield from _sorted(run, passages, within)
+        yield from _sorted(context, passages, within)
         return
     for batch in passages.batches([passages.key, "text"]):
         yield from (Passage(row[passages.key], row["text"]) for row in batch.to_pylist())
 
 
-def _sorted(run: Run, passages: Rows, within: str) -> Iterator[Passage]:
+def _sorted(context: StageContext, passages: Rows, within: str) -> Iterator[Passage]:
     """Sorted on disk where memory does not hold them."""
     import duckdb
 
@@ -189,7 +189,7 @@ def _sorted(run: Run, passages: Rows, within: str) -> Iterator[Passage]:
         return
     columns = ", ".join(f'"{name}"' for name in (passages.key, "text", within))
     query = f"SELECT {columns} FROM {read_parquet(passages.paths)} ORDER BY 3, 1"
-    settings: dict[str, Any] = {"memory_limit": "512MB", "threads": 2, "temp_directory": str(run.scratch())}
+    settings: dict[str, Any] = {"memory_limit": "512MB", "threads": 2, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=settings) as database:
         rows = database.execute(query)
         while chunk := rows.fetchmany(FETCHED):
@@ -197,7 +197,7 @@ def _sorted(run: Run, passages: Rows, within: str) -> Iterator[Passage]:
 
 
 def _embedded(
-    run: Run, embedding: Endpoint | str, queries: Iterable[str], rows: Iterable[Passage]
+    context: StageContext, embedding: Endpoint | str, queries: Iterable[str], rows: Iterable[Passage]
 ) -> tuple[dict[str, Vector], Iterator[Passage]]:
     """The vector of each query, and the passages with theirs: asked for in one go, so that a plan counts them all.
 
@@ -205,7 +205,7 @@ def _embedded(
     """
     asked = [text for text in dict.fromkeys(queries) if text.strip()]
     waiting: deque[Passage] = deque()
-    vectors = _vectors(run, embedding, chain(asked, _noting(rows, waiting)))
+    vectors = _vectors(context, embedding, chain(asked, _noting(rows, waiting)))
     return {text: next(vectors) for text in asked}, (waiting.popleft()._replace(vector=one) for one in vectors)
 
 
@@ -217,9 +217,9 @@ def _noting(rows: Iterable[Passage], waiting: deque[Passage]) -> Iterator[str]:
             yield row.text
 
 
-def _vectors(run: Run, embedding: Endpoint | str, texts: Iterable[str]) -> Iterator[Vector]:
+def _vectors(context: StageContext, embedding: Endpoint | str, texts: Iterable[str]) -> Iterator[Vector]:
     if isinstance(embedding, Endpoint):
-        yield from run.embeddings(embedding, texts)
+        yield from context.embeddings(embedding, texts)
         return
     from tasks.retrieval.dense import embedded, local_model
 

@@ -29,19 +29,20 @@ import pyarrow as pa
 import xxhash
 from lxml import etree
 
+from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
-from longform.rows import Piece, Rejected, Source
+from longform.rows import Rejected, Shard, Source
 from schemas.stackexchange import POSTS
 from tasks.sources import archives
 from tasks.sources.batches import batch_of
 from tasks.sources.files import WHOLE, fetched_at, moment
-from tasks.sources.tables import RAW_CHARS, check_table, file_name, parse_row, read_rows, row_parser
-from tasks.stage import Run, stage
+from tasks.sources.tables import RAW_CHARS, check_table, file_name, parse_row, read_rows, row_parser, table_bytes
 from tasks.text.markdown import STAND_IN, to_markdown
 
 TABLE = "posts"
+LEAST_POST = '<row Id="1" PostTypeId="1" Score="0" CreationDate="2014W01" Title="a" Body="a"/>'
 POSTS_XML = file_name(TABLE)
-PIECE_BYTES = 64 << 20
+PIECE_BYTES = 32 << 20
 BATCH_ROWS = 2_000
 BATCH_BYTES = 16 << 20
 
@@ -324,15 +325,24 @@ def _key(row: bytes, site: str) -> str:
     return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
 
 
-@stage(POSTS, revision=1)
-def read_posts(run: Run, dumps: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def posts_at_most(size: float) -> float:
+    """How many posts a dump of so many bytes can hold."""
+    return size / len(LEAST_POST) + 1
+
+
+@stage(
+    POSTS,
+    revision=1,
+    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: posts_at_most(of.bytes)),
+)
+def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""
     facts = dict(dumps.source.facts)
     for item in parse_posts(read_rows(dumps, TABLE), site=dumps.source.group, retrieved_at=facts["retrieved_at"]):
         if isinstance(item, pa.RecordBatch):
-            run.count("read", item.num_rows)
+            context.count("read", item.num_rows)
             repairs = item.column("repairs").to_numpy()
-            run.count("repaired", int((repairs > 0).sum()))
+            context.count("repaired", int((repairs > 0).sum()))
         else:
-            run.count("read", 1)
+            context.count("read", 1)
         yield item

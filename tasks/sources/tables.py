@@ -19,7 +19,7 @@ from pathlib import Path
 from lxml import etree
 
 from longform.errors import SourceError
-from longform.rows import Piece
+from longform.rows import Shard
 from tasks.sources import archives
 from tasks.sources.files import WHOLE
 
@@ -75,7 +75,14 @@ def _body_start(head: bytes, table: str, subject: str) -> int:
     return head.index(b">", start) + 1
 
 
-def read_rows(piece: Piece, table: str) -> Iterator[bytes]:
+def table_bytes(piece: Shard, table: str) -> float:
+    """Of the piece, unpacked."""
+    if (piece.start, piece.end) != WHOLE:
+        return piece.end - piece.start
+    return archives.unpacked_bytes(Path(piece.source.path), file_name(table))
+
+
+def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
     """The piece's `<row .../>` elements as they stand, in constant memory. A range has those that start in it."""
     file = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:

@@ -34,14 +34,14 @@ from typing import Any
 import pyarrow as pa
 from lxml import etree
 
-from longform.rows import Piece, Rejected, Row
+from longform.engine.stage import StageContext, stage
+from longform.rows import Rejected, Row, Shard
 from schemas.papers import PAPERS
 from tasks.sources.body import Cite, Paragraph, Section, batch_of, laid_out
 from tasks.sources.bundles import Member, members
 from tasks.sources.files import moment
 from tasks.sources.mending import introduced, letters, mended, numbered
 from tasks.sources.unreadable import UnreadableError
-from tasks.stage import Run, stage
 from tasks.text.headings import is_front
 
 GROUP = "file"
@@ -636,9 +636,9 @@ def batched(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Reject
 
 
 @stage(PAPERS, revision=1)
-def read_tei(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+def read_tei(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Papers of TEI documents: sections, paragraphs, citations, bibliography."""
     licence = dict(files.source.facts).get("licence")
     for item in batched(read(member, licence) for member in members(files, endings=ENDINGS, max_bytes=MAX_BYTES)):
-        run.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
+        context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
         yield item

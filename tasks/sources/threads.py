@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.engine.stage import AtMost, PerGroup, StageContext, stage
 from longform.rows import Rejected
 from schemas.stackexchange import ANSWER, POSTS, THREADS
 from tasks.sources.ranges import Ranges, marked, number_of_ranges, repeated
 from tasks.sources.stackexchange import BATCH_ROWS
 from tasks.sources.tables import RAW_CHARS
 from tasks.sources.users import named
-from tasks.stage import Group, Run, stage
 
 _SORT_KEYS = [
     ("question_hash", "ascending"),
@@ -80,7 +80,7 @@ def _threads(posts: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=THREADS)
 
 
-@stage(THREADS, revision=1)
-def join_threads(run: Run, posts: Group, users: Group) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(THREADS, revision=1, at_most=AtMost(rows=lambda of: of["posts"]))
+def join_threads(context: StageContext, posts: PerGroup, users: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions with their answers, in whatever order these came, authors with their names where these are known."""
-    yield from threads(posts.paths, run.scratch(), users=users.paths)
+    yield from threads(posts.paths, context.scratch(), users=users.paths)

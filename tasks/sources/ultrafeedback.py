@@ -31,13 +31,14 @@ from typing import Any
 import orjson
 import xxhash
 
-from longform.rows import Piece, Rejected, Row
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.rows import Rejected, Row, Shard
 from schemas.preferences import COMPLETIONS
 from tasks.sources.files import moment
 from tasks.sources.hub import origin_of
 from tasks.sources.lines import read_lines
 from tasks.sources.parquet import is_parquet, parquet_batches, readable
-from tasks.stage import Run, stage
+from tasks.sources.sizes import lines_of, of_source
 
 GROUP = "ultrafeedback"
 LICENCE = "MIT"
@@ -48,6 +49,7 @@ ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 BATCH_ROWS = 200
 RAW_CHARS = 2_000
+LEAST = '{"instruction":"a","completions":[{"response":"a"},{"response":"b"}]}'
 
 
 class Filtered(ValueError):
@@ -182,7 +184,7 @@ def _text(value: Any) -> str | None:
 # ---------------------------------------------------------------- files
 
 
-def records(piece: Piece) -> Iterator[Any]:
+def records(piece: Shard) -> Iterator[Any]:
     """Records in order; a line that is no JSON as its bytes."""
     if is_parquet(Path(piece.source.path)):
         with readable(piece):
@@ -241,18 +243,18 @@ def _raw(record: Any) -> bytes:
         return str(error).encode()
 
 
-@stage(COMPLETIONS, revision=2)
-def read_instructions(run: Run, files: Piece) -> Iterator[Row | Rejected]:
+@stage(COMPLETIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
+def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """Instructions with their rated completions, in the order of the file."""
     origin = origin_of(files.source)
     when = dict(files.source.facts)["retrieved_at"]
     retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
     columns = {**origin, "retrieved_at": retrieved}
     for item in instructions(records(files), columns, mended=origin["revision"] == MENDED):
-        run.count("read", 1)
+        context.count("read", 1)
         if not isinstance(item, Rejected):
             doubts = [why for one in item["completions"] for why in (one["doubt"] or "").split("; ")]
-            run.count("scores of 10 given for 1", doubts.count(TEN_FOR_ONE))
-            run.count("scores of 10 in doubt", doubts.count(MAYBE_TEN_FOR_ONE))
-            run.count("fine-grained scores outside 1 to 5", doubts.count(OUTSIDE))
+            context.count("scores of 10 given for 1", doubts.count(TEN_FOR_ONE))
+            context.count("scores of 10 in doubt", doubts.count(MAYBE_TEN_FOR_ONE))
+            context.count("fine-grained scores outside 1 to 5", doubts.count(OUTSIDE))
         yield item

@@ -17,14 +17,15 @@ import pyarrow.compute as pc
 import xxhash
 from lxml import etree
 
-from longform.rows import Piece, Rejected, Source, read_parquet
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.rows import Rejected, Shard, Source, read_parquet
 from schemas.users import USERS
 from tasks.sources import archives
 from tasks.sources.stackexchange import PIECE_BYTES, is_archive, ranges
-from tasks.sources.tables import check_table, file_name, parse_row, read_rows, row_parser
-from tasks.stage import Run, stage
+from tasks.sources.tables import check_table, file_name, parse_row, read_rows, row_parser, table_bytes
 
 TABLE = "users"
+LEAST_USER = '<row Id="1" DisplayName="a"/>'
 BATCH_ROWS = 10_000
 
 
@@ -55,12 +56,16 @@ def _source(dump: Source, file: Path, digest: Callable[[Path], str]) -> Source:
     return Source(dump.group, str(file), digest(file), (("table", TABLE),), ranges(file.stat().st_size, PIECE_BYTES))
 
 
-@stage(USERS, revision=1)
-def read_users(run: Run, dumps: Piece) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(
+    USERS,
+    revision=1,
+    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(LEAST_USER) + 1),
+)
+def read_users(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The display names of a site's users."""
     names: list[tuple[str, str]] = []
     for user in parse_users(read_rows(dumps, TABLE), site=dumps.source.group):
-        run.count("read", 1)
+        context.count("read", 1)
         if isinstance(user, Rejected):
             yield user
             continue

@@ -30,6 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from longform.addresses import normal_url
+from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import EndpointError, HttpError
 from longform.http import Reply
 from longform.settings import api_key
@@ -37,7 +38,6 @@ from longform.web import Ask, Manners
 from schemas.search import WEB_PAGES, WEB_RESULTS
 from tasks.sources.extraction import Extractor, Text, Unusable, clean
 from tasks.sources.permalinks import names_of_address
-from tasks.stage import Rejected, Row, Rows, Run, stage
 
 if TYPE_CHECKING:
     import requests
@@ -136,10 +136,12 @@ def _plain(text: str) -> str:
 
 
 @stage(WEB_RESULTS, revision=1)
-def search_web(run: Run, questions: Rows, *, backend: WebBackend, k: int, query: str) -> Iterator[Row | Rejected]:
+def search_web(
+    context: StageContext, questions: Rows, *, backend: WebBackend, k: int, query: str
+) -> Iterator[Row | Rejected]:
     """Up to k results for each question, whose text is in the column `query`: best first, each address once."""
     key = questions.key
-    for (name, text), found in web_results(run, backend, ((row[key], row[query] or "") for row in questions), k):
+    for (name, text), found in web_results(context, backend, ((row[key], row[query] or "") for row in questions), k):
         if not found:
             yield Rejected(name, "filtered", "no search result" if text else "empty query")
         for rank, (result, moment) in enumerate(found, start=1):
@@ -153,10 +155,10 @@ def search_web(run: Run, questions: Rows, *, backend: WebBackend, k: int, query:
 
 
 def web_results(
-    run: Run, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
+    context: StageContext, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
 ) -> Iterator[tuple[tuple[str, str], list[tuple[Found, int]]]]:
     """Each (id, query) with its results and when they were fetched; the query is on one line."""
-    visitor = run.web(backend.manners)
+    visitor = context.web(backend.manners)
     search = partial(_search, visitor, backend, _credentials(backend), k)
     cleaned = ((name, clean(text, one_line=True)) for name, text in asked)
     yield from visitor.each(cleaned, lambda pair: search(pair[1]))
@@ -247,14 +249,14 @@ _ADAPTERS: dict[str, Adapter] = {
 
 
 @stage(WEB_PAGES, revision=1)
-def fetch_pages(run: Run, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
+def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
     """The pages that results lead to, as text: each once, in the order of its first result."""
-    visitor = run.web(crawl.manners)
+    visitor = context.web(crawl.manners)
     leading: dict[str, list[Row]] = {}
     for batch in results.batches(["result_id", "query_id", "rank", "url"]):
         for row in batch.to_pylist():
             leading.setdefault(row.pop("url"), []).append(row)
-    with Extractor(run.scratch()) as extractor:
+    with Extractor(context.scratch()) as extractor:
         for url, page in visitor.each(leading, partial(get_page, visitor, crawl)):
             yield from _page(url, page, extractor, leading[url])
 

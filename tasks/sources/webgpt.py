@@ -24,11 +24,11 @@ from typing import Any
 import orjson
 import xxhash
 
-from longform.rows import Piece, Rejected, Row
+from longform.engine.stage import StageContext, stage
+from longform.rows import Rejected, Row, Shard
 from schemas.preferences import COMPARISONS
 from tasks.sources.files import moment
 from tasks.sources.lines import read_lines
-from tasks.stage import Run, stage
 
 GROUP = "webgpt"
 URL = "https://openaipublic.blob.core.windows.net/webgpt-answer-viewer/comparisons.jsonl"
@@ -133,13 +133,13 @@ def _defect(line: bytes, reason: str) -> Rejected:
 
 
 @stage(COMPARISONS, revision=1)
-def read_comparisons(run: Run, files: Piece) -> Iterator[Row | Rejected]:
+def read_comparisons(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """Comparisons in the order of the file."""
     when = dict(files.source.facts)["retrieved_at"]
     retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
     for item in comparisons(read_lines(files), retrieved):
-        run.count("read", 1)
+        context.count("read", 1)
         if not isinstance(item, Rejected):
-            run.count("eli5", int(item["eli5"]))
-            run.count("ties", int(item["preferred"] == "tie"))
+            context.count("eli5", int(item["eli5"]))
+            context.count("ties", int(item["preferred"] == "tie"))
         yield item

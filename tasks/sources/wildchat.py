@@ -29,14 +29,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from longform.rows import Piece, Rejected, Row
+from longform.engine.stage import AllRows, AtMost, StageContext, stage
+from longform.rows import Rejected, Row, Shard
 from schemas.conversations import CONVERSATIONS, LOGGED, TURN
 from tasks.sources.files import moment
 from tasks.sources.hub import origin_of
 from tasks.sources.lines import read_lines
 from tasks.sources.parquet import is_parquet, parquet_batches, readable
 from tasks.sources.ranges import repeated
-from tasks.stage import Run, Whole, stage
+from tasks.sources.sizes import lines_of, of_source
 
 GROUP = "wildchat"
 LICENCE = "ODC-BY-1.0"
@@ -48,6 +49,7 @@ IDS = ("conversation_hash", "conversation_id")
 OF_CONVERSATION = ("model", "timestamp", "language", "toxic", "redacted")
 OF_TURN = tuple(field.name for field in TURN)
 MILLISECONDS_FROM = 100_000_000_000
+LEAST = '{"conversation_id":"a","conversation":[{"role":"","content":"a"}]}'
 
 
 # ---------------------------------------------------------------- one record
@@ -124,7 +126,7 @@ def created(value: Any) -> datetime | None:
 Item: TypeAlias = pa.RecordBatch | Row | Rejected
 
 
-def conversations(piece: Piece, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
+def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
     """Rows of CONVERSATIONS, and a Rejected for every record that becomes none: broken ones, those at a position in
     `again`, and toxic ones if these are not asked for."""
     for places, item in _read(piece, _origin(piece)):
@@ -144,7 +146,7 @@ def _filtered(batch: pa.RecordBatch, which: np.ndarray, reason: str) -> Iterator
         yield Rejected(conversation_id, "filtered", reason)
 
 
-def _origin(piece: Piece) -> dict[str, Any]:
+def _origin(piece: Shard) -> dict[str, Any]:
     """The columns that are the same for all rows of a file."""
     facts = dict(piece.source.facts)
     when = facts.get("retrieved_at")
@@ -155,7 +157,7 @@ def _origin(piece: Piece) -> dict[str, Any]:
 Placed: TypeAlias = tuple[np.ndarray, Item]
 
 
-def _read(piece: Piece, origin: dict[str, Any]) -> Iterator[Placed]:
+def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     """Rows and rejected ones, with the positions of their records in the piece."""
     if not is_parquet(Path(piece.source.path)):
         yield from _of_lines(piece, origin)
@@ -164,7 +166,7 @@ def _read(piece: Piece, origin: dict[str, Any]) -> Iterator[Placed]:
         yield from _of_parquet(piece, origin)
 
 
-def _of_lines(piece: Piece, origin: dict[str, Any]) -> Iterator[Placed]:
+def _of_lines(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     for position, line in enumerate(read_lines(piece)):
         record = _document(line)
         if record is None:
@@ -211,7 +213,7 @@ def _public(record: Any) -> Any:
 # ---------------------------------------------------------------- Parquet, by columns
 
 
-def _of_parquet(piece: Piece, origin: dict[str, Any]) -> Iterator[Placed]:
+def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     start = 0
     for batch in parquet_batches(piece, _is_read, BATCH_ROWS):
         good, places = _plain(batch), np.arange(start, start + len(batch))
@@ -321,8 +323,8 @@ def _array(flags: pa.BooleanArray) -> np.ndarray:
 # ---------------------------------------------------------------- stages
 
 
-@stage(LOGGED, revision=1)
-def list_conversations(run: Run, files: Piece) -> Iterator[pa.RecordBatch | Row]:
+@stage(LOGGED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Row]:
     """Which conversations the records are of, and when they were logged; one row a record, also of a broken one."""
     if is_parquet(Path(files.source.path)):
         with readable(files):
@@ -349,13 +351,15 @@ def _logged(record: Any) -> Row:
     return {"logged_id": f"{GROUP}/{number}" if number else "", "created": when}
 
 
-@stage(CONVERSATIONS, revision=1)
-def read_conversations(run: Run, files: Piece, logged: Whole, *, toxic: bool) -> Iterator[pa.RecordBatch | Rejected]:
+@stage(CONVERSATIONS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST), keeps=True))
+def read_conversations(
+    context: StageContext, files: Shard, logged: AllRows, *, toxic: bool
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Conversations in the order of the file, without what points at a person; of those with one content the earliest,
     then the first by place.
 
     Only ids and times of all files are compared, out of core.
     """
-    again = repeated(logged.paths, run.scratch(), same="logged_id", first="created", memory_limit_mb=512)
+    again = repeated(logged.paths, context.scratch(), same="logged_id", first="created", memory_limit_mb=512)
     here = next(str(logged.store.rows_path(part)) for part in logged.parts or () if part.key == files.key)
     yield from conversations(files, again[here], toxic=toxic)

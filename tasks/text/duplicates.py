@@ -21,6 +21,7 @@ Integers = NDArray[np.int64]
 Shingles = NDArray[np.uint64]
 
 CELLS = 2**18  # candidate pairs in memory at a time
+PAIRS = 2**12  # of which so many are compared at a time
 
 
 def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tuple[int, int]]:
@@ -32,13 +33,20 @@ def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tupl
     if not sizes.any():
         return []
     least = _least_overlap(sizes, threshold)
-    rare = _rarest(*_shared(shingles, sizes), sizes, least)
-    return [(i, j) for i, j in _sharing(rare, sizes, least) if _jaccard(shingles[i], shingles[j]) >= threshold]
+    texts, ranks = _shared(shingles, sizes)
+    shared, found = _matrix(texts, ranks, sizes.size), list[tuple[int, int]]()
+    for i, j in _sharing(_rarest(texts, ranks, sizes, least), sizes, least):
+        both = shared[i].multiply(shared[j]).sum(axis=1)
+        alike = both / (sizes[i] + sizes[j] - both) >= threshold
+        found += zip(i[alike].tolist(), j[alike].tolist(), strict=True)
+    return found
 
 
-def _jaccard(first: Shingles, second: Shingles) -> float:
-    both = np.intersect1d(first, second, assume_unique=True).size
-    return both / (first.size + second.size - both)
+def _matrix(texts: Integers, ranks: Integers, size: int) -> csr_array:
+    """(texts, ranks) of 0 and 1."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(texts.size, np.int32), (texts, ranks)), shape=(size, ranks.max(initial=0) + 1))
 
 
 def _least_overlap(sizes: Integers, threshold: float) -> Integers:
@@ -61,17 +69,14 @@ def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, In
 
 def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) -> csr_array:
     """(texts, ranks) of 0 and 1: all but `least` - 1 of each text's shingles, those of one text only counted first."""
-    from scipy.sparse import csr_array
-
     shared = np.bincount(texts, minlength=sizes.size)
     place = np.arange(texts.size) - np.repeat(np.cumsum(shared) - sizes, shared)
     rare = place < (sizes - least + 1)[texts]
-    cells = np.ones(np.count_nonzero(rare), np.int32), (texts[rare], ranks[rare])
-    return csr_array(cells, shape=(sizes.size, ranks.max(initial=0) + 1))
+    return _matrix(texts[rare], ranks[rare], sizes.size)
 
 
-def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tuple[int, int]]:
-    """Pairs i < j, ascending, that share a rare shingle and whose sizes do not rule them out."""
+def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """Pairs i < j, ascending, that share a rare shingle and whose sizes do not rule them out, some at a time."""
     texts = rare.T.tocsr()
     cells = np.cumsum(rare @ np.diff(texts.indptr))
     starts = np.unique(cells // CELLS, return_index=True)[1].tolist()
@@ -81,4 +86,6 @@ def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tupl
         fits = (i < j) & (sizes[i] >= least[j]) & (sizes[j] >= least[i])
         i, j = i[fits], j[fits]
         order = np.lexsort((j, i))
-        yield from zip(i[order].tolist(), j[order].tolist(), strict=True)
+        for first in range(0, order.size, PAIRS):
+            some = order[first : first + PAIRS]
+            yield i[some], j[some]

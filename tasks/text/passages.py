@@ -10,6 +10,7 @@ CODE_LIMIT = 3  # a fenced code block of up to so many passages' words stays who
 _FENCE = re.compile(r"[ \t]*+(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*+)*+(`{3,}+(?!.*`)|~{3,}+)")
 _CLOSING = re.compile(r"[ \t>]*+(`{3,}+|~{3,}+)\s*+$")
 _HEADING = re.compile(r"^#{1,6}[ \t][^\n]*+\s*+", re.MULTILINE)
+_LEADING = re.compile(r"(?:[^\S\n]*+\n)*+")  # blank lines
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s++")
 
@@ -30,6 +31,8 @@ def cut(text: str, *, words: int = 120) -> list[str]:
     Two things may make a passage longer: a fenced code block stays whole up to CODE_LIMIT times
     `words`, and a heading stays with what it heads. White space at a passage's end is dropped.
     """
+    if 0 < len(text.split()) <= words:
+        return [text[_LEADING.match(text).end() :].rstrip()]  # type: ignore[union-attr]
     spans = (span for block in _blocks(text) for span in _spans(text, *block, words))
     return [text[group[0].start : group[-1].end].rstrip() for group in _packed(spans, words)]
 

@@ -10,19 +10,23 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longform.errors import StoreError
+from longform.engine.context import TEXTS_AT_ONCE
+from longform.engine.execute import check_inputs
+from longform.engine.jobs import Job
+from longform.engine.stage import Stage
 from longform.llm.types import Endpoint, Request
-from longform.rows import Rows
 from longform.store import Store
-from tasks.stage import TEXTS_AT_ONCE, Stage
-from tasks.units import Job
 
 if TYPE_CHECKING:
     from longform.web import Manners, Visitor
 
 
 class Embedded(Exception):
-    """A body asked for embeddings, or the web: without them it cannot go on."""
+    """A body asked for embeddings: without them it cannot go on."""
+
+
+class AsksWeb(Exception):
+    """A body asked the web: what it would ask a model for after that is not known."""
 
 
 def walk(
@@ -31,32 +35,28 @@ def walk(
     job: Job,
     asks: Callable[[Endpoint, Request], None],
     embeds: Callable[[Endpoint, list[str]], None],
-) -> None:
-    """Tell `asks` every question of a unit of work, and `embeds` its texts. What depends on an answer is not told."""
-    run = DryRun(store, asks, embeds)
+) -> bool:
+    """Tell `asks` every question of a unit of work, and `embeds` its texts; whether these are all that it would ask.
+
+    What depends on an answer is not told.
+    """
+    context = DryContext(store, asks, embeds)
     try:
-        for _ in work.body(run, **job.inputs, **job.arguments):
+        for _ in work.body(context, **job.inputs, **job.arguments):
             pass
+        return True
     except Embedded:
-        return
+        return True
+    except AsksWeb:
+        return False
     except Exception:
-        _check_inputs(store, job)
+        check_inputs(job, store)
         raise
     finally:
-        run.close()
+        context.close()
 
 
-def _check_inputs(store: Store, job: Job) -> None:
-    for rows in job.inputs.values():
-        for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
-            if not store.intact(part):
-                raise StoreError(
-                    f"{store.part(part)} is damaged, {job.stage} cannot be planned from it: "
-                    f"build again with --force {part.stage}, which makes it anew."
-                ) from None
-
-
-class DryRun:
+class DryContext:
     """What a body is given instead of a Run."""
 
     def __init__(
@@ -98,7 +98,7 @@ class DryRun:
         raise Embedded
 
     def web(self, manners: Manners) -> Visitor:
-        raise Embedded
+        raise AsksWeb
 
     def close(self) -> None:
         if self._scratch is not None:

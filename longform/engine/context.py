@@ -1,0 +1,93 @@
+"""What a stage's body may use besides its inputs: counters, scratch space, model calls, the web."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from longform.llm.models import Models
+from longform.llm.types import Answer, Endpoint, Failure, Request
+from longform.store import Store
+
+if TYPE_CHECKING:
+    from longform.llm.client import Client
+    from longform.web import Manners, SharedWeb, Visitor
+
+Item = TypeVar("Item")
+TEXTS_AT_ONCE = 4_096
+
+
+class StageContext:
+    """The context of one unit of work. Not identity.
+
+    `count` adds to a counter of the part, shown by `longform show`. `shared` is the folder of the whole build.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        models: Models,
+        stage: str,
+        recipe: str,
+        count: Callable[[str, int], None],
+        shared: Path | None = None,
+    ) -> None:
+        self.store, self.count = store, count
+        self.responses = bytearray()
+        self._models, self._stage, self._recipe, self._shared = models, stage, recipe, shared
+        self._scratch: Path | None = None
+        self._web: SharedWeb | None = None
+
+    def scratch(self) -> Path:
+        """A folder that is gone when the unit ends."""
+        if self._scratch is None:
+            self._scratch = self.store.new_folder(self._stage)
+        return self._scratch
+
+    @contextmanager
+    def shared(self) -> Iterator[Path]:
+        """A folder of all units of the build, in the hands of one at a time; gone when the build ends."""
+        folder = self._shared or self.scratch()
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield folder
+
+    def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
+        """The model's replies in the order of the items; stored before they are handed on."""
+        yield from self._client(endpoint).ask(items)
+
+    def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
+        """One vector a text, in the order of the texts."""
+        return self._client(endpoint).embed(texts)
+
+    def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
+        """As `embed`, of texts that memory need not hold."""
+        texts = iter(texts)
+        while block := list(islice(texts, TEXTS_AT_ONCE)):
+            yield from self.embed(endpoint, block)
+
+    def web(self, manners: Manners) -> Visitor:
+        """Who asks the web, with these manners; what was answered before is taken from the home."""
+        from longform.web import open_web
+
+        self._web = self._web or open_web(self.store.home)
+        return self._web.visitor(manners)
+
+    def _client(self, endpoint: Endpoint) -> Client:
+        return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
+
+    def _note(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.responses += bytes.fromhex(key)
+
+    def close(self) -> None:
+        if self._web is not None:
+            self._web.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)

@@ -1,0 +1,521 @@
+"""What a build would do and cost, said without doing it.
+
+Units of work whose inputs are there are looked up, whatever else of the same stage is not there yet. Where such a unit
+has to be made and asks a model, its body is run dry: what it would ask is looked up in the response store and added
+up, and no reply is given. Of units whose inputs are not there yet a plan tells a bound, from the sizes of the sources
+and from what stages declare (`AtMost`), and, where the stage was built before, an estimate by the rates of then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from longform.engine.at_most import UNKNOWN, Sizes
+from longform.engine.bounds import (
+    NOT_CUT,
+    Known,
+    Rest,
+    bytes_by_group,
+    calls_at_most,
+    cut_is_unknown,
+    default_rows_in,
+    rows_at_most,
+    shard_sizes,
+    unmade,
+)
+from longform.engine.build import failed
+from longform.engine.costs import NOTHING, Costs, Pricing
+from longform.engine.dry import walk
+from longform.engine.jobs import CUT, Job, contents_of, jobs_of
+from longform.engine.method import Method, UntilReached
+from longform.engine.rates import Rates
+from longform.engine.stage import Shape, StageCall
+from longform.llm.types import Endpoint
+from longform.parts import group_of
+from longform.rows import Rows
+from longform.store import Artifact, Digests, Part, Store
+
+if TYPE_CHECKING:
+    from longform.llm.estimate import Estimate, Estimator
+
+OFFLINE_ROWS = 20_000
+How = Literal["exact", "at most", "unknown until read"]
+EXACT: How = "exact"
+AT_MOST: How = "at most"
+UNREAD: How = "unknown until read"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a build would do for one stage.
+
+    `known` is how well: of its questions where it asks a model, else of its rows. `rows` and `calls` are exact there,
+    else `rows_at_most` and `calls` are bounds (None: unknown), with estimates beside them in `_about`, which go by the
+    rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built for more to be known, or
+    `read`: its sources. `calls` are questions; one whose reply is cut off or cannot be read is asked again.
+    Of tokens and USD there is an estimate with a likely range (`_low`, `_high`), and a bound (`_at_most`). `unpriced`
+    maps endpoints to their models where the price is unknown. `measured`: what replies take is reckoned from stored
+    ones. `web`: it asks the web, as often as it has rows at most.
+    """
+
+    stage: str
+    state: str
+    why: str
+    fingerprint: str
+    known: How
+    waits_for: str | None
+    units: int | None
+    units_reused: int
+    rows: int | None
+    rows_about: int | None
+    rows_at_most: int | None
+    rates_of: tuple[str, ...]
+    endpoint: str | None = None
+    offline: bool = True
+    calls: int | None = None
+    calls_about: int | None = None
+    cached: int | None = None
+    input_tokens: int | None = None
+    input_tokens_at_most: int | None = None
+    output_low: int | None = None
+    output_tokens: int | None = None
+    output_high: int | None = None
+    output_tokens_at_most: int | None = None
+    usd_low: float | None = None
+    usd: float | None = None
+    usd_high: float | None = None
+    usd_at_most: float | None = None
+    usd_batch_low: float | None = None
+    usd_batch_high: float | None = None
+    usd_batch_at_most: float | None = None
+    seconds: float | None = None
+    measured: bool = False
+    batch: bool = False
+    unpriced: dict[str, str] | None = None
+    web: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.known == EXACT
+
+    def as_dict(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+class Units:
+    """The units of work of a stage: made, to be made of inputs that are there, and of inputs that are not (open)."""
+
+    def __init__(self, call: StageCall, artifact: Artifact | None = None) -> None:
+        self.call, self.artifact = call, artifact
+        self.jobs: list[Job] = []
+        self.made: dict[str, list[Part]] = {}
+        self.todo: list[Job] = []
+        self.open: list[Job] = []
+        self.rows_made: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.rows_todo: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    def add(self, job: Job, parts: list[Part] | None, *, is_open: bool) -> None:
+        self.jobs.append(job)
+        if is_open:
+            self.open.append(job)
+        elif parts is None:
+            self.todo.append(job)
+            self._count(self.rows_todo, job)
+        else:
+            self.made[job.unit] = parts
+            self._count(self.rows_made, job)
+
+    def _count(self, rows: dict[tuple[str, str], int], job: Job) -> None:
+        """By group and input, of inputs that are shared out among the units of a group."""
+        for name, value in job.inputs.items():
+            if self.call.stage.inputs[name] is Shape.PART:
+                rows[group_of_job(self.call, job), name] += value.count
+
+    @property
+    def unmade(self) -> list[Job]:
+        return [*self.todo, *self.open]
+
+    @property
+    def reused(self) -> int:
+        return len(self.artifact.units) if self.artifact else len(self.made)
+
+    @property
+    def all(self) -> int | None:
+        """How many; None where inputs are not cut yet."""
+        if self.artifact:
+            return self.reused
+        return None if any(cut_is_unknown(job.label) for job in self.open) else len(self.jobs)
+
+
+class Plan:
+    """A builder that says of every stage whether a build would make it, and why. Sends and writes nothing.
+
+    With `responses`, the response store, it also counts what would be asked, and what that costs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        force: str | None = None,
+        until: str | None = None,
+        retry_errors: bool = False,
+        responses: Path | str | None = None,
+    ) -> None:
+        self.store, self.force, self.until, self.retry_errors = store, force, until, retry_errors
+        self.digests = Digests(store.home)
+        self.stages: list[Planned] = []
+        self.publication: Any = None
+        self._pricing = None if responses is None else Pricing(responses)
+        self._known: dict[str, Known] = {}
+        self._calls: dict[str, StageCall] = {}
+        self._source_bytes: dict[str, dict[str, float]] = {}
+        self._rates = Rates(store)
+
+    def close(self) -> None:
+        if self._pricing is not None:
+            self._pricing.close()
+
+    def of(self, method: Method) -> None:
+        """Plan all that a method called."""
+        for call in method.calls:
+            self.add(call)
+
+    def add(self, call: StageCall) -> None:
+        self._calls[call.recipe.fingerprint] = call
+        self._rates.note(call)
+        units = self._units(call)
+        known = self._known[call.recipe.fingerprint] = self._rows(call, units)
+        if known.built:
+            call.rows.made_by(partial(list, known.parts))
+        planned = self._planned(call, units, known)
+        self.stages.append(self._asking(planned, call, units) if call.endpoints else planned)
+        if call.name == self.until:
+            raise UntilReached
+
+    def rows(self, rows: Rows) -> Known:
+        """What is known of the rows of a stage that was planned, or built before."""
+        return self._known.get(rows.fingerprint) or Known(rows.parts or [])
+
+    @property
+    def nothing_to_do(self) -> bool:
+        return all(planned.state == "reuse" for planned in self.stages)
+
+    # which units are there
+
+    def _units(self, call: StageCall) -> Units:
+        inputs = {
+            name: value.of(self.rows(value).parts) if isinstance(value, Rows) else value
+            for name, value in call.inputs.items()
+        }
+        whole = all(self.rows(rows).built for rows in call.upstream.values())
+        units = Units(call, self._reusable(call, inputs) if whole else None)
+        for job in jobs_of(self.store, call, inputs) if units.artifact is None else ():
+            if whole or not self._is_open(call, job):
+                units.add(job, self._made(call, job), is_open=False)
+            else:
+                units.add(job, None, is_open=True)
+        return units
+
+    def _is_open(self, call: StageCall, job: Job) -> bool:
+        """Whether something that a unit is made of is not there yet."""
+        known = {name: self.rows(rows) for name, rows in call.upstream.items()}
+        first = known.get(next(iter(call.inputs)))
+        if call.stage.max_rows_per_part and first and first.not_cut:
+            return True  # its parts are numbered, and nobody knows from where on
+        return any(_lacks(each, call.stage.inputs[name], call.stage.shape, job.label) for name, each in known.items())
+
+    def _reusable(self, call: StageCall, inputs: dict[str, Any]) -> Artifact | None:
+        if call.name == self.force:
+            return None
+        artifact = self.store.artifact(call.name, call.recipe.fingerprint)
+        if artifact is None or artifact.contents != contents_of(inputs):
+            return None
+        return None if self.retry_errors and failed(artifact.parts) else artifact
+
+    def _made(self, call: StageCall, job: Job) -> list[Part] | None:
+        if call.name == self.force:
+            return None
+        parts = self.store.unit(call.name, job.unit)
+        return None if parts and self.retry_errors and failed(parts) else parts
+
+    # how many rows they make
+
+    def _rows(self, call: StageCall, units: Units) -> Known:
+        if units.artifact:
+            return Known(units.artifact.parts)
+        parts = [part for job in units.jobs for part in units.made.get(job.unit) or _to_be_made(call, job)]
+        return Known(parts, {group: self._rest(call, units, jobs) for group, jobs in _by_group(call, units.unmade)})
+
+    def _rest(self, call: StageCall, units: Units, jobs: list[Job]) -> Rest:
+        """What these units make, those of a group that are not made yet."""
+        most, about_in, like = self._bound(call, units, jobs, of_about=False)
+        rate = None if about_in is None else self._rates.of(call, group_of_job(call, jobs[0]))
+        if rate is None or about_in is None:
+            return Rest(most, None)
+        most_about, _, _ = self._bound(call, units, jobs, of_about=True)
+        guessed = all(self.rows(rows).about() is not None for rows in call.upstream.values())
+        about = rate.rows_about(about_in, min(most, most_about), most_is_about=guessed)
+        return Rest(most, about, frozenset() if about is None else like | rate.like)
+
+    def _bound(
+        self, call: StageCall, units: Units, jobs: list[Job], *, of_about: bool
+    ) -> tuple[float, float | None, frozenset[str]]:
+        """Rows that these units make at most; about how many rows their first input has, and by whose rates."""
+        if call.stage.shape is Shape.SHARD:
+            sizes = [self._shard_sizes(call, job, of_about) for job in jobs]
+            most = sum(rows_at_most(call.stage, each, UNKNOWN) for each in sizes)
+            return most, most if most != UNKNOWN else None, frozenset()
+        sizes_of, rows_in = self._sizes(call, jobs, units.rows_made, of_about=of_about)
+        about, like = self._about_in(call, group_of_job(call, jobs[0]), units.rows_made)
+        return rows_at_most(call.stage, sizes_of, default_rows_in(call, rows_in)), about, like
+
+    def _shard_sizes(self, call: StageCall, job: Job, of_about: bool) -> Sizes:
+        shard = next(iter(job.inputs.values()))
+        others = {name: self._total(rows, None, of_about) for name, rows in call.upstream.items()}
+        return shard_sizes(call, shard, others)
+
+    def _sizes(
+        self, call: StageCall, jobs: list[Job], *taken: dict[tuple[str, str], int], of_about: bool = False
+    ) -> tuple[Sizes, float]:
+        """What these units of a group are given, without rows taken by others; and the rows of their first input."""
+        values: dict[str, Any] = dict(call.arguments)
+        group = group_of_job(call, jobs[0])
+        for name, rows in call.upstream.items():
+            whole = call.stage.inputs[name] is Shape.ALL or not group
+            values[name] = self._total(rows, None if whole else group, of_about)
+            values[name] -= sum(rows_of.get((group, name), 0) for rows_of in taken)
+        known = {name: self._calls.get(rows.fingerprint) for name, rows in call.upstream.items()}
+        upstream = {name: made_by.arguments for name, made_by in known.items() if made_by}
+        units = UNKNOWN if any(cut_is_unknown(job.label) for job in jobs) else len(jobs)
+        return Sizes(values, units, self._bytes(call, group), upstream), values[next(iter(call.inputs))]
+
+    def _total(self, rows: Rows, group: str | None, of_about: bool) -> float:
+        known = self.rows(rows)
+        about = known.about(group) if of_about else None
+        return known.most(group) if about is None else about
+
+    def _about_in(
+        self, call: StageCall, group: str, *taken: dict[tuple[str, str], int]
+    ) -> tuple[float | None, frozenset[str]]:
+        """About how many rows of the first input are for the other units of a group, and by whose rates."""
+        name, first = next(iter(call.upstream.items()))
+        known, of = self.rows(first), group or None
+        about = known.about(of)
+        if about is None:
+            return None, frozenset()
+        return max(0.0, about - sum(rows_of.get((group, name), 0) for rows_of in taken)), known.like(of)
+
+    def _bytes(self, call: StageCall, group: str) -> float:
+        """Of the sources that the first input goes back to: those of the group, or all."""
+        first = next(iter(call.inputs.values()))
+        while isinstance(first, Rows):
+            made_by = self._calls.get(first.fingerprint)
+            if made_by is None:
+                return UNKNOWN
+            call, first = made_by, next(iter(made_by.inputs.values()))
+        mark = call.recipe.fingerprint
+        if mark not in self._source_bytes:
+            self._source_bytes[mark] = bytes_by_group(call)
+        sizes = self._source_bytes[mark]
+        return sizes[group] if group in sizes else sum(sizes.values())
+
+    # what is said of it
+
+    def _planned(self, call: StageCall, units: Units, known: Known) -> Planned:
+        reused = units.artifact is not None
+        most, about = known.most(), known.about()
+        whole = known.built or most == known.rows()
+        return Planned(
+            call.name,
+            "reuse" if reused else "run",
+            "" if reused else self._why(call, units),
+            call.recipe.fingerprint,
+            known=EXACT if whole else AT_MOST if most != UNKNOWN else UNREAD,
+            waits_for=None if whole else self._waits_for(call, units),
+            units=units.all,
+            units_reused=units.reused,
+            rows=known.rows() if whole else None,
+            rows_about=None if about is None else round(about),
+            rows_at_most=None if most == UNKNOWN else math.floor(most),
+            rates_of=tuple(sorted(known.like() - {""})),
+            web=call.asks_web and bool(units.unmade),
+        )
+
+    def _why(self, call: StageCall, units: Units) -> str:
+        of_all = f" of {units.all:,}" if units.all is not None else ""
+        reused = f"reuse {units.reused:,}{of_all} parts" if units.reused else ""
+        return "; ".join(filter(None, (reused, self._change(call))))
+
+    def _change(self, call: StageCall) -> str:
+        if call.name == self.force:
+            return "forced"
+        made = self.store.artifact(call.name, call.recipe.fingerprint) if self.retry_errors else None
+        if made and failed(made.parts):
+            return f"{failed(made.parts):,} rows that the model could not answer are asked again"
+        earlier = self._rates.artifacts(call.name)
+        if not earlier:
+            return "first build"
+        changes = min((call.recipe.differences(other.recipe) for other in earlier), key=len)
+        return "; ".join(_few(changes)) or "its parts or inputs are gone or changed"
+
+    def _waits_for(self, call: StageCall, units: Units) -> str | None:
+        """What has to be there for more to be known: the first of the stages behind it that is not, or its sources."""
+        if call.stage.shape is Shape.SHARD and not units.open:
+            return "read"
+        return next((rows.stage for rows in call.upstream.values() if not self.rows(rows).built), None)
+
+    # what it asks
+
+    def _asking(self, planned: Planned, call: StageCall, units: Units) -> Planned:
+        """With the questions that it asks, and, where prices are wanted, their tokens and costs."""
+        from longform.llm.prices import price_of
+
+        online = [endpoint for endpoint in call.endpoints if not endpoint.offline]
+        facts: dict[str, Any] = {
+            "endpoint": call.endpoints[0].name,
+            "offline": not online,
+            "batch": any("batch" in endpoint.capabilities for endpoint in online),
+        }
+        if not units.unmade:
+            return replace(planned, **facts, **NOTHING.as_fields(), known=EXACT)
+        facts["unpriced"] = {each.name: each.model for each in online if price_of(each) is None}
+        counted, whole = self._counted(call, units)
+        costs = NOTHING if counted is None else Costs.of(counted)
+        left = units.open if counted is not None else [*units.open, *units.todo]
+        if left or not whole:
+            costs += self._costs_of_open(call, units, left, walked=counted is not None, whole=whole)
+        how: How = UNREAD if costs.calls is None else EXACT if whole and not left else AT_MOST
+        return replace(planned, **facts, **costs.as_fields(), known=how)
+
+    def _counted(self, call: StageCall, units: Units) -> tuple[Estimate | None, bool]:
+        """What the units to be made would ask, and whether that is all; None where nobody has to know it exactly."""
+        online = any(not endpoint.offline for endpoint in call.endpoints)
+        if self._pricing is None or (not online and _rows_of(units.todo) > OFFLINE_ROWS):
+            return None, not units.todo
+        return self._walked(call, units.todo)
+
+    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Estimate, bool]:
+        from longform.llm.estimate import Estimate, Estimator
+
+        with ExitStack() as opened:
+            estimators: dict[str, Estimator] = {}
+            for endpoint in call.endpoints:
+                store = None if endpoint.offline or self._pricing is None else self._pricing.store()
+                estimators[endpoint.name] = Estimator(endpoint, store)
+                opened.callback(estimators[endpoint.name].close)
+            whole = [
+                walk(
+                    self.store,
+                    call.stage,
+                    job,
+                    lambda endpoint, request: estimators[endpoint.name].add(request),
+                    lambda endpoint, texts: estimators[endpoint.name].embed(texts),
+                )
+                for job in jobs
+            ]
+            return sum((estimator.estimate() for estimator in estimators.values()), Estimate()), all(whole)
+
+    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Costs:
+        """A bound, and perhaps an estimate, of what these units ask; unknown where a walk was broken off."""
+        if walked and not whole:
+            return Costs(calls=None, calls_about=None)
+        taken = (units.rows_made, units.rows_todo) if walked else (units.rows_made,)
+        total = NOTHING
+        for group, own in _by_group(call, jobs):
+            sizes, rows_in = self._sizes(call, own, *taken)
+            most, about = calls_at_most(call.stage, sizes, rows_in), None
+            about_in, _ = self._about_in(call, group, *taken)
+            rate = None if about_in is None else self._rates.of(call, group)
+            if rate is not None and about_in is not None:
+                most_about = calls_at_most(call.stage, *self._sizes(call, own, *taken, of_about=True))
+                seen = sum(rows.get((group, next(iter(call.inputs))), 0) for rows in taken)
+                about = rate.calls_about(about_in, min(most, most_about), seen)
+            for endpoint in call.endpoints:
+                total += self._bounded(call, endpoint, most, about, sizes)
+        return total
+
+    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Costs:
+        if self._pricing is None or endpoint.offline:
+            return Costs.free(most, about)
+        return self._pricing.bounded(call, endpoint, most, about, sizes)
+
+
+SUMMED = ("calls", "input_tokens_at_most", "output_tokens_at_most", "usd_at_most", "usd_batch_at_most")
+
+
+def total(stages: Iterable[Planned]) -> dict[str, Any]:
+    """Of all stages that would ask a model which is paid: bounds of calls, tokens and USD, and estimates, if any.
+
+    Stages of which something is unknown are left out of the bounds and named in `without`, each with what has to be
+    built for more to be known. Null where the price of a model is not known.
+    """
+    asking = [each for each in stages if each.endpoint and not each.offline and each.calls != 0]
+    known = [each for each in asking if each.unpriced or None not in (each.calls, each.usd_at_most)]
+    found: dict[str, Any] = {name: _sum(known, name) for name in SUMMED}
+    found |= {name: _sum(asking, name) for name in ("calls_about", "usd")}
+    exact = all(each.exact for each in asking)
+    return {**found, "exact": exact, "without": {each.stage: each.waits_for for each in asking if each not in known}}
+
+
+def _sum(stages: list[Planned], name: str) -> Any:
+    figures = [getattr(each, name) for each in stages]
+    return None if None in figures else sum(figures)
+
+
+def _lacks(known: Known, kind: Shape, of_stage: Shape, label: str) -> bool:
+    """Whether a unit sees something of an input that is not made yet; a stage of sources, or of all, sees all of it."""
+    if kind is Shape.ALL or of_stage in (Shape.ALL, Shape.SHARD):
+        return not known.built
+    group = group_of(label)
+    if kind is Shape.GROUP:
+        return group in known.unmade_groups
+    return label in known.unmade or (group in known.not_cut and label not in known.keys)
+
+
+def _to_be_made(call: StageCall, job: Job) -> list[Part]:
+    """What stands for the parts that a unit will make."""
+    stage, first = call.stage, next(iter(job.inputs.values()))
+    parts = (first.parts or []) if isinstance(first, Rows) else []
+    unread = any(not part.id for part in parts)
+    cut = all(CUT.fullmatch(part.key.split("/", 1)[1]) for part in parts)
+    if stage.split_by or stage.max_rows_per_part or any(cut_is_unknown(part.key) for part in parts):
+        keys = [
+            f"{group}/{NOT_CUT}" for group in dict.fromkeys(map(group_of, [part.key for part in parts] or job.keys))
+        ]
+    elif stage.shape is Shape.GROUP and unread and not cut:
+        keys = [f"{group_of(job.label)}/{NOT_CUT}"]
+    else:
+        keys = job.keys
+    return [unmade(stage.name, key) for key in keys]
+
+
+def group_of_job(call: StageCall, job: Job) -> str:
+    """What a unit is of; "" for one that sees all rows."""
+    return "" if call.stage.shape is Shape.ALL else group_of(job.label)
+
+
+def _by_group(call: StageCall, jobs: Iterable[Job]) -> list[tuple[str, list[Job]]]:
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(group_of_job(call, job), []).append(job)
+    return list(found.items())
+
+
+def _few(changes: list[str]) -> list[str]:
+    """Of the inputs that change, two by name."""
+    inputs = [change for change in changes if change.startswith("its input")]
+    own = [change for change in changes if change not in inputs]
+    more = [f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else []
+    return [*own, *inputs[:2], *more]
+
+
+def _rows_of(jobs: list[Job]) -> int:
+    return sum(rows.count for job in jobs for rows in job.inputs.values() if isinstance(rows, Rows))

@@ -1,0 +1,183 @@
+"""Stages and parts as Prefect task runs: the graph of a flow run is the graph of its stages.
+
+A stage is a task of its name whose parameters are the stages upstream, a part is a task `<stage>.part` below it.
+Prefect keeps no results and caches nothing: the store is the only owner of what was made.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from typing import Any
+
+from prefect import Task
+from prefect.artifacts import create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_run_logger
+from prefect.states import Completed, Failed
+from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.tasks import exponential_backoff
+
+from longform.engine.build import Ended, Making, StageRun
+from longform.engine.stage import Shape, StageCall
+from longform.errors import Incomplete, LongformError, PassingError
+from longform.settings import Retries
+from longform.store import Part
+
+THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
+SECONDS_BETWEEN_LOOKS = 2.0
+
+
+def task_runner() -> Any:
+    """Of stages, or of parts: two pools, as stages that wait would else hold the threads that parts need."""
+    return ThreadPoolTaskRunner(max_workers=THREADS)
+
+
+class PrefectTasks:
+    """Inside a flow run. `dataset` tags its task runs and names their artifacts."""
+
+    def __init__(self, dataset: str, retries: Retries) -> None:
+        self.dataset, self.retries = dataset, retries
+        self.cancelled = threading.Event()
+        self._closed = threading.Event()
+        self._parts = task_runner()
+        self._parts.__enter__()
+
+    def stage(self, call: StageCall, upstream: Mapping[str, Making], run: Callable[[], StageRun]) -> Making:
+        def made(**_: StageRun) -> State[Any]:
+            return self._state(call, run)
+
+        _name(made, call.name, upstream)
+        work = Task(
+            made,
+            name=call.name,
+            task_run_name=call.name,
+            tags=self._tags(call),
+            cache_policy=NO_CACHE,
+            persist_result=False,
+        )
+        futures = {name: making.future for name, making in upstream.items() if isinstance(making, _Making)}
+        return _Making(work.submit(**futures))
+
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Ended:
+        def made() -> list[Part]:
+            return run()
+
+        _name(made, f"{call.name}_part", ())
+        work = Task(
+            made,
+            name=f"{call.name}.part",
+            task_run_name=f"{call.name} {label}",
+            tags=self._tags(call),
+            retries=self.retries.times,
+            retry_delay_seconds=exponential_backoff(self.retries.seconds),
+            retry_jitter_factor=0.5,
+            retry_condition_fn=_passing,
+            cache_policy=NO_CACHE,
+            persist_result=False,
+        )
+        ended: Ended = self._parts.submit(work, parameters={})
+        return ended
+
+    def watch(self, stop: Callable[[], None]) -> None:
+        """Call `stop` as soon as somebody cancels the flow run: nobody else tells a process of the command line."""
+        context = FlowRunContext.get()
+        if context is not None and context.flow_run is not None:
+            run = context.flow_run.id
+            watching = threading.Thread(target=copy_context().run, args=(self._watch, run, stop), daemon=True)
+            watching.start()
+
+    def _watch(self, run: Any, stop: Callable[[], None]) -> None:
+        with get_client(sync_client=True) as client:
+            while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
+                try:
+                    state = client.read_flow_run(run).state
+                except Exception:  # a server that does not answer now is asked again
+                    continue
+                if state is not None and (state.is_cancelling() or state.is_cancelled()):
+                    self.cancelled.set()
+                    stop()
+                    return
+
+    def close(self) -> None:
+        if not self._closed.is_set():
+            self._closed.set()
+            self._parts.__exit__(None, None, None)
+
+    def _state(self, call: StageCall, run: Callable[[], StageRun]) -> State[Any]:
+        """How a stage ended. A failed one returns its state: raising would show its finished parts as rolled back."""
+        try:
+            made = run()
+        except Exception as error:
+            expected = isinstance(error, LongformError)
+            said = str(error) if expected else f"{type(error).__name__}: {error}"
+            level = logging.WARNING if isinstance(error, Incomplete) else logging.ERROR
+            log(level, f"{call.name} failed: {said}", None if expected else error)
+            return Failed(message=said, data=error)
+        log(logging.INFO, f"{made.stage} ended: {made.sentence}{_reasons(made)}")
+        self._tabulate(made)
+        return Completed(name="Reused" if made.state == "reuse" else None, message=made.sentence, data=made)
+
+    def _tabulate(self, made: StageRun) -> None:
+        kinds = {"filtered": "filtered", "defect": "rejected"}
+        artifact = made.artifact
+        rows = [{"kind": "rows", "reason": "", "rows": artifact.rows}]
+        rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
+        rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
+        key = f"{self.dataset}-{made.stage}".replace("_", "-").lower()
+        create_table_artifact(table=rows, key=key, description=f"{made.stage}: {made.sentence}")
+
+    def _tags(self, call: StageCall) -> set[str]:
+        endpoints = {f"endpoint:{endpoint.name}" for endpoint in call.endpoints}
+        return {f"dataset:{self.dataset}", f"kind:{_kind(call)}", *endpoints}
+
+
+class _Making:
+    """A stage's task run, waited for."""
+
+    def __init__(self, future: Any) -> None:
+        self.future = future
+
+    def result(self) -> StageRun:
+        made: StageRun = self.future.result(raise_on_failure=True)
+        return made
+
+
+def log(level: int, text: str, error: Exception | None = None) -> None:
+    """Into the log of the task or flow run that this is said in, if it is in one."""
+    try:
+        get_run_logger().log(level, text, exc_info=error)
+    except MissingContextError:
+        return
+
+
+def _reasons(made: StageRun) -> str:
+    named = [f"{number:,} {why}" for (_, why), number in made.artifact.rejected().items()]
+    return f" ({'; '.join(named)})" if named else ""
+
+
+def _kind(call: StageCall) -> str:
+    if call.endpoints:
+        return "model"
+    if call.stage.shape is Shape.SHARD:
+        return "source"
+    return "join" if call.stage.sees_more_than_a_part else "rows"
+
+
+def _name(work: Any, name: str, parameters: Any) -> None:
+    """Give a task's function the name and the parameters that Prefect's keys and graph are made of."""
+    work.__name__ = work.__qualname__ = name
+    kinds = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    work.__signature__ = inspect.Signature(kinds)
+
+
+def _passing(_: Any, __: Any, state: State[Any]) -> bool:
+    """Whether another try may help: what models could not answer has its own tries."""
+    return isinstance(state.data, PassingError)

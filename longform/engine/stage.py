@@ -1,0 +1,259 @@
+"""A stage: a generator of rows with an identity, called in a flow, run part by part.
+
+    @stage(CLAIMS, revision=1)
+    def split_claims(context: StageContext, answers: Rows, *, splitter: str) -> Iterator[Row | Rejected]: ...
+
+    claims = split_claims(builder, answers, splitter="sentences")
+
+Positional parameters after the context are inputs, keyword-only ones are identity. A call returns at once the address
+of rows that the builder will make (`Method`: it only notes the call; `Build`: it makes what is missing). The type
+checker sees a wrong argument, and the call refuses it.
+
+The annotation of the first input is the shape. `Rows`: one unit of work a part, in parallel. `PerGroup`: one a group
+(a site), whose output is cut at ranges of the hash of the schema's `cut` column. `AllRows`: one for all. `Shard`: one
+a shard of a list of sources. A further input annotated `PerGroup` or `AllRows` in a stage of parts is there to look
+things up in; in a stage of sources it is `AllRows`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
+
+import pyarrow as pa
+
+from longform.engine.at_most import AtMost
+from longform.engine.context import StageContext
+from longform.errors import FlowError
+from longform.llm.types import Endpoint
+from longform.recipe import Recipe, identity, shape
+from longform.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
+from longform.store import Digests, Store
+
+__all__ = ["AllRows", "AtMost", "PerGroup", "Rejected", "Row", "Rows", "Shard", "Stage", "StageContext", "stage"]
+
+P = ParamSpec("P")
+Yielded = Row | Rejected | pa.RecordBatch
+
+
+class Shape(Enum):
+    """What one unit of work sees of an input."""
+
+    SHARD = "a shard of a source"
+    PART = "a part"
+    GROUP = "all rows of a group"
+    ALL = "all rows"
+
+
+SHAPES = {Shard: Shape.SHARD, Rows: Shape.PART, PerGroup: Shape.GROUP, AllRows: Shape.ALL}
+
+
+class Builder(Protocol):
+    """What a flow passes to its stages: something that notes their calls, or makes their rows.
+
+    `publication` is what the flow hands to `publish`.
+    """
+
+    store: Store
+    digests: Digests
+    publication: Any
+
+    def add(self, call: StageCall) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageCall:
+    """One call of a stage in a flow. `rows` is what it returned: the address of what it will make."""
+
+    stage: Stage
+    inputs: dict[str, Any]
+    arguments: dict[str, Any]
+    recipe: Recipe
+    rows: Rows
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def upstream(self) -> dict[str, Rows]:
+        """The inputs that are rows of other stages, by parameter."""
+        return {name: value for name, value in self.inputs.items() if isinstance(value, Rows)}
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        """The models this call asks."""
+        return [value for value in self.arguments.values() if isinstance(value, Endpoint)]
+
+    @property
+    def online(self) -> bool:
+        """Whether one of these is more than rules of ours."""
+        return any(not endpoint.offline for endpoint in self.endpoints)
+
+    @property
+    def asks_web(self) -> bool:
+        return any(hasattr(value, "manners") for value in self.arguments.values())
+
+    @property
+    def one_process(self) -> bool:
+        """Whether its units run in the flow's process: it keeps to the rates of the web, or holds a model once."""
+        return self.asks_web or any(hasattr(value, "one_process") for value in self.arguments.values())
+
+
+class Stage:
+    """A declared stage, whatever its parameters."""
+
+    def __init__(
+        self,
+        body: Callable[..., Iterator[Any]],
+        schema: pa.Schema,
+        revision: int,
+        split_by: str | None = None,
+        at_most: AtMost | None = None,
+        max_rows_per_part: int | None = None,
+    ) -> None:
+        self.body, self.schema, self.revision = body, schema, revision
+        self.split_by, self.max_rows_per_part = split_by, max_rows_per_part
+        self.at_most = at_most or AtMost()
+        self.name, self.module = body.__name__, body.__module__
+        self.__doc__ = body.__doc__
+        hints = typing.get_type_hints(body, include_extras=True)
+        parameters = list(inspect.signature(body).parameters.values())[1:]
+        self.signature = inspect.Signature(parameters)
+        inputs = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+        self.inputs = {name: SHAPES[hints[name]] for name in inputs}
+        self.shape = next(iter(self.inputs.values()))
+
+    def __repr__(self) -> str:
+        return f"stage {self.name}"
+
+    @property
+    def key(self) -> str:
+        """The column that names the rows it makes."""
+        return str(self.schema.metadata[b"key"].decode())
+
+    @property
+    def fan_out(self) -> bool:
+        """Whether it may ask a model more than once for a row of its first input."""
+        return self.at_most.calls is not None
+
+    @property
+    def sees_more_than_a_part(self) -> bool:
+        """Whether it joins or indexes: a unit of it holds more than the rows of one part."""
+        return any(shape in (Shape.GROUP, Shape.ALL) for shape in self.inputs.values())
+
+    def add_to(self, builder: Builder, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Rows:
+        """Note a call; FlowError where its arguments do not fit."""
+        bound = self._bound(inputs, arguments)
+        own = {name: bound.pop(name) for name in self.inputs}
+        call = self.called(builder.store, own, bound)
+        builder.add(call)
+        return call.rows
+
+    def called(self, store: Store, inputs: dict[str, Any], arguments: dict[str, Any]) -> StageCall:
+        """The call with these inputs and arguments, by name."""
+        recipe = self.recipe(inputs, arguments)
+        return StageCall(self, inputs, arguments, recipe, Rows(store, self.schema, self.name, recipe.fingerprint))
+
+    def _bound(self, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
+        for name in arguments:
+            if name not in self.signature.parameters:
+                near = difflib.get_close_matches(name, self.signature.parameters, n=1)
+                hint = f'did you mean "{near[0]}"?' if near else f"it takes {', '.join(self.signature.parameters)}."
+                raise FlowError(f'{self.name} has no argument "{name}"; {hint}')
+        try:
+            bound = self.signature.bind(*inputs, **arguments).arguments
+        except TypeError as error:
+            raise FlowError(f"{self.name}: {error}; it takes {', '.join(self.signature.parameters)}.") from None
+        for name, kind in self.inputs.items():
+            self._check_input(name, kind, bound[name])
+        return dict(bound)
+
+    def _check_input(self, name: str, kind: Shape, value: Any) -> None:
+        wanted = "a list of sources" if kind is Shape.SHARD else "the rows of a stage"
+        fits = isinstance(value, list) if kind is Shape.SHARD else isinstance(value, Rows)
+        if not fits:
+            raise FlowError(f'{self.name}: its input "{name}" is {type(value).__name__}; it takes {wanted}.')
+
+    def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
+        named = {name: _input_identity(value) for name, value in inputs.items()}
+        columns = shape(self.schema) + ([["split by", self.split_by]] if self.split_by else [])
+        columns += [["rows each", str(self.max_rows_per_part)]] if self.max_rows_per_part else []
+        return Recipe(self.name, self.revision, columns, identity(arguments), named)
+
+    def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
+        """The inputs of which no row may vanish: the first, and of its shape those whose rows become rows of one id.
+
+        Others are looked things up in.
+        """
+        first = next(iter(self.inputs))
+        return [
+            rows
+            for name, rows in inputs.items()
+            if isinstance(rows, Rows) and (name == first or (rows.key == self.key and self.inputs[name] is self.shape))
+        ]
+
+    def side_inputs(self, inputs: dict[str, Any]) -> list[Rows]:
+        """The inputs of which some rows may become rows of one id, and others belong to other parts."""
+        kept = self.conserved(inputs)
+        return [
+            rows
+            for rows in inputs.values()
+            if isinstance(rows, Rows) and rows.key == self.key and not any(rows is other for other in kept)
+        ]
+
+
+class RowStage(Stage, Generic[P]):
+    """A stage whose first input is the rows of another."""
+
+    def __call__(self, builder: Builder, /, *inputs: P.args, **arguments: P.kwargs) -> Rows:
+        return self.add_to(builder, inputs, arguments)
+
+
+class SourceStage(Stage, Generic[P]):
+    """A stage that reads sources: its body sees one shard at a time."""
+
+    def __call__(self, builder: Builder, sources: list[Source], /, *inputs: P.args, **arguments: P.kwargs) -> Rows:
+        return self.add_to(builder, (sources, *inputs), arguments)
+
+
+class Declare(Protocol):
+    """What `@stage(...)` returns: it makes a body a stage that takes what the body takes."""
+
+    @overload
+    def __call__(self, body: Callable[Concatenate[StageContext, Shard, P], Iterator[Any]]) -> SourceStage[P]: ...
+    @overload
+    def __call__(self, body: Callable[Concatenate[StageContext, P], Iterator[Any]]) -> RowStage[P]: ...
+
+
+def stage(
+    schema: pa.Schema,
+    *,
+    revision: int,
+    split_by: str | None = None,
+    at_most: AtMost | None = None,
+    max_rows_per_part: int | None = None,
+) -> Declare:
+    """Make a generator of rows a stage. Raise `revision` when its code changes its meaning.
+
+    `at_most`: the rows it makes and the questions it asks at most, by the sizes of its inputs and by its arguments:
+    what a plan knows before they are built; no identity.
+    `max_rows_per_part`: a unit of parts makes parts of at most so many rows, in its order; later stages work on them
+    side by side, hold one at a time, and keep those whose rows are as before.
+    """
+
+    def declare(body: Callable[..., Iterator[Any]]) -> Any:
+        first = next(iter(list(typing.get_type_hints(body).values())[1:]))
+        made = SourceStage if first is Shard else RowStage
+        return made(body, schema, revision, split_by, at_most, max_rows_per_part)
+
+    return declare
+
+
+def _input_identity(value: Any) -> Any:
+    return value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]
