@@ -130,6 +130,7 @@ def build(
         with _recorded(store, dataset, name, config, made) as record:
             published = _published(made, method, options)
             record["version"] = published.version.name if published else None
+        store.sweep()  # a worker that was lost on the way leaves what it had half-written
         return published, made
 
 
