@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,11 +136,17 @@ def build(
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
-    try:
-        build.make(method)
-        return publish_version(build, options.version) if method.publication else None
-    finally:
-        build.close()
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            build.make(method)
+            ended = beside.submit(
+                build.runner.close
+            )  # workers take their time to end: the version is written meanwhile
+            published = publish_version(build, options.version) if method.publication else None
+            ended.result()
+            return published
+        finally:
+            build.close()
 
 
 @contextmanager

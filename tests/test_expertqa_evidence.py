@@ -41,7 +41,7 @@ from tasks.expertqa.evidence import (
     find_for_questions,
     link_evidence,
 )
-from tasks.retrieval.nearest import STOP_WORDS
+from tasks.retrieval.counts import STOP_WORDS
 from tasks.sources.web import Crawl, WebBackend
 
 CUT = {"tokenizer": "spacy-en", "size": 1000, "overlap": 200}

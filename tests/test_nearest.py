@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.retrieval.nearest import CELLS, STOP_WORDS, nearest_dense, nearest_tfidf
+from tasks.retrieval.counts import STOP_WORDS
+from tasks.retrieval.nearest import CELLS, nearest_dense, nearest_tfidf
 
 NOISE = 6e-6  # 5 decimals, and float32
 TEXTS = st.lists(

@@ -32,12 +32,12 @@ from longform.errors import BusyError, UsageError
 from longform.llm.types import Endpoint, Price
 from longform.rows import Rows, Source
 from schemas import column, table
+from tasks.retrieval.counts import STOP_WORDS, WORD
 from tasks.retrieval.dense import DenseIndex, write_vectors
 from tasks.retrieval.fixed import FixedIndex
 from tasks.retrieval.growing import GrowingIndex
 from tasks.retrieval.hits import Hit, words
 from tasks.retrieval.hybrid import Hybrid, fuse
-from tasks.retrieval.nearest import STOP_WORDS, WORD
 from tasks.sources.search import search_passages
 
 ROOT = Path(__file__).parents[1]
@@ -112,7 +112,7 @@ def corpus(n: int, seed: int, vocabulary: int = 400) -> list[str]:
 def test_scores_are_bm25s_own(folder: Path) -> None:
     texts, queries = corpus(1_500, seed=1), corpus(60, seed=2)
     reference = bm25s.BM25(k1=1.5, b=0.75, method="lucene", backend="numpy")
-    options: dict[str, Any] = {"token_pattern": WORD, "stopwords": STOP_WORDS, "show_progress": False}
+    options: dict[str, Any] = {"token_pattern": WORD.pattern, "stopwords": sorted(STOP_WORDS), "show_progress": False}
     reference.index(bm25s.tokenize(texts, **options), show_progress=False)
     ids = [f"{n:04}" for n in range(1_500)]
     found = FixedIndex.build(zip(ids, texts, strict=True), folder / "index").search(queries, 25)

@@ -151,8 +151,8 @@ class Processes:
         """Idle workers end by themselves, and clean up; those at work are stopped first."""
         self.stop()
         deadline = time.monotonic() + self._seconds_to_end
-        for worker in self._all:
-            worker.close(deadline)
+        for ended in [worker.close() for worker in self._all]:
+            ended(deadline)
 
 
 class Queue:
@@ -222,18 +222,22 @@ class Worker:
         if self._busy:
             self._signal(signal.SIGTERM)
 
-    def close(self, deadline: float) -> None:
-        """Wait until it has ended; one that hangs is killed."""
+    def close(self) -> Callable[[float], None]:
+        """Have it end; returns what waits for that until a deadline, and then kills it."""
         with self._lock:
             executor = self._executor
         if executor is None:
-            return
+            return lambda deadline: None
         ending = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
         ending.start()
-        ending.join(max(0.1, deadline - time.monotonic()))
-        if ending.is_alive():
-            self._signal(signal.SIGKILL)
-            ending.join(SECONDS_TO_END)
+
+        def wait(deadline: float) -> None:
+            ending.join(max(0.1, deadline - time.monotonic()))
+            if ending.is_alive():
+                self._signal(signal.SIGKILL)
+                ending.join(SECONDS_TO_END)
+
+        return wait
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pid is not None:

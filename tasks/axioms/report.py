@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
-from typing import Any
-
 from longform.rows import Row, Rows
-from tasks.axioms.tables import Table7, Table10
+from tasks.axioms.tables import Table10, questions_by_axiom
 from tasks.card import Cell, ReportTable
 
-COLUMNS = ["split", "question_id", "axiom", "preferred_id", "rejected_id"]
 AXIOMS = {0: "usefulness", 1: "relevance", 2: "groundedness", 3: "truthfulness", 5: "thoroughness"}
 
 
@@ -21,12 +15,9 @@ def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
 
 
 def _table7(pairs: Rows) -> ReportTable:
-    counted = Table7()
-    for (split, _), rows in groupby(_pairs(pairs), key=itemgetter(0, 1)):
-        counted.add(split, map(itemgetter(2, 3, 4), rows))
     cells = [
         (f"{row['axiom']} {AXIOMS[row['axiom']]}", row["split"], row["questions"], *_moments(row, "answers_added"))
-        for row in counted.rows()
+        for row in questions_by_axiom(pairs.paths)
     ]
     return ReportTable(
         title="Questions by axiom (table 7 of the paper)",
@@ -34,11 +25,6 @@ def _table7(pairs: Rows) -> ReportTable:
         columns=("axiom", "split", "questions", "answers added", "standard deviation"),
         rows=cells,
     )
-
-
-def _pairs(pairs: Rows) -> Iterator[tuple[Any, ...]]:
-    for batch in pairs.batches(COLUMNS, size=10_000):
-        yield from zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True)
 
 
 def _table10(threads: Rows) -> ReportTable:

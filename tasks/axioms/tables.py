@@ -5,11 +5,14 @@ are those of a population (divided by n, not n - 1), as the tables describe all 
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from longform.rows import Row
+import duckdb
+
+from longform.rows import Row, read_parquet
 
 
 @dataclass(slots=True)
@@ -60,33 +63,32 @@ class Table10:
         ]
 
 
-class Table7:
-    """Per axiom and split: its questions, and the answers it adds to a question, mean and deviation."""
+def questions_by_axiom(pairs: Iterable[str | Path]) -> list[Row]:
+    """Table 7: per axiom and split its questions, and the answers it adds to a question, mean and deviation.
 
-    def __init__(self) -> None:
-        self._cells: defaultdict[tuple[int, str], _Moments] = defaultdict(_Moments)
-
-    def add(self, split: str, pairs: Iterable[tuple[int, str, str]]) -> None:
-        """Counts one question by all of its pairs: axiom, preferred_id and rejected_id of each."""
-        for axiom, answers in answers_added(pairs).items():
-            self._cells[axiom, split].add(answers)
-
-    def rows(self) -> list[Row]:
-        """By axiom, then split."""
-        return [
-            {"axiom": axiom, "split": split, "questions": answers.count} | answers.columns("answers_added")
-            for (axiom, split), answers in sorted(self._cells.items())
-        ]
-
-
-def answers_added(pairs: Iterable[tuple[int, str, str]]) -> dict[int, int]:
-    """Of each axiom among one question's pairs: the answers in its pairs that are in none of a lower axiom."""
-    answers: defaultdict[int, set[str]] = defaultdict(set)
-    for axiom, preferred, rejected in pairs:
-        answers[axiom].update((preferred, rejected))
-    seen: set[str] = set()
-    added = {}
-    for axiom in sorted(answers):
-        added[axiom] = len(answers[axiom] - seen)
-        seen |= answers[axiom]
-    return added
+    Of all answers of a question's pairs, an axiom adds those that are in no pair of a lower axiom. `pairs`: Parquet
+    files with split, question_id, axiom, preferred_id and rejected_id.
+    """
+    with (
+        TemporaryDirectory() as spill,
+        duckdb.connect(config={"memory_limit": "512MB", "threads": 2, "temp_directory": spill}) as database,
+    ):
+        found = database.sql(f"""
+            WITH pairs AS (FROM {read_parquet(pairs)}),
+            answers AS (
+                SELECT split, question_id, axiom, preferred_id AS answer FROM pairs
+                UNION ALL SELECT split, question_id, axiom, rejected_id FROM pairs
+            ),
+            lowest AS (
+                SELECT split, question_id, min(axiom) AS axiom FROM answers GROUP BY split, question_id, answer
+            ),
+            added AS (SELECT split, question_id, axiom, count(*) AS number FROM lowest GROUP BY ALL),
+            asked AS (SELECT DISTINCT split, question_id, axiom FROM pairs)
+            SELECT axiom, split, count(*), sum(coalesce(number, 0)), sum(coalesce(number, 0) * coalesce(number, 0))
+            FROM asked LEFT JOIN added USING (split, question_id, axiom) GROUP BY axiom, split ORDER BY axiom, split
+        """).fetchall()
+    return [
+        {"axiom": axiom, "split": split, "questions": count}
+        | _Moments(count, int(total), int(squares)).columns("answers_added")
+        for axiom, split, count, total, squares in found
+    ]

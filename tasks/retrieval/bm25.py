@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.retrieval.nearest import STOP_WORDS, WORD, Positions, Scores, padded, top_products
+from tasks.retrieval.counts import count_known, count_words
+from tasks.retrieval.nearest import Positions, Scores, padded, top_products
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -24,13 +25,9 @@ class Index:
     """
 
     def __init__(self, passages: Sequence[str], groups: NDArray[np.int64]) -> None:
-        from sklearn.feature_extraction.text import CountVectorizer
-
         self._groups = groups
-        self._counter = CountVectorizer(dtype=np.float32, token_pattern=WORD, stop_words=STOP_WORDS)
-        self._weights: csr_matrix | None = None
-        if any(map(self._counter.build_analyzer(), passages)):
-            self._weights = _weights(self._counter.fit_transform(passages)).T.tocsr()
+        counts, self._words = count_words(passages)
+        self._weights = _weights(counts).T.tocsr() if self._words else None
 
     def top(self, queries: Sequence[str], own: NDArray[np.int64], k: int) -> tuple[Positions, Scores]:
         """Of each query the k best passages outside its `own` group: positions and scores, (queries, k).
@@ -40,7 +37,7 @@ class Index:
         """
         if self._weights is None:
             return padded(len(queries), k)
-        asked = self._counter.transform(queries)
+        asked = count_known(queries, self._words)
         return top_products(
             asked, self._weights, k, lambda row, column, score: self._groups[column] != own[row], DECIMALS
         )

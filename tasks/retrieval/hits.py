@@ -6,14 +6,12 @@ Nothing that a query holds is syntax, so no query can be wrong; one without a kn
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tasks.retrieval.nearest import STOP_WORDS, WORD
+from tasks.retrieval.counts import STOP_WORDS, WORD
 
 WORD_CHARACTERS = 200  # of a longer word (a key, an address, a line without blanks) the start counts
-_WORD, _STOP_WORDS = re.compile(WORD), frozenset(STOP_WORDS)
 
 
 class Hit(NamedTuple):
@@ -30,7 +28,7 @@ def words(text: str) -> list[str]:
 
     As tasks/retrieval/bm25.py has them. Languages that are written without blanks are not cut into words.
     """
-    return [word[:WORD_CHARACTERS] for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
+    return [word[:WORD_CHARACTERS] for word in WORD.findall(text.lower()) if word not in STOP_WORDS]
 
 
 def best(found: dict[str, float], k: int) -> list[Hit]:

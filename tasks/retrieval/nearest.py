@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.retrieval.counts import count_words
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
@@ -15,12 +17,6 @@ Positions = NDArray[np.int64]
 Scores = NDArray[np.float32]
 Usable = Callable[[Positions, Positions, Scores], NDArray[np.bool_]]
 
-WORD = r"\w+"
-STOP_WORDS = [
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not",
-    "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was",
-    "will", "with",
-]  # fmt: skip
 DECIMALS = 5  # of a similarity: the noise of float32 sums neither orders texts nor passes a threshold
 NOISE = 1e-4  # more than the noise of a float32 product of vectors of length 1, up to 1,600 dimensions
 CELLS = 2**24  # scores in memory at a time
@@ -44,11 +40,16 @@ def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions
 
 def _tfidf(texts: Sequence[str]) -> csr_matrix | None:
     """(texts, words) float32, each row of length 1 or 0; None where no text has a word."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(dtype=np.float32, sublinear_tf=True, token_pattern=WORD, stop_words=STOP_WORDS)
-    analyse = vectorizer.build_analyzer()
-    return vectorizer.fit_transform(texts) if any(map(analyse, texts)) else None
+    weights, words = count_words(texts)
+    if not words:
+        return None
+    with_word = np.bincount(weights.indices, minlength=len(words))
+    idf = (np.log((1 + len(texts)) / (1 + with_word)) + 1).astype(np.float32)
+    weights.data = (1 + np.log(weights.data)) * idf[weights.indices]
+    rows = np.repeat(np.arange(len(texts)), np.diff(weights.indptr))
+    lengths = np.sqrt(np.bincount(rows, weights.data.astype(np.float64) ** 2, minlength=len(texts)))
+    weights.data /= lengths[rows].astype(np.float32)
+    return weights
 
 
 def top_products(
