@@ -34,6 +34,8 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+server: export PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE ?= 8
+server: export PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL ?= 1
 server: .venv/.installed
 	PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS=20 $(PREFECT) server start
 

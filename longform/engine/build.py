@@ -32,7 +32,7 @@ from longform.store import Artifact, Digests, Part, Store, remove, temporary
 
 MODEL_REASON = "model: "
 MODEL_PARTS_AT_ONCE = 8
-SMALL_BYTES = 1 << 20
+SMALL_BYTES = 1 << 18
 ALLOWANCE_BYTES = 24 << 20
 
 Watch = Callable[[], dict[str, Any]]

@@ -15,7 +15,8 @@ from longform.recipe import fingerprint
 from longform.rows import Rows, Shard
 from longform.store import Part, Store
 
-ROWS_PER_PART = 16_384
+PARTS = 4  # of a group, as far as the rows of each stay within the bounds
+ROWS_PER_PART = (16_384, 32_768)  # fewer cost more in Prefect than they save, more cost memory
 CUT = re.compile(r"\d{1,2}-\d{5}")
 ALL_ROWS_KEY = "all/0-00000"
 NUMBERED = "part"  # of keys that do not change with the file they are from
@@ -123,8 +124,9 @@ def _output_keys(group: str, parts: list[Part]) -> list[str]:
     keys = _keys(parts)
     if all(CUT.fullmatch(key.split("/")[1]) for key in keys):
         return keys
-    rows = sum(part.rows for part in parts)
-    return part_keys(group, max(0, math.ceil(math.log2(max(1, rows) / ROWS_PER_PART))))
+    rows, (least, most) = sum(part.rows for part in parts), ROWS_PER_PART
+    each = min(max(rows / PARTS, least), most)
+    return part_keys(group, math.ceil(math.log2(max(1, rows / each))))
 
 
 def input_hashes(value: Any) -> list[str]:

@@ -147,8 +147,8 @@ def _other_name(sentence: str, protected: list[Span], terms: _Terms, drawn: int)
     """Another name of the answer or the evidence in place of one; without names, a term of the same ending."""
     for found, pool, ending in ((_NAME, terms.names, 0), (_TERM, terms.words, 3)):
         for match in found.finditer(sentence):
-            alike = [term for term in pool() if term[len(term) - ending :] == match[0][len(match[0]) - ending :]]
-            others = [term for term in alike if term not in sentence and match[0] not in term]
+            end = match[0][len(match[0]) - ending :]
+            others = [term for term in pool() if term.endswith(end) and term not in sentence and match[0] not in term]
             if others and _free(match.start(), protected):
                 return Edit(match.start(), match.end(), others[drawn % len(others)])
     return None

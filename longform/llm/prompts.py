@@ -245,7 +245,7 @@ def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: l
 
 
 def _rendered(part: str, inputs: dict[str, Any]) -> str:
-    return _template(part).render(inputs).strip()
+    return _template(part).render(inputs).strip() if "{" in part else part.strip()
 
 
 @lru_cache(maxsize=256)
