@@ -139,6 +139,7 @@ def temporary_server() -> Iterator[TemporaryServer]:
         command = [sys.executable, "-P", "-m", "flows.server", str(listening.fileno())]
         process = subprocess.Popen(
             command,
+            env=settings.server_environment(),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

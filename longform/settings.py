@@ -15,7 +15,8 @@ PREFECT_DEFAULTS = {
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-    # its own server: states of task runs are written several at a time, events are not kept, nothing is automated
+}
+SERVER_DEFAULTS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "8",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
@@ -80,6 +81,13 @@ def quiet_prefect() -> None:
     """Prefect without telemetry and with a calm console; what the user set wins. Call before importing it."""
     for name, value in PREFECT_DEFAULTS.items():
         os.environ.setdefault(name, value)
+
+
+def server_environment() -> dict[str, str]:
+    """Of the Prefect server that a build starts: it writes the states of task runs several at a time, keeps no feed of
+    events, and automates nothing; what the user set wins.
+    """
+    return {**SERVER_DEFAULTS, **os.environ}
 
 
 def prefect_api_url() -> str | None:
