@@ -172,6 +172,22 @@ def test_after_the_loss_of_the_scheduler_the_next_run_goes_on(
     assert contents(home) == reference
 
 
+def test_a_scheduler_that_is_lost_between_two_stages_is_told_by_the_parts(
+    dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cluster(tmp_path / "cluster", 1) as dask, closing(Dask(dask.address)) as runner:
+        assert runner.workers == 1
+
+        def lost() -> dict[str, int]:
+            dask.scheduler.kill()
+            dask.scheduler.wait()
+            raise OSError("lost")
+
+        monkeypatch.setattr(runner._connected(), "nthreads", lost)
+        with pytest.raises(LostWorker, match="or its scheduler"):
+            made_by(runner, tmp_path / "home", dumps)
+
+
 def test_a_build_whose_dask_workers_are_all_gone_ends_and_says_so(
     holding: dict[str, str], dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

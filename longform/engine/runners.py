@@ -320,8 +320,12 @@ class Dask:
 
     @property
     def workers(self) -> int:
-        threads: dict[str, int] = self._connected().nthreads()
-        return max(1, sum(threads.values()))
+        client = self._connected()
+        try:
+            threads: dict[str, int] = client.nthreads()
+            return max(1, sum(threads.values()))
+        except Exception:  # of a scheduler that is lost in this moment the parts tell, which are made again
+            return 1
 
     def run(self, job: Job) -> list[Part]:
         client = self._connected()
@@ -411,7 +415,10 @@ class Ray:
         self._connected()
         import ray
 
-        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+        try:
+            return max(1, int(ray.cluster_resources().get("CPU", 1)))
+        except Exception:  # as with Dask
+            return 1
 
     def run(self, job: Job) -> list[Part]:
         remote = self._connected()
