@@ -238,6 +238,19 @@ def test_workers_of_every_engine_are_told_that_the_build_stops(
     assert parts(tmp_path / "home") == []
 
 
+@needs_ray
+def test_a_ray_cluster_without_a_processor_ends_the_build_and_says_so(
+    dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    init = ray.init
+    monkeypatch.setattr(runners, "SECONDS_WITHOUT_WORKERS", 2)
+    monkeypatch.setattr(ray, "init", lambda *given, **more: init(*given, **more | {"num_cpus": 0}))
+    with closing(runner_of("ray")) as runner, pytest.raises(LostWorker, match="The Ray cluster has no worker"):
+        made_by(runner, tmp_path / "home", dumps)
+
+
 @pytest.mark.parametrize("engine", ["dask", pytest.param("ray", marks=needs_ray)])
 def test_nobody_at_an_address_is_said_in_one_sentence(engine: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(runners, "SECONDS_TO_CONNECT", 1)

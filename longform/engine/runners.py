@@ -299,6 +299,21 @@ def _leave_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _outcome(
+    future: Future[list[Part] | Exception], workers: Callable[[], Any], cluster: str
+) -> list[Part] | Exception:
+    """Waits for it, as long as the cluster has workers that may make it."""
+    bare = 0
+    while True:
+        try:
+            return future.result(timeout=SECONDS_BETWEEN_LOOKS)
+        except TimeoutError:
+            bare = 0 if workers() else bare + SECONDS_BETWEEN_LOOKS
+            if bare > SECONDS_WITHOUT_WORKERS:
+                future.cancel()
+                raise LostWorker(f"{cluster} has no worker: start one.") from None
+
+
 class Dask:
     """A Dask cluster: the one at `address`, else one of this machine's own, with a process a processor."""
 
@@ -330,25 +345,14 @@ class Dask:
     def run(self, job: Job) -> list[Part]:
         client = self._connected()
         try:
-            outcome = self._outcome(client, client.get_executor(pure=False).submit(attempt, job))
+            future = client.get_executor(pure=False).submit(attempt, job)
+            outcome = _outcome(future, client.nthreads, f"The Dask cluster{_at(self.address)}")
         except LostWorker:
             raise
         except Exception as error:
             self._leave(client)
             raise _lost(job, f"Dask{_at(self.address)} lost a worker, or its scheduler,") from error
         return _parts_of(outcome)
-
-    def _outcome(self, client: Any, future: Future[list[Part] | Exception]) -> list[Part] | Exception:
-        """Waits for it, as long as the cluster has a worker that may make it."""
-        bare = 0
-        while True:
-            try:
-                return future.result(timeout=SECONDS_BETWEEN_LOOKS)
-            except TimeoutError:
-                bare = 0 if client.nthreads() else bare + SECONDS_BETWEEN_LOOKS
-                if bare > SECONDS_WITHOUT_WORKERS:
-                    future.cancel()
-                    raise LostWorker(f"The Dask cluster{_at(self.address)} has no worker: start one.") from None
 
     def _connected(self) -> Any:
         try:
@@ -413,17 +417,22 @@ class Ray:
     @property
     def workers(self) -> int:
         self._connected()
-        import ray
-
         try:
-            return max(1, int(ray.cluster_resources().get("CPU", 1)))
+            return max(1, self._processors())
         except Exception:  # as with Dask
             return 1
+
+    def _processors(self) -> int:
+        import ray
+
+        return int(ray.cluster_resources().get("CPU", 0))
 
     def run(self, job: Job) -> list[Part]:
         remote = self._connected()
         try:
-            outcome = remote.remote(job).future().result()
+            outcome = _outcome(remote.remote(job).future(), self._processors, f"The Ray cluster{_at(self.address)}")
+        except LostWorker:
+            raise
         except Exception as error:
             raise _lost(job, f"Ray{_at(self.address)} lost a worker, or its head,") from error
         return _parts_of(outcome)
