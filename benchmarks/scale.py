@@ -4,8 +4,8 @@
 
 `part_ms`: of an empty part, as a Prefect task run on each runner, the server on the same cores. `speed_up`: seconds of
 the stage that reads a generated dump with one worker, divided by those with two, without Prefect. `orchestration`: the
-share of a build's seconds that Prefect adds to the same build in plain threads, its server on the same cores, without
-the server's start; two builds of each kind, in the order threads, Prefect, Prefect, threads.
+share of a build's seconds that Prefect adds to the same build in plain threads, without the start of its server, which
+has the last processor for itself, the builds the others; two builds of each kind, in turn.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])  # of workers
 
+import psutil  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
 from benchmarks.building import Silent  # noqa: E402
@@ -111,12 +112,23 @@ def speed_up(name: str, dump: Path) -> dict[str, float]:
     return {**found, "speed_up": round(found["1"] / found["2"], 2)}
 
 
+def server_apart() -> None:
+    """The Prefect server has the last processor for itself from now on, this process and its workers the others."""
+    processors = sorted(os.sched_getaffinity(0))
+    servers = [each for each in psutil.Process().children() if "flows.server" in each.cmdline()]
+    if len(processors) > 1:
+        for process in (psutil.Process(), *servers):
+            for thread in process.threads():
+                os.sched_setaffinity(thread.id, processors[-1:] if process in servers else processors[:-1])
+
+
 def orchestration(dump: Path) -> dict[str, float]:
-    """Seconds of a whole build in plain threads and under Prefect, on a server that runs."""
+    """Seconds of a whole build in plain threads and under Prefect, on a server that runs: the last measurement."""
     from flows import deployed
     from flows.axioms import AxiomsConfig
     from flows.building import Options, build, declare
 
+    server_apart()
     config = AxiomsConfig(dump=str(dump), site="bench.example")
     seconds = dict.fromkeys(("threads", "prefect"), 0.0)
     for kind in ("threads", "prefect", "prefect", "threads"):

@@ -56,8 +56,8 @@ UNREAD: How = "unknown until read"
 class Planned:
     """What a build would do for one stage.
 
-    `known` is how well: of its questions where it asks a model, else of its rows. `rows` and `calls` are exact there,
-    else `rows_at_most` and `calls` are bounds (None: unknown), with estimates beside them in `_about`, which go by the
+    `known` is how well: of its questions (`calls`) where it asks a model, else of its `rows`; what is not exact has
+    bounds, `rows_at_most` and `calls` (None: unknown), with estimates beside them in `_about`, which go by the
     rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built for more to be known, or
     `read`: its sources. `calls` are questions; one whose reply is cut off or cannot be read is asked again.
     Of tokens and USD there is an estimate with a likely range (`_low`, `_high`), and a bound (`_at_most`). `unpriced`
