@@ -20,8 +20,9 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import MissingContextError
+from prefect.futures import PrefectFuture, PrefectTaskRunFuture
 from prefect.logging import get_run_logger
-from prefect.states import Completed, Failed
+from prefect.states import Completed, Failed, Pending
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
@@ -63,7 +64,8 @@ class PrefectTasks:
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        futures = {name: making.future for name, making in upstream.items() if isinstance(making, _Making)}
+        stages = {name: making.future for name, making in upstream.items() if isinstance(making, _Making)}
+        futures: dict[str, Any] = {name: _Upstream(future) for name, future in stages.items()}
         return _Making(work.submit(**futures))
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Ended:
@@ -137,6 +139,36 @@ class PrefectTasks:
     def _tags(self, call: StageCall) -> set[str]:
         endpoints = {f"endpoint:{endpoint.name}" for endpoint in call.endpoints}
         return {f"dataset:{self.dataset}", f"kind:{_kind(call)}", *endpoints}
+
+
+class _Upstream(PrefectTaskRunFuture[Any]):
+    """A stage as the parameter of another, which is pending until it has ended.
+
+    Prefect would ask the server for its state, a request for every edge, and take a stage that runs already for one
+    that the other runs inside of.
+    """
+
+    def __init__(self, future: Any) -> None:
+        super().__init__(future.task_run_id)
+        self._future, self._ended = future, threading.Event()
+        future.add_done_callback(lambda _: self._ended.set())
+
+    @property
+    def state(self) -> State[Any]:
+        if not self._ended.is_set():
+            return Pending()
+        self._future.wait()
+        ended: State[Any] = self._future.state
+        return ended
+
+    def add_done_callback(self, fn: Callable[[PrefectFuture[Any]], None]) -> None:
+        self._future.add_done_callback(fn)
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._ended.wait(timeout)
+
+    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
+        return self._future.result(timeout, raise_on_failure)
 
 
 class _Making:
