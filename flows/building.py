@@ -139,9 +139,7 @@ def _published(build: Build, method: Method, options: Options) -> Published | No
     with ThreadPoolExecutor(1) as beside:
         try:
             build.make(method)
-            ended = beside.submit(
-                build.runner.close
-            )  # workers take their time to end: the version is written meanwhile
+            ended = beside.submit(build.runner.close)  # which takes a second: the version is written meanwhile
             published = publish_version(build, options.version) if method.publication else None
             ended.result()
             return published

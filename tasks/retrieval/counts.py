@@ -30,7 +30,7 @@ def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__  # a word seen first gets the next number
-    counts = _counted(texts, lambda words: map(numbers.__getitem__, words), lambda: len(numbers))
+    counts = _counted(texts, lambda words: map(numbers.__getitem__, words), numbers)
     words = sorted(numbers.keys() - STOP_WORDS)
     chosen = counts[:, [numbers[word] for word in words]]
     chosen.sort_indices()
@@ -40,11 +40,11 @@ def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
 def count_known(texts: Iterable[str], columns: dict[str, int]) -> csr_matrix:
     """(texts, words) float32, by the columns of `count_words`; words without one do not count."""
     known = columns.__contains__
-    return _counted(texts, lambda words: map(columns.__getitem__, filter(known, words)), lambda: len(columns))
+    return _counted(texts, lambda words: map(columns.__getitem__, filter(known, words)), columns)
 
 
 def _counted(
-    texts: Iterable[str], numbered: Callable[[list[str]], Iterable[int]], width: Callable[[], int]
+    texts: Iterable[str], numbered: Callable[[list[str]], Iterable[int]], columns: dict[str, int]
 ) -> csr_matrix:
     from scipy.sparse import csr_matrix
 
@@ -54,6 +54,6 @@ def _counted(
         ends.append(len(numbers))
     kind = np.int32 if len(numbers) < 2**31 else np.int64
     cells = np.asarray(numbers, kind), np.asarray(ends, kind)
-    counts = csr_matrix((np.ones(len(numbers), np.float32), *cells), shape=(len(ends) - 1, width()))
+    counts = csr_matrix((np.ones(len(numbers), np.float32), *cells), shape=(len(ends) - 1, len(columns)))
     counts.sum_duplicates()
     return counts
