@@ -24,6 +24,7 @@ from flows.console import Lines
 from flows.offered import module_of
 from flows.options import about, parameter
 from flows.reporting import RunPage, summarize
+from flows.server import check_kept
 from flows.transfers import TransferLines
 from longform.engine.build import Progress
 from longform.engine.method import Method
@@ -179,11 +180,20 @@ FLOWS = {each.name: each for each in (axioms, expertqa, revision_distance, sourc
 
 
 def start(dataset: str, config: BaseModel, options: Options, progress: Progress, walked: Method) -> str | None:
-    """Run a dataset's flow from the command line, which shows its progress, and has walked its method."""
+    """Run a dataset's flow from the command line, which shows its progress, and has walked its method.
+
+    Raises ServerError where Prefect's server is lost on the way.
+    """
     SHOWN.set((progress, walked))
     given = {option: getattr(options, option) for option in ALL}
-    ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
-    if ended.is_cancelled():
-        raise Cancelled(CANCELLED)
-    folder: str | None = ended.result()
+    try:
+        ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
+        if ended.is_cancelled():
+            raise Cancelled(CANCELLED)
+        folder: str | None = ended.result()
+    except LongformError:
+        raise
+    except Exception:
+        check_kept()
+        raise
     return folder

@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 
 from flows.console import Going, begun, tell_now_and_then
 from longform.engine.build import Build, Progress, StageRun, Watch
-from longform.engine.prefect_tasks import log
+from longform.engine.prefect_tasks import log, unharmed
 from longform.store import Part
 from longform.versions import Version
 
@@ -58,14 +58,16 @@ class Bar:
 
     def tell(self, phrase: str, fraction: float) -> None:
         log(logging.INFO, phrase)
-        if self._artifact is None:
-            self._artifact = _id(create_progress_artifact(100 * fraction, key=self.key))
-        else:
-            update_progress_artifact(self._artifact, 100 * fraction)
+        with unharmed():
+            if self._artifact is None:
+                self._artifact = _id(create_progress_artifact(100 * fraction, key=self.key))
+            else:
+                update_progress_artifact(self._artifact, 100 * fraction)
 
     def finish(self) -> None:
         if self._artifact is not None:
-            update_progress_artifact(self._artifact, 100.0)
+            with unharmed():
+                update_progress_artifact(self._artifact, 100.0)
 
 
 def summarize(dataset: str, build: Build, version: Version | None) -> None:
@@ -81,7 +83,8 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
     lines += ["| stage | state | what it made | seconds |", "|---|---|---|---:|"]
     lines += [f"| {run.stage} | {run.state} | {run.sentence} | {run.seconds:.1f} |" for run in build.done]
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
-    create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")
+    with unharmed():
+        create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")
 
 
 def _id(made: Any) -> UUID:

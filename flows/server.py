@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import http.client
+import logging
 import os
 import re
 import signal
@@ -39,6 +40,7 @@ STOP_SECONDS = 5.0
 @contextmanager
 def connected(say: Callable[[str], None]) -> Iterator[None]:
     """A server for the flows that run in here. ServerError where the configured one, or its own, does not answer."""
+    logging.raiseExceptions = False  # logs that a lost server does not take are not printed, one message for each
     with ExitStack() as stack:
         own = None if settings.prefect_api_url() else stack.enter_context(temporary_server())
         from prefect.settings import get_current_settings
@@ -82,6 +84,21 @@ def check(url: str) -> str:
     return shown(url)
 
 
+def check_kept() -> None:
+    """ServerError where the server that a build reported to does not answer any more."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+
+    from longform.wire import shown
+
+    with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
+        if client.api_healthcheck():
+            raise ServerError(
+                f"The Prefect server at {shown(get_current_settings().api.url or '')} was lost while the build reported "
+                "to it. What was finished is kept: run the same command again, after starting the server if it is yours."
+            )
+
+
 class TemporaryServer:
     """A process that serves Prefect's API, and what it prints."""
 
@@ -96,7 +113,8 @@ class TemporaryServer:
             try:
                 yield
             finally:
-                drain()
+                if self.process.poll() is None:
+                    drain()
 
     def wait(self) -> None:
         """Return when the server answers; it listens from the beginning, so one request waits for it."""

@@ -13,6 +13,7 @@ PREFECT_DEFAULTS = {
     "PREFECT_LOGGING_SETTINGS_PATH": str(Path(__file__).parent / "engine" / "logging.yml"),
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    "PREFECT_CLIENT_MAX_RETRIES": "3",  # of a request to the server, over 14 seconds
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
 }

@@ -1,6 +1,7 @@
 """The server that a build starts for itself, and the one it finds: real processes, looked at from outside."""
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -11,9 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
-from ports import nobody
+from ports import held_port, nobody
 from test_kill import gone, wait_for
-from test_prefect import Server, served
+from test_prefect import Server, served, serving
 
 ROOT = Path(__file__).parents[1]
 LONGFORM = str(Path(sys.executable).with_name("longform"))
@@ -158,6 +159,55 @@ def test_a_server_that_cannot_start_is_one_sentence(place: Place) -> None:
     assert f"{place.home} (PREFECT_HOME)" in sentence
 
 
+def test_a_server_of_its_own_that_is_killed_ends_the_build_in_one_sentence_and_the_next_goes_on(place: Place) -> None:
+    place.environment["PREFECT_CLIENT_MAX_RETRIES"] = "1"
+    process, seen = begun_build(place)
+    kill_all("flows.server", psutil.Process(process.pid).children())
+    _, rest = process.communicate(timeout=600)
+    assert process.returncode == 1
+    assert re.search(r"\nThe Prefect server at http://\S+ was lost while the build reported to it\. What .*\n$", f"\n{rest}")
+    assert not re.search("Error|Traceback|Unable|Service", seen + rest)
+    done = build(place)
+    assert (done.returncode, "read_posts: " in done.stderr) == (0, False)
+
+
+def test_a_server_that_is_back_within_seconds_is_waited_for(place: Place) -> None:
+    (place.folder / "server").mkdir()
+    with held_port() as port:
+        first, second = (serving(port, place.folder / "server") for _ in range(2))
+        place.environment["PREFECT_API_URL"] = next(first).url
+        place.environment["PREFECT_CLIENT_MAX_RETRIES"] = "6"
+        process, _ = begun_build(place)
+        kill_all(str(port), psutil.Process().children(recursive=True))
+        server = next(second)
+        process.communicate(timeout=600)
+        assert process.returncode == 0
+        assert [run["state_type"] for run in server.all("flow_run")] == ["COMPLETED"]
+        for each in (second, first):
+            each.close()
+
+
+def begun_build(place: Place) -> tuple[subprocess.Popen[str], str]:
+    """A build of the samples whose first stage has just ended, and what it said until then."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(build_command(place), cwd=place.folder, env=place.environment, **pipes)
+    assert process.stderr
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if "189 rows" in line:
+            break
+    return process, seen
+
+
+def kill_all(word: str, processes: list[psutil.Process]) -> None:
+    """Kill those whose command line holds this word."""
+    killed = [process for process in processes if word in process.cmdline()]
+    assert killed
+    for process in killed:
+        process.kill()
+
+
 def configure(place: Place, url: str, named_in: str) -> None:
     if named_in == "environment":
         place.environment["PREFECT_API_URL"] = url
@@ -166,6 +216,9 @@ def configure(place: Place, url: str, named_in: str) -> None:
         subprocess.run(command, env=place.environment, check=True, capture_output=True, timeout=600)
 
 
+def build_command(place: Place) -> list[str]:
+    return [LONGFORM, "build", "axioms", "--home", str(place.folder / "home")]
+
+
 def build(place: Place) -> subprocess.CompletedProcess[str]:
-    command = [LONGFORM, "build", "axioms", "--home", str(place.folder / "home")]
-    return subprocess.run(command, env=place.environment, capture_output=True, text=True, timeout=600)
+    return subprocess.run(build_command(place), env=place.environment, capture_output=True, text=True, timeout=600)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -134,7 +135,8 @@ class PrefectTasks:
         rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
         key = f"{self.dataset}-{made.stage}".replace("_", "-").lower()
-        create_table_artifact(table=rows, key=key, description=f"{made.stage}: {made.sentence}")
+        with unharmed():
+            create_table_artifact(table=rows, key=key, description=f"{made.stage}: {made.sentence}")
 
     def _tags(self, call: StageCall) -> set[str]:
         endpoints = {f"endpoint:{endpoint.name}" for endpoint in call.endpoints}
@@ -180,6 +182,13 @@ class _Making:
     def result(self) -> StageRun:
         made: StageRun = self.future.result(raise_on_failure=True)
         return made
+
+
+@contextmanager
+def unharmed() -> Iterator[None]:
+    """What is reported for people to look at, and cannot be, as the server is away, harms no stage."""
+    with suppress(Exception):
+        yield
 
 
 def log(level: int, text: str, error: Exception | None = None) -> None:
