@@ -165,7 +165,9 @@ def test_a_server_of_its_own_that_is_killed_ends_the_build_in_one_sentence_and_t
     kill_all("flows.server", psutil.Process(process.pid).children())
     _, rest = process.communicate(timeout=600)
     assert process.returncode == 1
-    assert re.search(r"\nThe Prefect server at http://\S+ was lost while the build reported to it\. What .*\n$", f"\n{rest}")
+    assert re.search(
+        r"\nThe Prefect server at http://\S+ was lost while the build reported to it\. What .*\n$", f"\n{rest}"
+    )
     assert not re.search("Error|Traceback|Unable|Service", seen + rest)
     done = build(place)
     assert (done.returncode, "read_posts: " in done.stderr) == (0, False)
