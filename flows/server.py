@@ -70,33 +70,36 @@ def configured() -> str:
 
 def check(url: str) -> str:
     """The address of a server as it may be shown. ServerError where it does not answer."""
-    from prefect.client.orchestration import get_client
-
     from longform.wire import shown
 
-    with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
-        if wrong := client.api_healthcheck():
-            raise ServerError(
-                f"The Prefect server at {shown(url)} does not answer ({str(wrong) or type(wrong).__name__}): start it "
-                "(`make server`), or take PREFECT_API_URL out of the environment and the Prefect profile "
-                "(`prefect config unset PREFECT_API_URL`), and the build starts one of its own."
-            )
+    if wrong := _unreachable():
+        raise ServerError(
+            f"The Prefect server at {shown(url)} does not answer ({str(wrong) or type(wrong).__name__}): start it "
+            "(`make server`), or take PREFECT_API_URL out of the environment and the Prefect profile "
+            "(`prefect config unset PREFECT_API_URL`), and the build starts one of its own."
+        )
     return shown(url)
 
 
 def check_kept() -> None:
     """ServerError where the server that a build reported to does not answer any more."""
-    from prefect.client.orchestration import get_client
     from prefect.settings import get_current_settings
 
     from longform.wire import shown
 
+    if _unreachable():
+        raise ServerError(
+            f"The Prefect server at {shown(get_current_settings().api.url or '')} was lost while the build reported to "
+            "it. What was finished is kept: run the same command again, after starting the server if it is yours."
+        )
+
+
+def _unreachable() -> Exception | None:
+    """Why the server of Prefect's settings does not answer; None where it does."""
+    from prefect.client.orchestration import get_client
+
     with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
-        if client.api_healthcheck():
-            raise ServerError(
-                f"The Prefect server at {shown(get_current_settings().api.url or '')} was lost while the build reported "
-                "to it. What was finished is kept: run the same command again, after starting the server if it is yours."
-            )
+        return client.api_healthcheck()
 
 
 class TemporaryServer:
