@@ -24,10 +24,11 @@ from longform.engine.method import Method, UntilReached
 from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
 from longform.errors import LongformError, StoreError, UsageError
+from longform.files import read_json, write_json
 from longform.llm.budget import NANO
 from longform.llm.models import Models
 from longform.settings import responses
-from longform.store import Store, read_json, write_json
+from longform.store import Store
 from longform.versions import Version, check_name
 from tasks.publish import About, Published, existing, publish_version, recipe_of
 

@@ -198,7 +198,8 @@ def _write(to: Path, lines: Iterable[bytes], nothing: Callable[[], str]) -> int:
     from contextlib import suppress
 
     from longform.errors import UsageError
-    from longform.store import sync, temporary
+    from longform.files import sync
+    from longform.machines import temporary
 
     beside = to.with_name(temporary())
     number = 0

@@ -22,7 +22,7 @@ PULL = re.compile(r"^pull:.*\n(?:[ -].*\n)*", re.MULTILINE)
 def init() -> None:
     """Write prefect.yaml, which deploys every flow of this installation to run in the current folder."""
     from longform.errors import UsageError
-    from longform.store import write_bytes
+    from longform.files import write_bytes
 
     path = Path.cwd() / "prefect.yaml"
     if path.exists():

@@ -206,7 +206,7 @@ OF: dict[str, Callable[[Store, Version, Wanted], Made]] = {
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
     """The files written; nothing where one is there already, which may hold somebody's labels."""
     from longform.errors import UsageError
-    from longform.store import write_bytes
+    from longform.files import write_bytes
 
     if format == "argilla" and to.suffix in FILE_ENDINGS:
         raise UsageError(f"Sheets for Argilla are a folder of files: give a folder instead of {to}.")

@@ -269,8 +269,9 @@ def gc(
     from contextlib import ExitStack
 
     from longform import versions
+    from longform.files import remove
     from longform.settings import home as home_of
-    from longform.store import Store, remove
+    from longform.store import Store
 
     store = Store(home_of(home))
     with ExitStack() as locks:

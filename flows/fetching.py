@@ -17,8 +17,8 @@ from flows import configuration
 from flows.sources import SOURCES, Terms
 from longform.download import side_file
 from longform.errors import UsageError
+from longform.files import read_json, sha256_of
 from longform.http import Fetched, Http, Progress
-from longform.store import read_json, sha256_of
 from longform.wire import shown
 
 Act = Literal["fetch", "read"]

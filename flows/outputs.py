@@ -48,7 +48,7 @@ def outputs() -> Iterator[None]:
 
 
 def _is_full(error: OSError) -> bool:
-    from longform.store import full  # only where something failed
+    from longform.files import full  # only where something failed
 
     return full(error)
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from longform.errors import ConservationError
+from longform.machines import temporary
 from longform.rows import Rows, read_parquet
-from longform.store import Part, Store, temporary
+from longform.store import Part, Store
 
 if TYPE_CHECKING:
     import duckdb

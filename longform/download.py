@@ -20,9 +20,9 @@ import requests
 
 from longform import wire
 from longform.errors import HttpError, Incomplete, SourceError, StoreError, UsageError
+from longform.files import read_json, remove, sync, unwritable, write_json
 from longform.http import Call, Fetched, Http, Progress, Tries, Wait
 from longform.partial import Changed, Part, blocks_of, held
-from longform.store import read_json, remove, sync, unwritable, write_json
 from longform.wire import Dropped, Overlong, shown
 
 SLOWEST_BYTES_PER_SECOND = 1_000

@@ -24,8 +24,8 @@ import requests
 
 from longform import wire
 from longform.errors import StoreError
+from longform.files import read_json, remove, unwritable, write_json
 from longform.machines import boot
-from longform.store import read_json, remove, unwritable, write_json
 from longform.wire import Dropped
 
 OVERLAP_BYTES = 256

@@ -18,9 +18,10 @@ import xxhash
 
 from longform.arrays import text_array
 from longform.errors import SchemaError
+from longform.files import sha256_of, sync
 from longform.recipe import fingerprint
 from longform.rows import REJECTED, Rejected, Row
-from longform.store import Part, Store, sha256_of, sync
+from longform.store import Part, Store
 
 BATCH_ROWS = 1_000
 GROUP_ROWS = 20_000

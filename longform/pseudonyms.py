@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from longform.errors import StoreError, UsageError
+from longform.files import unwritable
+from longform.machines import temporary
 from longform.settings import author_key
-from longform.store import temporary, unwritable
 
 KEY_BYTES = 32
 _HEX = re.compile(rf"[0-9a-fA-F]{{{2 * KEY_BYTES}}}")

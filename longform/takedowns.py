@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from longform.addresses import page_of
 from longform.errors import StoreError, UsageError
+from longform.files import write_bytes
 from longform.rows import read_parquet
-from longform.store import Store, write_bytes
+from longform.store import Store
 
 FILE = "takedowns.jsonl"
 PATIENCE_SECONDS = 300.0

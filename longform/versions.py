@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.errors import StoreError, UsageError
+from longform.files import read_json, remove, sha256_of
 from longform.hints import hint
-from longform.store import Artifact, Part, Store, read_json, remove, sha256_of, temporary
+from longform.machines import temporary
+from longform.store import Artifact, Part, Store
 
 MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")

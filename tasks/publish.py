@@ -22,10 +22,12 @@ import pyarrow.parquet as pq
 from longform.engine.build import Build
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
+from longform.files import sha256_of, sync, unwritable, write_json
+from longform.machines import temporary
 from longform.parts import group_of
 from longform.recipe import fingerprint
 from longform.rows import Rows, read_parquet
-from longform.store import Store, sha256_of, sync, temporary, unwritable, write_json
+from longform.store import Store
 from longform.takedowns import held
 from longform.versions import Version, check_name, no_wrecks, versions
 from tasks import card

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from longform.engine.stage import Rejected, Row, Rows, Shard, StageContext, stage
+from longform.files import sha256_of
 from longform.rows import Source
-from longform.store import sha256_of
 from schemas.expertqa import ANSWERS, CLAIMS, LABELS, QUESTIONS
 
 

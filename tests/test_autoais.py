@@ -20,10 +20,10 @@ from toy_stages import building, source
 from flows.prompts import PROMPTS
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import UsageError
+from longform.files import sha256_of
 from longform.llm.offline import MODEL
 from longform.llm.prompts import load_prompt
 from longform.llm.types import Endpoint
-from longform.store import sha256_of
 from schemas.expertqa import CLAIMS
 from tasks.answers import NO_MODEL
 from tasks.expertqa.autoais import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from expertqa_tables import Home, filled
 
-from longform.store import sha256_of
+from longform.files import sha256_of
 from schemas.expertqa import PUBLISHED_CLAIMS
 from tasks.expertqa.entailed import open_entailments, read_entailments
 

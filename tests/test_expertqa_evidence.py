@@ -28,9 +28,9 @@ from longform.engine.jobs import jobs_of
 from longform.engine.plan import Plan
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, UsageError
+from longform.files import sha256_of
 from longform.llm.types import Endpoint, Price
 from longform.rows import Rows, Source
-from longform.store import sha256_of
 from longform.web import Manners
 from schemas.expertqa import CLAIMS, FACTS, QUESTIONS
 from tasks.expertqa.corpora import Document, document_of, open_corpora, passages_of, read_corpus, read_pages

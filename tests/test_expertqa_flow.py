@@ -33,7 +33,7 @@ from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.engine.build import Build, StageRun
 from longform.engine.tasks import InTurn
 from longform.errors import Incomplete, UsageError
-from longform.store import sha256_of
+from longform.files import sha256_of
 from longform.versions import Version
 from tasks.expertqa.bank import take_questions
 

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 from toy_stages import building
 
 from longform.errors import SourceError, UsageError
+from longform.files import sha256_of
 from longform.rows import Rejected, Row
-from longform.store import sha256_of
 from tasks.expertqa import argilla, labels
 from tasks.expertqa.given import CLAIM_PROPERTIES, CLAIM_RATINGS, texts_of
 from tasks.expertqa.labels import Labelled, open_labels, parse_labels, read_records

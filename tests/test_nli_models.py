@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from longform.errors import UsageError
-from longform.store import sha256_of
+from longform.files import sha256_of
 from tasks.metrics.entailment import MOST_TOKENS, check_nli, load_nli, loaded_nli, nli_model, premise
 
 torch: Any = pytest.importorskip("torch", reason="the extra nli is not installed")

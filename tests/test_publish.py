@@ -23,7 +23,8 @@ from conftest import build_axioms
 import longform
 from benchmarks.make_dump import write_dump
 from longform.errors import NothingToPublish, StoreError, UsageError
-from longform.store import Store, sha256_of
+from longform.files import sha256_of
+from longform.store import Store
 from longform.versions import Version, find, problems, versions
 from schemas.axioms import PAIRS
 from tasks.publish import free_name

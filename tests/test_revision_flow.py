@@ -21,7 +21,8 @@ from longform import takedowns
 from longform.engine.build import Build
 from longform.engine.tasks import InTurn
 from longform.errors import NothingToPublish, UsageError
-from longform.store import Store, sha256_of
+from longform.files import sha256_of
+from longform.store import Store
 from longform.versions import Version
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from longform.errors import SourceError, UsageError
+from longform.files import sha256_of, write_json
 from longform.rows import Row
-from longform.store import sha256_of, write_json
 from schemas.revision_distance import DRAFTS, PUBLISHED_DRAFTS
 from tasks.revision_distance.judgements import (
     collect_judgements,

@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from longform.errors import UsageError
+from longform.files import write_json
 from longform.rows import Row
-from longform.store import write_json
 from tasks.expertqa import argilla, label_studio
 from tasks.expertqa.sampling import sample_answers
 from tasks.expertqa.sheet_files import FORMATS, sheet_files

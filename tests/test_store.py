@@ -17,8 +17,10 @@ import pytest
 from processes import started
 
 from longform.errors import BusyError, StoreError
+from longform.files import read_json, write_json
+from longform.machines import temporary
 from longform.recipe import Recipe
-from longform.store import Artifact, Digests, Part, Store, read_json, temporary, write_json
+from longform.store import Artifact, Digests, Part, Store
 
 ROOT = Path(__file__).parents[1]
 

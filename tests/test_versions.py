@@ -22,7 +22,9 @@ from flows.building import Options, build
 from flows.inspection import check
 from longform.engine.tasks import InTurn
 from longform.errors import StoreError, UsageError
-from longform.store import Store, remove, temporary
+from longform.files import remove
+from longform.machines import temporary
+from longform.store import Store
 from longform.versions import (
     Version,
     check_name,

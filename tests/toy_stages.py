@@ -26,10 +26,11 @@ from longform.engine.runners import Here, Processes
 from longform.engine.stage import AllRows, PerGroup, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.engine.tasks import InTurn
 from longform.errors import Incomplete
+from longform.files import sha256_of
 from longform.llm.models import Models
 from longform.rows import Source
 from longform.settings import responses
-from longform.store import Part, Store, sha256_of
+from longform.store import Part, Store
 from schemas import column, table
 
 ITEMS = table(

@@ -24,11 +24,13 @@ from longform.engine.method import Method, UntilReached
 from longform.engine.runners import Runner
 from longform.engine.stage import Stage, StageCall
 from longform.errors import Incomplete, LostWorker
+from longform.files import remove
 from longform.llm.budget import NANO
 from longform.llm.models import Models
 from longform.llm.types import Endpoint, Request, broken_off
+from longform.machines import temporary
 from longform.recipe import Recipe
-from longform.store import Artifact, Digests, Part, Store, remove, temporary
+from longform.store import Artifact, Digests, Part, Store
 
 MODEL_REASON = "model: "
 MODEL_PARTS_AT_ONCE = 8

@@ -16,11 +16,12 @@ from longform.engine.context import StageContext
 from longform.engine.jobs import Job
 from longform.engine.stage import Stage
 from longform.errors import BusyStore, LongformError, StoreError
+from longform.files import busy, full, unwritable
 from longform.llm.models import Models
 from longform.llm.types import broken_off
 from longform.parts import Parts
 from longform.rows import Rows, Shard
-from longform.store import Part, Store, busy, full, unwritable
+from longform.store import Part, Store
 
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
 STOP = "stop"  # a file in the folder of the build: whoever works for it ends

@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.errors import UsageError
+from longform.files import full, sync, unwritable
 from longform.llm.keys import KEY_VERSION, canonical, key_of
 from longform.llm.records import REPLY, TOMBSTONE, Record, ResponseStore
-from longform.store import full, sync, temporary, unwritable
+from longform.machines import temporary
 
 FORMAT = "1"
 FORMAT_NAME, KEYS_NAME = b"longform.responses", b"longform.key_version"

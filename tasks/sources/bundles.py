@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from longform.errors import SourceError
+from longform.files import sha256_of
 from longform.rows import Shard, Source
-from longform.store import sha256_of
 from tasks.sources import tarballs
 from tasks.sources.files import SIDE_FILE, WHOLE, fetched_at, moment, refuse_bomb
 from tasks.sources.lines import unpacked

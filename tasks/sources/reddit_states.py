@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
+from longform.files import unwritable, write_bytes
 from longform.rows import Rejected, Row, Rows
-from longform.store import unwritable, write_bytes
 from schemas.reddit import REDDIT_THREADS
 from tasks.sources.reddit import GROUP, Record
 from tasks.sources.reddit_api import IDS_A_REQUEST, fullname

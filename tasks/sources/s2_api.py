@@ -24,8 +24,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from longform.errors import HttpError, SourceError, UsageError
+from longform.files import write_json
 from longform.http import Http, Progress
-from longform.store import write_json
 from tasks.sources.s2_releases import MANIFEST
 
 BASE_URL = "https://api.semanticscholar.org/datasets/v1"
