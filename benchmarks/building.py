@@ -23,11 +23,11 @@ class Silent:
 @contextmanager
 def building(home: Path) -> Iterator[Build]:
     """A build in this home; at its end all its workers have ended, so that their times count."""
+    from longform.artifacts.store import Store
     from longform.engine.build import Build
     from longform.engine.runners import Processes
     from longform.engine.tasks import InTurn
     from longform.llm.models import Models
-    from longform.store import Store
 
     models = Models(home / "responses.sqlite")
     build = Build(Store(home), tasks=InTurn(), runner=Processes(), progress=Silent(), models=models)

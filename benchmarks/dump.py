@@ -161,7 +161,7 @@ def machine() -> dict[str, Any]:
 
 def ours(dump: Path) -> dict[str, Any]:
     from benchmarks.building import building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.stackexchange import open_dump, read_posts
     from tasks.sources.threads import join_threads
     from tasks.sources.users import read_users

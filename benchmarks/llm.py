@@ -42,8 +42,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 if TYPE_CHECKING:
+    from longform.llm.ask.types import Endpoint, Request
     from longform.llm.models import Models
-    from longform.llm.types import Endpoint, Request
 
 LATENCY = 0.05
 IN_FLIGHT = (64, 256)
@@ -400,7 +400,7 @@ def models(store: Path | str) -> Models:
 
 
 def endpoint(url: str, in_flight: int) -> Endpoint:
-    from longform.llm.types import Endpoint, Price
+    from longform.llm.ask.types import Endpoint, Price
 
     return Endpoint(
         name="bench",
@@ -419,7 +419,7 @@ def requests() -> Iterator[Request]:
 
     from pydantic import BaseModel
 
-    from longform.llm.types import Request
+    from longform.llm.ask.types import Request
 
     class Checked(BaseModel):
         claims: list[str]

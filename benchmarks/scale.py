@@ -30,14 +30,14 @@ import pyarrow as pa  # noqa: E402
 
 from benchmarks.building import Silent  # noqa: E402
 from benchmarks.make_dump import write_dump  # noqa: E402
+from longform.artifacts.rows import Source  # noqa: E402
+from longform.artifacts.store import Store  # noqa: E402
 from longform.engine.build import Build, Tasks  # noqa: E402
 from longform.engine.runners import Dask, Here, Processes, Ray, Runner  # noqa: E402
 from longform.engine.stage import Row, Shard, StageContext, stage  # noqa: E402
 from longform.engine.tasks import Threads  # noqa: E402
 from longform.llm.models import Models  # noqa: E402
-from longform.rows import Source  # noqa: E402
 from longform.settings import Retries, quiet_prefect  # noqa: E402
-from longform.store import Store  # noqa: E402
 from schemas import column, table  # noqa: E402
 
 NOTHING = table("nothing", column("name", pa.string(), "never there"), key="name")
@@ -94,7 +94,7 @@ def empty(name: str, parts: int) -> Source:
 
 def speed_up(name: str, dump: Path) -> dict[str, float]:
     """Seconds of reading a dump with one and with two workers, which are warm."""
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.stackexchange import open_dumps, read_posts
 
     found: dict[str, float] = {}

@@ -49,7 +49,7 @@ def lines(wanted: float) -> Iterator[bytes]:
 def ours(path: Path, home: Path) -> int:
     """The stage read_passages, with as many worker processes as there are processors; the lines accounted for."""
     from benchmarks.building import accounted, building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.files import open_files
     from tasks.sources.msmarco import COLLECTION, ENDINGS, GROUP, PIECE_BYTES, holding, read_passages
 

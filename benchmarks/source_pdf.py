@@ -30,7 +30,7 @@ def generate(folder: Path, megabytes: float) -> Path:
 def ours(path: Path, home: Path) -> int:
     """The stage read_pdfs with PDFium in a home of its own; the PDFs accounted for."""
     from benchmarks.building import accounted, building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.bundles import open_bundles
     from tasks.sources.pdf import Pdfium
     from tasks.sources.pdfs import ENDINGS, FILES_PER_BUNDLE, read_pdfs

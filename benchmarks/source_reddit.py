@@ -108,8 +108,8 @@ def ours_one_of_twenty(path: Path, home: Path) -> int:
 
 def _read(path: Path, home: Path, subreddits: list[str]) -> int:
     from benchmarks.building import accounted, building
+    from longform.artifacts.store import Digests
     from longform.pseudonyms import Pseudonyms
-    from longform.store import Digests
     from tasks.sources.reddit import open_dumps, read_items
 
     sources = open_dumps([path], Digests(home))

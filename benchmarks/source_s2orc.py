@@ -102,7 +102,7 @@ def _references(draw: random.Random, words: list[str], text: str, spans: dict[st
 def ours(path: Path, home: Path) -> int:
     """The stages read_s2orc and newest_papers; the records accounted for."""
     from benchmarks.building import building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
     from tasks.sources.s2_releases import newest_papers, open_release
     from tasks.sources.s2orc import read_s2orc

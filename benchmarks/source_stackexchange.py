@@ -26,7 +26,7 @@ def generate(folder: Path, megabytes: float) -> Path:
 def ours(path: Path, home: Path) -> int:
     """The stage `read_posts`: HTML to Markdown and all checks included; posts and rejected rows."""
     from benchmarks.building import accounted, building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.stackexchange import open_dumps, read_posts
 
     with building(home) as build:

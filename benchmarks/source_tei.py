@@ -103,7 +103,7 @@ def generate(folder: Path, megabytes: float) -> Path:
 def ours(path: Path, home: Path) -> int:
     """The stage read_tei in a home of its own; the documents accounted for."""
     from benchmarks.building import accounted, building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.bundles import open_bundles
     from tasks.sources.tei import ENDINGS, FILES_PER_BUNDLE, GROUP, read_tei
 

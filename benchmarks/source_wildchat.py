@@ -94,7 +94,7 @@ def moderation(draw: random.Random) -> dict[str, Any]:
 def ours(path: Path, home: Path) -> int:
     """The stages list_conversations and read_conversations; the conversations accounted for."""
     from benchmarks.building import building
-    from longform.store import Digests
+    from longform.artifacts.store import Digests
     from tasks.sources.files import open_files
     from tasks.sources.hub import pinned
     from tasks.sources.wildchat import ENDINGS, GROUP, PIECE_BYTES, list_conversations, read_conversations

@@ -67,9 +67,9 @@ def model_of(dataset: str) -> Any:
 
 
 def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
-    from longform import versions
+    from longform.artifacts import versions
+    from longform.artifacts.store import Store
     from longform.settings import home as home_of
-    from longform.store import Store
 
     known(address.partition("@")[0])
     root = home_of(home)

@@ -11,11 +11,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
 from flows.offered import model_stages
 from flows.prompts import PROMPTS
+from longform.artifacts.rows import Source
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
-from longform.llm.prompts import load_prompt, prompt_folders
-from longform.rows import Source
-from longform.store import Store
-from longform.versions import Version
+from longform.llm.ask.prompts import load_prompt, prompt_folders
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.assemble import assemble_pairs
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related

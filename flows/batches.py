@@ -14,8 +14,8 @@ from flows.building import DATASETS
 from flows.configuration import read
 from flows.endpoints import EndpointConfig, check_keys, endpoint_of
 from longform.errors import UsageError
-from longform.llm.records import Job
-from longform.llm.store import open_responses
+from longform.llm.responses.records import Job
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import api_key, responses
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
 
 
 async def _cancel(job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
-    from longform.llm.batch import cancel
-    from longform.llm.wire import Wire
+    from longform.llm.batch.jobs import cancel
+    from longform.llm.send.wire import Wire
 
     endpoint = endpoint_of(job.endpoint, endpoints)
     key = api_key(endpoint.key_env) if endpoint.key_env else None

@@ -19,17 +19,17 @@ from flows.offered import DATASETS as DATASETS
 from flows.offered import module_of as module_of
 from flows.options import Options as Options
 from longform import __version__
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, check_name
 from longform.engine.build import Build, Progress, Tasks
 from longform.engine.method import Method, UntilReached
 from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
 from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
-from longform.llm.budget import NANO
 from longform.llm.models import Models
+from longform.llm.price.budget import NANO
 from longform.settings import responses
-from longform.store import Store
-from longform.versions import Version, check_name
 from tasks.publish import About, Published, existing, publish_version, recipe_of
 
 

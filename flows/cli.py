@@ -106,7 +106,7 @@ def build(
     published = _run(dataset, chosen, asked, method)
     if published is None:
         return _stopped(dataset, asked.until, as_json)
-    from longform.versions import find
+    from longform.artifacts.versions import find
 
     _built(find(asked.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
 
@@ -172,9 +172,10 @@ def _check_endpoints(chosen: Any, options: Any) -> None:
 def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     """The flow, with progress on stderr: a bar on a terminal, else plain lines."""
     from flows.console import Bars, Lines, console
-    from flows.server import connected
+    from flows.server import check_kept, connected
+    from longform.artifacts.store import Store
+    from longform.errors import LongformError
     from longform.settings import quiet_prefect
-    from longform.store import Store
 
     store = Store(options.home)
     store.prepare()
@@ -190,6 +191,11 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
         progress = Bars(out) if out.is_terminal else Lines()
         try:
             return deployed.start(dataset, chosen, options, progress, method)
+        except LongformError:
+            raise
+        except Exception:
+            check_kept()
+            raise
         finally:
             progress.close()
 

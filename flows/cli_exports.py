@@ -94,9 +94,9 @@ class Built:
     """The rows of a version's stages, read as they are asked for."""
 
     def __init__(self, address: str, home: Path | None) -> None:
-        from longform import versions
+        from longform.artifacts import versions
+        from longform.artifacts.store import Store
         from longform.settings import home as home_of
-        from longform.store import Store
 
         self.store = Store(home_of(home))
         self.version = versions.find(self.store.home, address)
@@ -106,9 +106,9 @@ class Built:
         """UsageError where the version has no such stage, StoreError where its rows are gone or damaged."""
         from pyarrow import ArrowInvalid
 
+        from longform.artifacts.rows import read_batches
+        from longform.artifacts.versions import artifact
         from longform.errors import StoreError
-        from longform.rows import read_batches
-        from longform.versions import artifact
 
         for part in artifact(self.store, self.version, stage).parts:
             try:

@@ -146,8 +146,8 @@ def standin(
     say: Annotated[str | None, typer.Option("--say", metavar="TEXT", help="answer this, instead of by rules")] = None,
 ) -> None:
     """Serve the offline model as an OpenAI-compatible API that fails as it is told to: to rehearse a build."""
-    from longform.llm.standin import Settings, run
-    from longform.llm.standin_faults import FAULTS, read_script, shares_of
+    from longform.standin.faults import FAULTS, read_script, shares_of
+    from longform.standin.server import Settings, run
 
     if faults:
         return print("\n".join(f"{name:<12} {what}" for name, what in FAULTS.items()))

@@ -12,9 +12,9 @@ import typer
 from flows.arguments import Address, Home, Json, print_json, version_at
 
 if TYPE_CHECKING:
-    from longform.rows import Row
-    from longform.store import Store
-    from longform.versions import Version
+    from longform.artifacts.rows import Row
+    from longform.artifacts.store import Store
+    from longform.artifacts.versions import Version
 
 app = typer.Typer()
 
@@ -149,8 +149,8 @@ def _in(row: Row, sampled: set[Any]) -> bool:
 
 
 def _rows(store: Store, version: Version, stage: str, columns: list[str] | None = None) -> Iterator[Row]:
-    from longform.rows import read_batches
-    from longform.versions import artifact
+    from longform.artifacts.rows import read_batches
+    from longform.artifacts.versions import artifact
 
     for part in artifact(store, version, stage).parts:
         for batch in read_batches(store.rows_path(part), 1_000, columns):
@@ -184,7 +184,7 @@ def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Mad
 
 
 def _drafts(version: Version) -> Iterator[Row]:
-    from longform.rows import read_batches
+    from longform.artifacts.rows import read_batches
     from tasks.revision_distance.sheets import SHOWN
 
     for config, paths in version.tables().items():

@@ -96,9 +96,9 @@ def read_source(
     """Read files of a source into Parquet; every record becomes a row or a rejected row that says why."""
     from flows import fetching, reading
     from flows.console import Bars, Lines, console
+    from longform.artifacts.store import Store
     from longform.engine.tasks import Threads
     from longform.settings import home as home_of
-    from longform.store import Store
 
     if not paths:
         return _show(source, "read", as_json)

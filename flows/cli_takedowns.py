@@ -30,7 +30,7 @@ def add_takedowns(
     from datetime import UTC, datetime
 
     from flows import takedowns as flow
-    from longform import takedowns as listed
+    from longform.artifacts import takedowns as listed
     from longform.settings import home as home_of
 
     root = home_of(home)
@@ -70,8 +70,8 @@ def _say_held(holders: list[Any]) -> None:
 def list_takedowns(home: Home = None, as_json: Json = False) -> None:
     """List the records that must not be used, in the order they were added."""
     from flows.console import console, table
+    from longform.artifacts.takedowns import load
     from longform.settings import home as home_of
-    from longform.takedowns import load
 
     found = load(home_of(home))
     if as_json:

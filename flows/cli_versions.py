@@ -32,7 +32,7 @@ def list_versions(
 ) -> None:
     """List the published versions."""
     from flows.console import console, table
-    from longform import versions
+    from longform.artifacts import versions
     from longform.settings import home as home_of
 
     root = home_of(home)
@@ -204,9 +204,9 @@ def verify(
 ) -> None:
     """Check files against their checksums, schemas and the stages they were built from, and conservation."""
     from flows.inspection import check
-    from longform import versions
+    from longform.artifacts import versions
+    from longform.artifacts.store import Store
     from longform.settings import home as home_of
-    from longform.store import Store
 
     root = home_of(home)
     store = Store(root)
@@ -243,10 +243,10 @@ def withdraw(
     home: Home = None,
 ) -> None:
     """Remove a published version; its stages stay until `longform gc`."""
-    from longform import versions
+    from longform.artifacts import versions
+    from longform.artifacts.store import Store
     from longform.errors import UsageError
     from longform.settings import home as home_of
-    from longform.store import Store
 
     if "@" not in address or address.endswith(("@", "@latest")):
         raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
@@ -268,10 +268,10 @@ def gc(
     """Delete parts and leftovers that no published version needs; model responses stay."""
     from contextlib import ExitStack
 
-    from longform import versions
+    from longform.artifacts import versions
+    from longform.artifacts.store import Store
     from longform.files import remove
     from longform.settings import home as home_of
-    from longform.store import Store
 
     store = Store(home_of(home))
     with ExitStack() as locks:

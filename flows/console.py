@@ -23,12 +23,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from longform.llm.budget import NANO
+from longform.llm.price.budget import NANO
 
 if TYPE_CHECKING:
+    from longform.artifacts.store import Artifact, Part
     from longform.engine.build import StageRun, Watch
     from longform.engine.plan import Planned
-    from longform.store import Artifact, Part
 
 WIDTH = 100
 SECONDS_BEFORE_A_WORD, SECONDS_BETWEEN_WORDS = 5, 30

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longform.llm.budget import NANO
-from longform.llm.store import open_responses
+from longform.artifacts.versions import find
+from longform.llm.price.budget import NANO
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.versions import find
 
 if TYPE_CHECKING:
     from rich.table import Table

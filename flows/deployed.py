@@ -24,8 +24,8 @@ from flows.console import Lines
 from flows.offered import module_of
 from flows.options import about, parameter
 from flows.reporting import RunPage, summarize
-from flows.server import check_kept
 from flows.transfers import TransferLines
+from longform.artifacts.store import Store
 from longform.engine.build import Progress
 from longform.engine.method import Method
 from longform.engine.prefect_tasks import PrefectTasks, task_runner
@@ -33,7 +33,6 @@ from longform.engine.runners import runner_of
 from longform.errors import Cancelled, LongformError
 from longform.settings import home as home_of
 from longform.settings import retries
-from longform.store import Store
 
 ALL = tuple(each.name for each in fields(Options))
 Body = Callable[[Any, Options], Any]
@@ -180,20 +179,11 @@ FLOWS = {each.name: each for each in (axioms, expertqa, revision_distance, sourc
 
 
 def start(dataset: str, config: BaseModel, options: Options, progress: Progress, walked: Method) -> str | None:
-    """Run a dataset's flow from the command line, which shows its progress, and has walked its method.
-
-    Raises ServerError where Prefect's server is lost on the way.
-    """
+    """Run a dataset's flow from the command line, which shows its progress, and has walked its method."""
     SHOWN.set((progress, walked))
     given = {option: getattr(options, option) for option in ALL}
-    try:
-        ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
-        if ended.is_cancelled():
-            raise Cancelled(CANCELLED)
-        folder: str | None = ended.result()
-    except LongformError:
-        raise
-    except Exception:
-        check_kept()
-        raise
+    ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
+    if ended.is_cancelled():
+        raise Cancelled(CANCELLED)
+    folder: str | None = ended.result()
     return folder

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from longform.errors import EndpointError, UsageError
+from longform.llm.ask.types import Capability, Endpoint, Price
 from longform.llm.offline import ENDPOINT as OFFLINE
-from longform.llm.types import Capability, Endpoint, Price
 from longform.settings import api_key
 
 OURS = frozenset({
@@ -134,7 +134,7 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
 def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
     """Raise UsageError where the price of a model in use is unknown, so that no cap on the cost can hold."""
     from longform.llm.models import unpriced
-    from longform.llm.prices import price_of
+    from longform.llm.price.prices import price_of
 
     for endpoint in (endpoint_of(name, endpoints) for name in used if name in endpoints):
         if price_of(endpoint) is None:

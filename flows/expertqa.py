@@ -23,14 +23,14 @@ from flows.endpoints import (
 from flows.inputs import listed, opened
 from flows.offered import model_stages
 from flows.prompts import PROMPTS
+from longform.artifacts.rows import Rows
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
-from longform.llm.prompts import load_prompt, prompt_folders
-from longform.llm.types import Endpoint
-from longform.rows import Rows
+from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
+from longform.net.web import Manners
 from longform.settings import qafacteval_models
-from longform.store import Store
-from longform.versions import Version
-from longform.web import Manners
 from tasks.card import Paper, Wording
 from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.answers import CORPORA as READ

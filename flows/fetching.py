@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict
 
 from flows import configuration
 from flows.sources import SOURCES, Terms
-from longform.download import side_file
 from longform.errors import UsageError
 from longform.files import read_json, sha256_of
-from longform.http import Fetched, Http, Progress
-from longform.wire import shown
+from longform.net.download import Downloader, Fetched, Progress, side_file
+from longform.net.wire import shown
 
 Act = Literal["fetch", "read"]
 ALL = "all"
@@ -108,7 +107,7 @@ def fetch(
         http.close()
 
 
-class _Noting(Http):
+class _Noting(Downloader):
     """Notes what was downloaded; what a person agreed to goes into each file's side file."""
 
     def __init__(self, agreed: Mapping[str, str]) -> None:

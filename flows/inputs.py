@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from longform.artifacts.rows import Source
 from longform.engine.stage import Builder
-from longform.rows import Source
 
 
 def opened(builder: Builder, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:

@@ -13,12 +13,12 @@ from flows.arguments import named_splits
 from flows.building import durations
 from flows.offered import module_of, stages_of
 from flows.tracing import telling_row
-from longform.conservation import check_conservation
+from longform.artifacts.conservation import check_conservation
+from longform.artifacts.rows import Rows, read_batches, read_parquet
+from longform.artifacts.store import Artifact, Store
+from longform.artifacts.versions import Version, artifact, problems
 from longform.engine.stage import Stage
 from longform.errors import ConservationError
-from longform.rows import Rows, read_batches, read_parquet
-from longform.store import Artifact, Store
-from longform.versions import Version, artifact, problems
 
 WIDTH, INDENT = 100, "    "
 ROWS_AT_ONCE = 1_000

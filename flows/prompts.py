@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from longform.errors import UsageError
-from longform.llm.prompts import Prompt, list_inputs, load_prompt, nearest, prompt_folders, prompt_names
-from longform.llm.types import Form
+from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, nearest, prompt_folders, prompt_names
+from longform.llm.ask.types import Form
 
 PROMPTS = Path(__file__).parent.parent / "prompts"
 

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from flows.fetching import module_of
+from longform.artifacts.rows import REJECTED, Rows, read_batches
+from longform.artifacts.store import Store
 from longform.engine.build import Build, Progress, StageRun, Tasks
 from longform.engine.runners import Processes, Runner
 from longform.files import unwritable
 from longform.llm.models import Models
 from longform.machines import temporary
-from longform.rows import REJECTED, Rows, read_batches
 from longform.settings import responses
-from longform.store import Store
 
 LOCK = "sources"
 BATCH_ROWS = 1_000

@@ -10,10 +10,10 @@ from uuid import UUID
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 
 from flows.console import Going, begun, tell_now_and_then
+from longform.artifacts.store import Part
+from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
 from longform.engine.prefect_tasks import log, unharmed
-from longform.store import Part
-from longform.versions import Version
 
 
 class RunPage:

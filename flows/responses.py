@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from flows.building import DATASETS
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, keys_used
 from longform.errors import UsageError
-from longform.llm.store import open_responses
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.store import Store
-from longform.versions import Version, keys_used
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def address_and_file(words: list[str]) -> tuple[str | None, Path]:
 
 def export(home: Path, path: Path, version: Version | None) -> Exported:
     """Write all responses, or those a version used, to a Parquet file; works while a build is running."""
-    from longform.llm.exchange import export_parquet
+    from longform.llm.responses.exchange import export_parquet
 
     keys = keys_used(Store(home), version) if version else None
     with closing(open_responses(responses(home), read_only=True)) as store:
@@ -49,7 +49,7 @@ def export(home: Path, path: Path, version: Version | None) -> Exported:
 
 def load(home: Path, path: Path) -> tuple[int, int]:
     """How many responses of an exported file were new, and how many were there already."""
-    from longform.llm.exchange import check_export, import_parquet
+    from longform.llm.responses.exchange import check_export, import_parquet
 
     check_export(path)
     with closing(open_responses(responses(home))) as store:

@@ -13,13 +13,13 @@ from flows.inputs import listed, opened
 from flows.offered import model_stages
 from flows.prompts import PROMPTS
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
+from longform.artifacts.rows import Rows
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.llm.prompts import load_prompt, prompt_folders
-from longform.llm.types import Endpoint
-from longform.rows import Rows
-from longform.store import Store
-from longform.versions import Version
+from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
 from tasks.card import Paper, Wording
 from tasks.publish import About, Table, publish

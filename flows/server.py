@@ -70,7 +70,7 @@ def configured() -> str:
 
 def check(url: str) -> str:
     """The address of a server as it may be shown. ServerError where it does not answer."""
-    from longform.wire import shown
+    from longform.net.wire import shown
 
     if wrong := _unreachable():
         raise ServerError(
@@ -85,7 +85,7 @@ def check_kept() -> None:
     """ServerError where the server that a build reported to does not answer any more."""
     from prefect.settings import get_current_settings
 
-    from longform.wire import shown
+    from longform.net.wire import shown
 
     if _unreachable():
         raise ServerError(

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from flows.building import DATASETS, module_of
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import Held, held
+from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
-from longform.llm.store import open_responses
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.store import Store
-from longform.takedowns import Held, held
-from longform.versions import datasets
 from tasks.sources.permalinks import names_of, names_of_address, record_of
 
 FIELDS = {"id", "date", "reason"}

@@ -8,11 +8,11 @@ from typing import Any
 import duckdb
 
 from flows.offered import module_of, stages_of
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, artifact
 from longform.engine.stage import Stage
 from longform.errors import UsageError
-from longform.rows import read_parquet
-from longform.store import Store
-from longform.versions import Version, artifact
 
 Line = tuple[str, str]
 TEXTS = ("text", "question", "claim", "answer")

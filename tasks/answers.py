@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from longform.llm.prompts import Prompt
-from longform.llm.replies import whole_reply
-from longform.llm.types import Answer, Endpoint, Failure
-from longform.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure
+from longform.llm.read.replies import whole_reply
 
 NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 

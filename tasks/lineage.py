@@ -8,12 +8,12 @@ from typing import Any
 
 import duckdb
 
-from longform.llm.budget import NANO
-from longform.recipe import Recipe
-from longform.rows import read_parquet
+from longform.artifacts.recipe import Recipe
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, artifact
+from longform.llm.price.budget import NANO
 from longform.settings import responses
-from longform.store import Store
-from longform.versions import Version, artifact
 
 Line = tuple[str, str]
 Record = dict[str, Any]
@@ -45,7 +45,7 @@ def stage_rows(store: Store, version: Version, stage: str, condition: str, *valu
 
 def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
     """response key -> what the call took, of those that are stored."""
-    from longform.llm.store import open_responses
+    from longform.llm.responses.sqlite import open_responses
 
     if not keys:
         return {}

@@ -19,17 +19,17 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from longform.artifacts.parts import group_of
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Rows, read_parquet
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import held
+from longform.artifacts.versions import Version, check_name, no_wrecks, versions
 from longform.engine.build import Build
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
 from longform.files import sha256_of, sync, unwritable, write_json
 from longform.machines import temporary
-from longform.parts import group_of
-from longform.recipe import fingerprint
-from longform.rows import Rows, read_parquet
-from longform.store import Store
-from longform.takedowns import held
-from longform.versions import Version, check_name, no_wrecks, versions
 from tasks import card
 from tasks.croissant import croissant
 from tasks.report import as_data, report
@@ -288,7 +288,7 @@ def _split_order(name: str) -> tuple[int, str]:
 
 
 def _concatenate(rows: Rows, path: Path) -> None:
-    from longform.parts import open_parquet
+    from longform.artifacts.parts import open_parquet
 
     with open_parquet(path, rows.schema) as writer:
         for batch in rows.batches(size=20_000):

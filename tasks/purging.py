@@ -16,10 +16,10 @@ import duckdb
 import orjson
 import pyarrow as pa
 
-from longform.llm.fence import mark_of, marks
-from longform.llm.records import ResponseStore
-from longform.rows import read_parquet
-from longform.store import Store
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.llm.ask.fence import mark_of, marks
+from longform.llm.responses.records import ResponseStore
 
 WINDOW = 60
 _NO_WORD = re.compile(r"[\W_]+")

@@ -12,10 +12,10 @@ from postgresql import postgres_url as postgres_url
 
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
+from longform.artifacts.store import Part
+from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
 from longform.engine.tasks import InTurn
-from longform.store import Part
-from longform.versions import Version
 
 # Other work may run beside the tests. They draw the same examples each time; `make soak` draws new ones.
 settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow])

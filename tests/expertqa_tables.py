@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from longform.artifacts.parts import Parts
+from longform.artifacts.rows import Rejected, Row, Rows
+from longform.artifacts.store import Store
 from longform.engine.execute import execute
 from longform.engine.jobs import jobs_of
 from longform.engine.stage import Stage
-from longform.parts import Parts
-from longform.rows import Rejected, Row, Rows
-from longform.store import Store
 from schemas.expertqa import ANSWERS, CLAIM_LABELS, CLAIMS, EVIDENCE, LABELS, QUESTIONS
 
 

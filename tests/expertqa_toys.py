@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from longform.artifacts.rows import Source
 from longform.engine.stage import Rejected, Row, Rows, Shard, StageContext, stage
 from longform.files import sha256_of
-from longform.rows import Source
 from schemas.expertqa import ANSWERS, CLAIMS, LABELS, QUESTIONS
 
 

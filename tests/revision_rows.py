@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from expertqa_tables import filled
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from schemas.revision_distance import (
     CASES,
     CITED,

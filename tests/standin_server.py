@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from longform.llm.standin import Server, serve
+from longform.standin.server import Server, serve
 
 __all__ = ["Server", "serve", "standin"]
 

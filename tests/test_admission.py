@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.axioms import SAMPLES
+from longform.artifacts.rows import Rejected
+from longform.artifacts.takedowns import add
+from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.errors import UsageError
-from longform.rows import Rejected
-from longform.takedowns import add
-from longform.versions import Version
 from schemas.stackexchange import POSTS
 from tasks.sources.admission import admitted, taken_down
 from tasks.sources.permalinks import names_of, record_of

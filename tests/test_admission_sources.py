@@ -10,12 +10,12 @@ import pytest
 from conftest import Silent
 
 from flows.sources import SOURCES
-from longform import takedowns
+from longform.artifacts import takedowns
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
-from longform.store import Store
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 FOLDERS = {"stackexchange": "community.example"}

@@ -21,9 +21,9 @@ from flows.prompts import PROMPTS
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import UsageError
 from longform.files import sha256_of
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import MODEL
-from longform.llm.prompts import load_prompt
-from longform.llm.types import Endpoint
 from schemas.expertqa import CLAIMS
 from tasks.answers import NO_MODEL
 from tasks.expertqa.autoais import (

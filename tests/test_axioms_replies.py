@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.structured import read_reply
+from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
 
 

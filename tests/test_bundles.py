@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from longform.rows import Shard, Source
 from tasks.sources.bundles import Bundle, Member, members, open_bundles
 from tasks.sources.files import SIDE_FILE
 

@@ -36,7 +36,7 @@ from flows.responses import export
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError, UsageError
 from longform.llm.models import Models
-from longform.llm.standin_faults import BATCH_FAULTS, FAULTS
+from longform.standin.faults import BATCH_FAULTS, FAULTS
 
 KEY = "sk-canary/4f6b+9d2e=0a1c-8e7d5f3b"
 OTHER_KEY = "other-canary-71c5aa0e9b"
@@ -419,7 +419,7 @@ def test_a_proxy_is_used_where_the_environment_names_one_and_not_where_it_exclud
 
 def test_what_holds_a_key_does_not_show_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY_KEY", KEY)
-    from longform.llm.types import Endpoint
+    from longform.llm.ask.types import Endpoint
 
     endpoint = Endpoint(name="one", model="m", base_url="http://127.0.0.1:9/v1", key_env="CANARY_KEY")
     with Models(tmp_path / "responses.sqlite") as models:

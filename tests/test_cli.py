@@ -26,8 +26,8 @@ from test_kill import gone, wait_for
 from benchmarks.make_dump import write_dump
 from flows.arguments import model_of
 from flows.axioms import AxiomsConfig
-from longform.store import Store
-from longform.versions import find, versions
+from longform.artifacts.store import Store
+from longform.artifacts.versions import find, versions
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 SITE = "site=tea.example"

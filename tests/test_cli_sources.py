@@ -21,8 +21,8 @@ from flows.fetching import Act, check_terms, config_of, listed, module_of, setti
 from flows.sources import SOURCES, Terms, url
 from flows.sources.stackexchange import ITEM, archive_of
 from flows.transfers import TransferLines
+from longform.artifacts.rows import REJECTED
 from longform.errors import UsageError
-from longform.rows import REJECTED
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "community.example"

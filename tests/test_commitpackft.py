@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources.commitpackft import Fetch, Read, fetch, read
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
-from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Store
+from longform.net.download import Downloader
 from tasks.sources.commitpackft import parse_commits, permalink, repositories
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "commitpackft"
@@ -182,7 +182,7 @@ def test_a_language_is_fetched_at_a_commit_and_read(builder: Build, tmp_path: Pa
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     settings = {"base_url": f"http://127.0.0.1:{server.server_port}"}
-    http = Http(contact="tests@example.org")
+    http = Downloader(contact="tests@example.org")
     try:
         with pytest.raises(UsageError, match="revision"):
             fetch(http, ["python"], tmp_path / "to", Fetch(**settings), Quiet())

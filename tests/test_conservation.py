@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from longform.conservation import check_conservation, parent_columns
+from longform.artifacts.conservation import check_conservation, parent_columns
+from longform.artifacts.parts import Parts
+from longform.artifacts.rows import Rejected, Row, Rows
+from longform.artifacts.store import Part, Store
 from longform.errors import ConservationError
-from longform.parts import Parts
-from longform.rows import Rejected, Row, Rows
-from longform.store import Part, Store
 from schemas import column, table
 
 POSTS = table("posts", column("post_id", pa.string(), ""), key="post_id")

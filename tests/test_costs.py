@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.costs import costs_lines, costs_table, paid
 from longform.errors import UsageError
-from longform.llm.records import Paid, Record
-from longform.llm.store import open_responses
+from longform.llm.responses.records import Paid, Record
+from longform.llm.responses.sqlite import open_responses
 
 
 def line(stage: str, recipe: str, key: int, cost: int | None, **fields: Any) -> Paid:

@@ -23,17 +23,18 @@ from conftest import build_axioms
 from pydantic import BaseModel
 
 from flows.prompts import PROMPTS
+from longform.artifacts.store import Store
+from longform.artifacts.versions import artifact
 from longform.errors import EndpointError, Incomplete
-from longform.llm import offline, wire
+from longform.llm import offline
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Answer, Capability, Endpoint, Failure, Price, Request
 from longform.llm.client import Client
-from longform.llm.completion import read_choices, read_completion, read_embeddings
-from longform.llm.limits import Gate
+from longform.llm.gate.limits import Gate
 from longform.llm.models import Models
-from longform.llm.prompts import load_prompt
-from longform.llm.types import Answer, Capability, Endpoint, Failure, Price, Request
-from longform.llm.wire import seconds_to_wait
-from longform.store import Store
-from longform.versions import artifact
+from longform.llm.send import wire
+from longform.llm.send.completion import read_choices, read_completion, read_embeddings
+from longform.llm.send.wire import seconds_to_wait
 
 
 class Reply(NamedTuple):

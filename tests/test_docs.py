@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from longform.versions import find, versions
+from longform.artifacts.versions import find, versions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -17,8 +17,8 @@ from flows import configuration
 from flows.building import Options, build
 from flows.expertqa import SYSTEMS, ExpertqaConfig
 from flows.offered import stages_of
+from longform.artifacts.versions import versions
 from longform.engine.tasks import InTurn
-from longform.versions import versions
 
 PAGE = page("expertqa")
 SAMPLES = Path(__file__).parent.parent / "data" / "samples" / "expertqa"

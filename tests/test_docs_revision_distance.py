@@ -13,8 +13,8 @@ import longform
 from flows.cli_revise import MOST_BYTES
 from flows.offered import stages_of
 from flows.revision_distance import RevisionDistanceConfig
+from longform.artifacts.versions import versions
 from longform.llm.offline_editor import LONG_SENTENCE_WORDS
-from longform.versions import versions
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS
 
 PAGE = page("revision-distance")

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from processes import started
 
 from longform.errors import HttpError, Incomplete, LongformError, SourceError, StoreError, UsageError
-from longform.http import Fetched, Http
+from longform.net.download import Downloader, Fetched
 
 CONTENT = Random(1).randbytes(200_000)
 OTHER = Random(2).randbytes(200_000)
@@ -57,8 +57,8 @@ class Sleeps(list[float]):
         self.append(seconds)
 
 
-def client(**options: Any) -> Http:
-    return Http(**{"sleep": Sleeps(), **options})
+def client(**options: Any) -> Downloader:
+    return Downloader(**{"sleep": Sleeps(), **options})
 
 
 def dropping(after: int, **changed: Any) -> Answer:
@@ -502,11 +502,11 @@ DOWNLOAD = """
 import resource, sys
 from pathlib import Path
 from longform.errors import LongformError
-from longform.http import Http
+from longform.net.download import Downloader
 if len(sys.argv) > 3:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
-    done = Http().download(sys.argv[1], Path(sys.argv[2]))
+    done = Downloader().download(sys.argv[1], Path(sys.argv[2]))
     print("new" if done.new else "there", done.sha256)
 except LongformError as error:
     print(type(error).__name__, error)

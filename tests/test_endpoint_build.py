@@ -15,12 +15,12 @@ import pytest
 from conftest import Silent, build_axioms
 
 from flows.axioms import PROMPTS
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, artifact
 from longform.errors import EndpointError, Incomplete
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Request
 from longform.llm.offline import respond
-from longform.llm.prompts import load_prompt
-from longform.llm.types import Request
-from longform.store import Store
-from longform.versions import Version, artifact
 
 NAMES = ("open_book", "closed_book", "corrupt", "combine")
 Verdict = tuple[int, dict[str, str], bytes]

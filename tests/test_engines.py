@@ -27,6 +27,8 @@ from test_kill import contents, dumps_of, parts, stamps, wait_for
 
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build, declare
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Part, Store
 from longform.engine import runners
 from longform.engine.build import Build
 from longform.engine.jobs import Job
@@ -34,8 +36,6 @@ from longform.engine.runners import Dask, Runner, runner_of
 from longform.engine.tasks import Threads
 from longform.errors import Incomplete, LostWorker
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Part, Store
 
 TESTS = Path(__file__).parent
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed: make test-ray")

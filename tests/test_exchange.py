@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 
 from benchmarks.make_dump import write_dump
 from flows.cli import app
+from longform.artifacts.store import Store
+from longform.artifacts.versions import find, keys_used
 from longform.errors import StoreError, UsageError
-from longform.llm.exchange import SCHEMA, export_parquet, import_parquet
-from longform.llm.keys import canonical, key_of, request_key
-from longform.llm.records import TOMBSTONE, Paid, Record, ResponseStore
-from longform.llm.store import open_responses
-from longform.store import Store
-from longform.versions import find, keys_used
+from longform.llm.ask.keys import canonical, key_of, request_key
+from longform.llm.responses.exchange import SCHEMA, export_parquet, import_parquet
+from longform.llm.responses.records import TOMBSTONE, Paid, Record, ResponseStore
+from longform.llm.responses.sqlite import open_responses
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 

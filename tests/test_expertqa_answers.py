@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from standin_server import Server, serve, standin
 
 from flows.prompts import PROMPTS
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows
 from longform.engine.dry import walk
 from longform.engine.execute import execute
 from longform.engine.jobs import jobs_of
 from longform.engine.stage import Stage
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import MODEL
-from longform.llm.prompts import load_prompt
-from longform.llm.types import Endpoint
-from longform.rows import AllRows, Rejected, Row, Rows
 from schemas.expertqa import ANSWERS, FOUND_FOR_QUESTIONS, PASSAGE, POST_HOC, QUESTIONS
 from tasks.expertqa.answers import (
     SYSTEMS,

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.artifacts.parts import check_batch, row_check
+from longform.artifacts.rows import Rejected, Shard
 from longform.errors import SourceError
 from longform.files import sha256_of
-from longform.parts import check_batch, row_check
-from longform.rows import Rejected, Shard
 from schemas.expertqa import QUESTIONS
 from tasks.expertqa import bank
 from tasks.expertqa.bank import csv_records, jsonl_records, open_banks, parse_questions, question_id, released_record

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.artifacts.rows import Rows, Source
 from longform.engine.build import Build
 from longform.engine.dry import walk
 from longform.engine.jobs import jobs_of
@@ -29,9 +30,8 @@ from longform.engine.plan import Plan
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, UsageError
 from longform.files import sha256_of
-from longform.llm.types import Endpoint, Price
-from longform.rows import Rows, Source
-from longform.web import Manners
+from longform.llm.ask.types import Endpoint, Price
+from longform.net.web import Manners
 from schemas.expertqa import CLAIMS, FACTS, QUESTIONS
 from tasks.expertqa.corpora import Document, document_of, open_corpora, passages_of, read_corpus, read_pages
 from tasks.expertqa.evidence import (

@@ -15,6 +15,8 @@ from conftest import Silent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.stage import PerGroup, Row, StageContext, stage
@@ -22,8 +24,6 @@ from longform.engine.tasks import InTurn
 from longform.errors import LongformError, StoreError
 from longform.files import sha256_of, write_json
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Store
 from schemas.expertqa import ANSWERS, CLAIMS, PUBLISHED_CLAIMS, QUESTIONS, RANDOM_SPLIT
 from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
 from tasks.expertqa.claims import released_claims

@@ -30,11 +30,11 @@ from flows.building import Options, build, declare, plan
 from flows.configuration import read
 from flows.console import plan_foot
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
+from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
 from longform.engine.tasks import InTurn
 from longform.errors import Incomplete, UsageError
 from longform.files import sha256_of
-from longform.versions import Version
 from tasks.expertqa.bank import take_questions
 
 RELEASED = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"

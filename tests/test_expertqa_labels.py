@@ -25,9 +25,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.artifacts.rows import Rejected, Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from longform.rows import Rejected, Row
 from tasks.expertqa import argilla, labels
 from tasks.expertqa.given import CLAIM_PROPERTIES, CLAIM_RATINGS, texts_of
 from tasks.expertqa.labels import Labelled, open_labels, parse_labels, read_records

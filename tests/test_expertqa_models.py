@@ -18,13 +18,13 @@ from flows.building import Options, build, declare, plan
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from flows.prompts import PROMPTS
 from flows.responses import export, load
+from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.plan import Planned
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError
-from longform.llm.store import open_responses
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.versions import Version
 
 LINES = 5
 PRICE = {"input": 1.0, "output": 4.0}

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.llm import offline
-from longform.llm.fence import unfenced
-from longform.llm.prompts import Prompt, load_prompt
-from longform.llm.structured import read_reply, strict_schema
+from longform.llm.ask.fence import unfenced
+from longform.llm.ask.prompts import Prompt, load_prompt
+from longform.llm.read.structured import read_reply, strict_schema
 from schemas.replies import AtomicClaims, Entailment, Judgement, Reply
 
 FOLDER = Path(__file__).parents[1] / "prompts"

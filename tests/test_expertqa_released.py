@@ -13,14 +13,14 @@ from conftest import Silent
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longform.artifacts.parts import check_batch, row_check
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.files import sha256_of
 from longform.llm.models import Models
-from longform.parts import check_batch, row_check
-from longform.rows import Rejected
-from longform.store import Store
 from schemas.expertqa import ANSWERS, LABELS
 from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
 from tasks.expertqa.claims import released_claims

@@ -15,7 +15,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 from lxml import etree
 
-from longform.rows import Row, Rows
+from longform.artifacts.rows import Row, Rows
 from schemas.expertqa import (
     ANSWERS,
     ATTRIBUTIONS,

@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 from flows.building import Options, build
 from flows.cli import app
 from flows.expertqa import SAMPLES, ExpertqaConfig
+from longform.artifacts.versions import Version
 from longform.engine.tasks import InTurn
-from longform.versions import Version
 
 RELEASED = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 SYSTEMS = ["gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]

@@ -21,16 +21,16 @@ from flows import takedowns as flow
 from flows.building import Options, build
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.addresses import page_of
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import add, held
+from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.stage import Stage
 from longform.engine.tasks import InTurn
 from longform.errors import LongformError, UsageError
-from longform.llm.store import open_responses
-from longform.rows import Rejected
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.store import Store
-from longform.takedowns import add, held
-from longform.versions import Version
 from tasks.expertqa.admission import admit_commercial, admit_questions, question_of
 from tasks.expertqa.takedown import responses_of
 from tasks.publish import check_takedowns

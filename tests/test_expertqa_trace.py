@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from expertqa_tables import Home, filled
 
+from longform.artifacts.recipe import Recipe
+from longform.artifacts.rows import Row, Rows
+from longform.artifacts.store import Artifact
+from longform.artifacts.versions import Version
 from longform.errors import UsageError
-from longform.recipe import Recipe
-from longform.rows import Row, Rows
-from longform.store import Artifact
-from longform.versions import Version
 from schemas.expertqa import ANSWERS, PUBLISHED_CLAIMS, QUESTIONS, RANDOM_SPLIT, REVISED
 from tasks.expertqa.trace import trace_row
 

@@ -20,9 +20,9 @@ from toy_stages import building, source
 
 from flows.prompts import PROMPTS
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import MODEL
-from longform.llm.prompts import load_prompt
-from longform.llm.types import Endpoint
 from schemas.expertqa import FOUND_FOR_FACTS
 from schemas.replies import AtomicClaims
 from tasks.answers import NO_MODEL

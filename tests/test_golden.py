@@ -18,8 +18,8 @@ from conftest import SHARED, build_axioms
 import longform
 from benchmarks.make_dump import write_dump
 from flows.inspection import check, rejected_rows
-from longform.store import Store
-from longform.versions import Version
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
 
 SITES = {
     "beer_2017": "beer.stackexchange.com",

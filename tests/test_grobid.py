@@ -34,8 +34,8 @@ from http_server import Answer, Asked, Server
 from toy_stages import building
 
 from flows.sources import papers
+from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError, UsageError
-from longform.rows import Row
 from tasks.sources.bundles import Member
 from tasks.sources.grobid import Grobid, client_of, code_of, connect
 from tasks.sources.unreadable import UnreadableError

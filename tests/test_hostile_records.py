@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from backports import zstd
 
+from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from longform.rows import Rejected, Shard, Source
 from tasks.sources import archives, commitpackft, openreview, stackexchange, ultrafeedback, webgpt, wildchat
 from tasks.sources.files import DENSE_FROM_BYTES, open_files
 from tasks.sources.lines import read_lines

@@ -20,8 +20,8 @@ from ports import nobody
 
 from longform import __version__
 from longform.errors import HttpError, Incomplete, LongformError, SourceError, UsageError
-from longform.http import Http, retry_after_seconds, user_agent
-from longform.wire import origin, shown
+from longform.net.http import Http, retry_after_seconds, user_agent
+from longform.net.wire import origin, shown
 
 KEY = {"x-api-key": "s3cret-key"}
 

@@ -9,9 +9,9 @@ import pytest
 from http_server import Answer, Server, document, serve
 from huggingface_hub import HfApi
 
+from longform.artifacts.rows import Source
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
-from longform.http import Http
-from longform.rows import Source
+from longform.net.download import Downloader
 from tasks.sources.hub import fetch_hub, hub_file, list_hub, origin_of, pinned
 
 REPO, COMMIT = "someone/some-set", "0123456789abcdef0123456789abcdef01234567"
@@ -48,12 +48,12 @@ class Hub:
     def file(self, path: str) -> str:
         return f"/datasets/{REPO}/resolve/{COMMIT}/{path}"
 
-    def fetch(self, folder: Path, *paths: str, revision: str = COMMIT, http: Http | None = None) -> list[Path]:
+    def fetch(self, folder: Path, *paths: str, revision: str = COMMIT, http: Downloader | None = None) -> list[Path]:
         return fetch_hub(http or client(), REPO, revision, paths, folder, base_url=self.hub.url)
 
 
-def client(waits: list[float] | None = None) -> Http:
-    return Http(tries=3, sleep=(waits if waits is not None else []).append)
+def client(waits: list[float] | None = None) -> Downloader:
+    return Downloader(tries=3, sleep=(waits if waits is not None else []).append)
 
 
 @pytest.fixture

@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 
 from flows.axioms import PROMPTS
 from flows.cli import _run_command
-from longform.llm.fence import fenced, unfenced
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, artifact
+from longform.llm.ask.fence import fenced, unfenced
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Request
 from longform.llm.offline import respond
-from longform.llm.prompts import load_prompt
-from longform.llm.structured import read_reply
-from longform.llm.types import Request
-from longform.store import Store
-from longform.versions import Version, artifact
+from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
 
 Row = dict[str, Any]

@@ -18,10 +18,10 @@ from conftest import build_axioms
 from processes import started
 
 from benchmarks.make_dump import write_dump
+from longform.artifacts.store import Part, Store
+from longform.artifacts.versions import find, problems
 from longform.engine.jobs import Job
 from longform.engine.runners import attempt
-from longform.store import Part, Store
-from longform.versions import find, problems
 
 ROOT = Path(__file__).parents[1]
 LONGFORM = str(Path(sys.executable).with_name("longform"))

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from longform.artifacts.store import Store
 from longform.errors import BusyError
 from longform.leases import Lease
 from longform.machines import this_machine
-from longform.store import Store
 
 ROOT = Path(__file__).parents[1]
 LASTING, SHORT = 600.0, 2.0
@@ -62,7 +62,7 @@ import sys
 from pathlib import Path
 from longform.errors import StoreError
 from longform.machines import temporary
-from longform.store import Store
+from longform.artifacts.store import Store
 store = Store(Path(sys.argv[1]), machine=sys.argv[2], lease_seconds=float(sys.argv[3]))
 place = store.home / "datasets" / "axioms" / "v1"
 with store.lock("axioms"):

@@ -13,9 +13,9 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longform.artifacts.rows import Shard
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from longform.rows import Shard
 from tasks.sources import files, lines
 from tasks.sources.files import open_files
 from tasks.sources.lines import read_lines, split_lines, unpacked

@@ -23,14 +23,14 @@ import pytest
 from processes import started
 
 from longform.errors import EndpointError, Incomplete
-from longform.llm import batch as batches
-from longform.llm.batch import Counts, Item, Reply, cancel, prefetch
-from longform.llm.budget import Budget
-from longform.llm.keys import canonical, key_of
-from longform.llm.records import TOMBSTONE, Paid, Record
-from longform.llm.store import open_responses
-from longform.llm.types import Endpoint
-from longform.llm.wire import Wire
+from longform.llm.ask.keys import canonical, key_of
+from longform.llm.ask.types import Endpoint
+from longform.llm.batch.jobs import Counts, Item, Reply, cancel, prefetch
+from longform.llm.batch.jobs import jobs as batches
+from longform.llm.price.budget import Budget
+from longform.llm.responses.records import TOMBSTONE, Paid, Record
+from longform.llm.responses.sqlite import open_responses
+from longform.llm.send.wire import Wire
 
 REPO = Path(__file__).parents[1]
 KEY = "canary-key-0123456789"

@@ -21,12 +21,12 @@ from processes import started
 
 from longform.errors import EndpointError, Incomplete, UsageError
 from longform.llm import offline
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.client import Client
-from longform.llm.dispatch import TRIES
 from longform.llm.models import Models
-from longform.llm.store import open_responses
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.llm.wire import seconds_to_wait
+from longform.llm.responses.sqlite import open_responses
+from longform.llm.send.dispatch import TRIES
+from longform.llm.send.wire import seconds_to_wait
 
 CANARY = "sk-canary-0123456789abcdef"
 REPO = Path(__file__).parents[1]
@@ -552,7 +552,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from longform.llm.models import Models
-from longform.llm.types import Endpoint, Request
+from longform.llm.ask.types import Endpoint, Request
 url, store, first, last, key = sys.argv[1:]
 endpoint = Endpoint(name="test", model="model-x", base_url=url, concurrency=4)
 with Models(Path(store), key_of=lambda variable: key) as models:
@@ -651,7 +651,7 @@ def test_offline_and_online_keys_of_the_same_request_are_made_alike(server: Serv
 
 def test_importing_the_client_loads_neither_the_sdk_nor_a_template_engine() -> None:
     code = (
-        "import longform.llm.client, longform.llm.prompts, sys;"
+        "import longform.llm.client, longform.llm.ask.prompts, sys;"
         "print({'openai', 'aiohttp', 'httpx2', 'jinja2', 'pydantic'} & set(sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=True)

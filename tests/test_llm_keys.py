@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.keys import LEFT_OUT, request_key
+from longform.llm.ask.keys import LEFT_OUT, request_key
 
 BODY = {
     "model": "model-x",

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longform.llm.limits import Bucket, Gate, duration
+from longform.llm.gate.limits import Bucket, Gate, duration
 
 LATENCY = 0.05
 

@@ -24,9 +24,9 @@ from postgresql import Server
 from processes import started
 
 from longform.errors import StoreError
-from longform.llm.postgres import ENTRIES_PER_COMMIT, PostgresResponses
-from longform.llm.records import TOMBSTONE, Job, Paid, Record, ResponseStore
-from longform.llm.store import open_responses
+from longform.llm.responses.postgres import ENTRIES_PER_COMMIT, PostgresResponses
+from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record, ResponseStore
+from longform.llm.responses.sqlite import open_responses
 
 REPO = Path(__file__).parents[1]
 RECORD = Record(
@@ -336,7 +336,7 @@ def test_two_who_want_the_same_keys_ask_for_each_once(mine: PostgresResponses, t
 
 HOLD = """
 import asyncio, sys
-from longform.llm.postgres import PostgresResponses
+from longform.llm.responses.postgres import PostgresResponses
 store = PostgresResponses(sys.argv[1], lease_seconds=float(sys.argv[2]))
 print(len(asyncio.run(store.lease(sys.argv[3:]))), flush=True)
 sys.stdin.read()
@@ -377,8 +377,8 @@ def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres: S
 
 FIRST = """
 import asyncio, sys
-from longform.llm.postgres import PostgresResponses
-from longform.llm.records import Record
+from longform.llm.responses.postgres import PostgresResponses
+from longform.llm.responses.records import Record
 print("ready", flush=True)
 sys.stdin.readline()
 store = PostgresResponses(sys.argv[1])

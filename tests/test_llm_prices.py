@@ -18,8 +18,8 @@ from flows.axioms import AxiomsConfig
 from flows.configuration import read
 from flows.endpoints import EndpointConfig, endpoint_of
 from longform.errors import UsageError
-from longform.llm.prices import cost_nano, price_of
-from longform.llm.types import Endpoint, Price
+from longform.llm.ask.types import Endpoint, Price
+from longform.llm.price.prices import cost_nano, price_of
 
 OPENAI = "https://api.openai.com/v1"
 tokens = st.integers(0, 10**9)
@@ -78,8 +78,8 @@ def test_a_configured_price_loads_no_list_and_the_list_opens_no_connection() -> 
 import socket, sys
 def refuse(*_): raise AssertionError("a connection")
 socket.socket.connect = refuse
-from longform.llm.prices import price_of
-from longform.llm.types import Endpoint, Price
+from longform.llm.price.prices import price_of
+from longform.llm.ask.types import Endpoint, Price
 price_of(Endpoint("a", "m", base_url="https://api.openai.com/v1", price=Price(1.0, 1.0)))
 price_of(Endpoint("offline", "o"))
 assert "genai_prices" not in sys.modules

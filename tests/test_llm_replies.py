@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.completion import read_completion, read_embeddings
-from longform.llm.faults import fault_of, scrub
-from longform.llm.replies import cited_passages, strip_end_mark, whole_reply
+from longform.llm.read.replies import cited_passages, strip_end_mark, whole_reply
+from longform.llm.send.completion import read_completion, read_embeddings
+from longform.llm.send.faults import fault_of, scrub
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from processes import started
 
 from longform.errors import BusyError, StoreError
-from longform.llm.keys import request_key
-from longform.llm.records import TOMBSTONE, Job, Paid, Record, ResponseStore
-from longform.llm.store import Responses, open_responses
+from longform.llm.ask.keys import request_key
+from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record, ResponseStore
+from longform.llm.responses.sqlite import Responses, open_responses
 
 REPO = Path(__file__).parents[1]
 KEY = request_key("test", "/chat/completions", {"model": "m"})
@@ -233,7 +233,7 @@ def test_all_of_a_process_share_one_store_and_other_processes_are_kept_out(path:
     code = """
 import sys
 from longform.errors import BusyError
-from longform.llm.store import open_responses
+from longform.llm.responses.sqlite import open_responses
 try:
     open_responses(sys.argv[1])
 except BusyError as error:
@@ -264,8 +264,8 @@ ELSEWHERE = """
 import asyncio, sys
 from pathlib import Path
 from longform.errors import StoreError
-from longform.llm.records import Record
-from longform.llm.store import Responses
+from longform.llm.responses.records import Record
+from longform.llm.responses.sqlite import Responses
 store = Responses(Path(sys.argv[1]), machine="elsewhere", lease_seconds=float(sys.argv[2]))
 asyncio.run(store.put([("00" * 32, Record("e", "m", "t", "p", b"{}"))]))
 print("stored", flush=True)
@@ -320,9 +320,9 @@ def opened_in_time(path: Path) -> Responses:
 
 WRITE_FOREVER = """
 import asyncio, sys
-from longform.llm.keys import request_key
-from longform.llm.records import Record
-from longform.llm.store import open_responses
+from longform.llm.ask.keys import request_key
+from longform.llm.responses.records import Record
+from longform.llm.responses.sqlite import open_responses
 
 store = open_responses(sys.argv[1])
 record = Record('e', 'm', 't', 'p', b'{}', b'paid' * 500)

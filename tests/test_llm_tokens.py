@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.keys import canonical
-from longform.llm.tokens import count, upper_bound
+from longform.llm.ask.keys import canonical
+from longform.llm.ask.tokens import count, upper_bound
 
 PROSE = (
     "The bitterness units of a beer tell you how much iso-alpha acid it holds, not how bitter it tastes. A stout with "

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
+from longform.artifacts.rows import Rows
 from longform.errors import UsageError
-from longform.rows import Rows
 from schemas.expertqa import (
     ANSWERS,
     ATTRIBUTIONS,

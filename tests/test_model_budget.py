@@ -21,11 +21,11 @@ from flows.building import Options, build
 from flows.cli import app
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, Incomplete
-from longform.llm.budget import NANO
+from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.models import Models
-from longform.llm.standin_faults import LOST, UNREADABLE
-from longform.llm.store import open_responses
-from longform.llm.types import Answer, Endpoint, Failure, Price, Request
+from longform.llm.price.budget import NANO
+from longform.llm.responses.sqlite import open_responses
+from longform.standin.faults import LOST, UNREADABLE
 
 MOST_RUNS = 200
 LIMIT = 200
@@ -94,10 +94,10 @@ def drawn(seed: int, url: str) -> Draw:
 
 def bound(endpoint: Endpoint, request: Request) -> int:
     """Billionths of a USD that a question's dearest call may cost: with three samples, or twice the room."""
+    from longform.llm.ask.keys import canonical
+    from longform.llm.ask.tokens import upper_bound
     from longform.llm.client import body_of
-    from longform.llm.keys import canonical
-    from longform.llm.prices import cost_nano
-    from longform.llm.tokens import upper_bound
+    from longform.llm.price.prices import cost_nano
 
     sent = upper_bound(canonical(body_of(endpoint, request))) + 8
     return cost_nano(endpoint.price or Price(0, 0), sent, 0, 3 * request.max_tokens)

@@ -22,11 +22,11 @@ from conftest import build_axioms
 from ports import held_port, nobody
 from standin_server import Server, serve
 
+from longform.artifacts.store import Store
+from longform.artifacts.versions import artifact, find, problems
 from longform.errors import EndpointError, Incomplete
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.store import Store
-from longform.versions import artifact, find, problems
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 CHAT = "POST /v1/chat/completions"

@@ -24,11 +24,11 @@ from processes import started
 from standin_server import Server, serve
 
 from benchmarks.make_dump import write_dump
-from longform.llm.store import open_responses
-from longform.llm.types import Endpoint, Request
+from longform.artifacts.store import Store
+from longform.artifacts.versions import find, problems
+from longform.llm.ask.types import Endpoint, Request
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.store import Store
-from longform.versions import find, problems
 
 ROOT = Path(__file__).parents[1]
 LONGFORM = str(Path(sys.executable).with_name("longform"))

@@ -20,10 +20,10 @@ from test_llm_store import FORMAT_1
 from benchmarks.make_dump import write_dump
 from flows.axioms import SAMPLES
 from flows.responses import export, load
-from longform.llm.records import TOMBSTONE
-from longform.llm.store import open_responses
+from longform.artifacts.versions import Version
+from longform.llm.responses.records import TOMBSTONE
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.versions import Version
 
 PROMPTS = Path(__file__).parents[1] / "prompts" / "axioms"
 FAULTS = {"length": 0.05, "refusal": 0.03, "filtered": 0.03, "context": 0.05, "empty": 0.05, "whitespace": 0.03}

@@ -15,14 +15,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flows.sources import msmarco as flow
+from longform.artifacts.rows import Rejected, Rows, Shard
+from longform.artifacts.store import Digests, Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import Incomplete, SourceError, UsageError
-from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Rejected, Rows, Shard
-from longform.store import Digests, Store
+from longform.net.download import Downloader
 from tasks.sources.files import open_files
 from tasks.sources.msmarco import (
     COLLECTION,
@@ -396,7 +396,7 @@ def test_fetched_files_are_checked_against_their_published_md5(tmp_path, monkeyp
     with serve() as server:
         server.on("/m/qrels.dev.tsv", Answer(body=good[::-1]))
         config = flow.Fetch(base_url=f"{server.url}/m/")
-        http = Http(tries=2, sleep=lambda seconds: None)
+        http = Downloader(tries=2, sleep=lambda seconds: None)
         with pytest.raises((SourceError, Incomplete)):
             flow.fetch(http, ["qrels"], tmp_path, config, None)
         assert not (tmp_path / "qrels.dev.tsv").exists()

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.errors import UsageError
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Request
 from longform.llm.falsify import falsify
 from longform.llm.offline import respond
-from longform.llm.prompts import load_prompt
 from longform.llm.prose import blocks, sentences
-from longform.llm.replies import cited_passages, strip_end_mark
-from longform.llm.structured import read_reply
-from longform.llm.types import Request
+from longform.llm.read.replies import cited_passages, strip_end_mark
+from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
 
 FOLDER = Path(__file__).parents[1] / "prompts"

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longform.llm import offline
-from longform.llm.fence import unfenced
+from longform.llm.ask.fence import unfenced
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Request
 from longform.llm.offline import respond
 from longform.llm.offline_expertqa import atomic_claims, holds, said, share, supports
-from longform.llm.prompts import load_prompt
-from longform.llm.replies import strip_end_mark
-from longform.llm.structured import read_reply
-from longform.llm.types import Request
+from longform.llm.read.replies import strip_end_mark
+from longform.llm.read.structured import read_reply
 from schemas.replies import AtomicClaims, Entailment, Judgement
 
 REPO = Path(__file__).parents[1]

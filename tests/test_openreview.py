@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources.openreview import Read, read
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Store
 from schemas.openreview import DECISIONS, SUBMISSIONS
 from tasks.sources.openreview import (
     Replies,

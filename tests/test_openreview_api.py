@@ -19,7 +19,7 @@ import pytest
 
 from flows.sources.openreview import Fetch, fetch
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
-from longform.http import Http
+from longform.net.download import Downloader
 from tasks.sources.openreview_api import Api, years
 from tasks.sources.openreview_pdfs import Paper, batches, fetch_pdfs
 
@@ -193,8 +193,8 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def http(slept: list[float]) -> Iterator[Http]:
-    client = Http(contact="tests@example.org", sleep=slept.append, patience_seconds=300)
+def http(slept: list[float]) -> Iterator[Downloader]:
+    client = Downloader(contact="tests@example.org", sleep=slept.append, patience_seconds=300)
     yield client
     client.close()
 

@@ -23,8 +23,8 @@ import pytest
 from conftest import build_axioms
 
 from benchmarks.make_dump import write_dump
-from longform.store import Store
-from longform.versions import artifact, find
+from longform.artifacts.store import Store
+from longform.artifacts.versions import artifact, find
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 TEXT = "naïve ‘tea’ 茶 👩\u200d🌾 – cup"

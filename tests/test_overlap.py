@@ -17,12 +17,12 @@ from test_kill import wait_for
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build, declare
 from flows.expertqa import ExpertqaConfig
+from longform.artifacts.store import Store
 from longform.engine.build import Allowance, Build
 from longform.engine.runners import Here
 from longform.engine.tasks import Threads
 from longform.errors import Incomplete
 from longform.llm.models import Models
-from longform.store import Store
 
 
 class Meeting(Silent):

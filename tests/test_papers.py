@@ -7,12 +7,12 @@ import pytest
 
 from benchmarks.building import Silent
 from flows.sources import s2orc as source
+from longform.artifacts.rows import Row, Rows
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
-from longform.rows import Row, Rows
-from longform.store import Store
 from tasks.sources import s2_metadata
 from tasks.sources.papers import introduction, paragraphs_of, related_work
 from tasks.sources.s2orc import from_record

@@ -17,11 +17,11 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longform.artifacts.parts import GROUP_ROWS, Parts, part_keys
+from longform.artifacts.rows import Rejected, Row
+from longform.artifacts.store import Part, Store
 from longform.errors import SchemaError
 from longform.files import sha256_of
-from longform.parts import GROUP_ROWS, Parts, part_keys
-from longform.rows import Rejected, Row
-from longform.store import Part, Store
 from schemas import column, table
 
 MARK = pa.struct(

@@ -17,8 +17,8 @@ import pytest
 from toy_stages import building
 
 from flows.sources import papers
+from longform.artifacts.rows import Row, Rows
 from longform.errors import UsageError
-from longform.rows import Row, Rows
 from tasks.sources import pdf_lines
 from tasks.sources.bundles import Member
 from tasks.sources.pdf import Line, Pdfium, Reader, paper_of

@@ -19,18 +19,18 @@ from pydantic import BaseModel
 from toy_stages import building, cap, order_items, read_items, source
 
 from flows.console import console, plan_foot, plan_table
+from longform.artifacts.rows import Rows
+from longform.artifacts.store import Store
 from longform.engine.plan import Plan, Planned
 from longform.engine.stage import Row, StageContext, stage
 from longform.errors import StoreError
+from longform.llm.ask.keys import canonical, key_of
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint, Price, Request
 from longform.llm.client import CHAT, EMBEDDINGS, body_of, embedding_body
 from longform.llm.estimate import Estimate, Estimator
-from longform.llm.keys import canonical, key_of
-from longform.llm.prompts import Prompt
-from longform.llm.records import TOMBSTONE, Record
-from longform.llm.store import open_responses
-from longform.llm.types import Endpoint, Price, Request
-from longform.rows import Rows
-from longform.store import Store
+from longform.llm.responses.records import TOMBSTONE, Record
+from longform.llm.responses.sqlite import open_responses
 from schemas import column, table
 
 MINE = Endpoint(

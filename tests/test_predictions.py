@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from longform.artifacts.rows import Row
 from longform.errors import SourceError
 from longform.files import sha256_of
-from longform.rows import Row
 from schemas.expertqa import DOMAIN_SPLIT, PREDICTIONS, RANDOM_SPLIT
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.predictions import (

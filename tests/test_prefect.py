@@ -20,7 +20,7 @@ from test_kill import wait_for
 
 from flows.axioms import SAMPLES
 from flows.offered import DATASETS
-from longform.versions import versions
+from longform.artifacts.versions import versions
 
 ROOT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))

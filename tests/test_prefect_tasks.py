@@ -18,9 +18,9 @@ from test_kill import LONGFORM, wait_for
 from test_prefect import Server, served
 
 from benchmarks.make_dump import write_dump
-from longform.llm.standin import Server as Model
-from longform.llm.standin import serve
-from longform.versions import Version, versions
+from longform.artifacts.versions import Version, versions
+from longform.standin.server import Server as Model
+from longform.standin.server import serve
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 ROOT = Path(__file__).parents[1]

@@ -18,10 +18,10 @@ from flows.building import Options, declare, plan
 from flows.cli import app
 from flows.prompts import described, rendered, samples
 from longform.errors import UsageError
-from longform.llm.fence import fenced, unfenced
-from longform.llm.prompts import Prompt, list_inputs, load_prompt, prompt_folders
-from longform.llm.structured import holds_objects
-from longform.llm.types import Endpoint, Form
+from longform.llm.ask.fence import fenced, unfenced
+from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint, Form
+from longform.llm.read.structured import holds_objects
 from schemas.replies import Corruption
 
 FOLDER = Path(__file__).parents[1] / "prompts"

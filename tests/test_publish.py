@@ -22,10 +22,10 @@ from conftest import build_axioms
 
 import longform
 from benchmarks.make_dump import write_dump
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, find, problems, versions
 from longform.errors import NothingToPublish, StoreError, UsageError
 from longform.files import sha256_of
-from longform.store import Store
-from longform.versions import Version, find, problems, versions
 from schemas.axioms import PAIRS
 from tasks.publish import free_name
 

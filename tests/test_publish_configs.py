@@ -22,13 +22,13 @@ import longform
 from flows.arguments import summary
 from flows.inspection import compare
 from flows.tracing import first_row, trace_by_ids
+from longform.artifacts.rows import Rejected, Shard
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import add
+from longform.artifacts.versions import Version, find, problems
 from longform.engine.build import Build
 from longform.engine.stage import PerGroup, Row, Rows, StageContext, stage
 from longform.errors import LongformError, NothingToPublish, UsageError
-from longform.rows import Rejected, Shard
-from longform.store import Store
-from longform.takedowns import add
-from longform.versions import Version, find, problems
 from schemas import column, table
 from schemas.stackexchange import MOMENT
 from tasks.card import Figure, Paper, ReportTable, Wording

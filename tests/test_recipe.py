@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.prompts import Prompt
-from longform.llm.types import Endpoint
-from longform.recipe import Recipe, fingerprint, identity, shape
-from longform.rows import Source
+from longform.artifacts.recipe import Recipe, fingerprint, identity, shape
+from longform.artifacts.rows import Source
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint
 from schemas import column, table
 
 JSON = st.recursive(

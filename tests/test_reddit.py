@@ -15,8 +15,8 @@ from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
-from longform.rows import Rejected, Shard, Source
 from schemas.reddit import ITEMS
 from tasks.sources.lines import split_lines, unpacked
 from tasks.sources.reddit import Reading, base36, dump_lines, open_dumps, record_of, seconds, unescaped, votes

@@ -13,14 +13,14 @@ from conftest import Silent
 from http_server import Answer, Asked, Server, document, serve
 
 from flows.sources.reddit import Fetch, Read, fetch, read
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
-from longform.http import Http
 from longform.llm.models import Models
+from longform.net.download import Downloader
 from longform.settings import reddit_client
-from longform.store import Store
 from tasks.sources.reddit_api import RedditApi, fullname, more_ids, state_of, things
 from tasks.sources.reddit_states import States, check, names_of, write_takedowns
 
@@ -152,7 +152,7 @@ def server() -> Iterator[Server]:
 
 
 def api_of(server: Server, slept: list[float] | None = None, **settings: Any) -> RedditApi:
-    http = Http(sleep=(slept if slept is not None else []).append, tries=3)
+    http = Downloader(sleep=(slept if slept is not None else []).append, tries=3)
     token_url = server.url + "/api/v1/access_token"
     return RedditApi(http, ("app", "secret"), base_url=server.url, token_url=token_url, **settings)
 
@@ -328,7 +328,7 @@ def test_what_is_gone_becomes_takedowns(tmp_path: Path) -> None:
 def test_fetch_writes_states_and_takedowns(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDDIT_CLIENT_ID", "app")
     monkeypatch.setenv("REDDIT_CLIENT_SECRET", "secret")
-    config, http = Fetch(base_url=server.url), Http(sleep=lambda seconds: None)
+    config, http = Fetch(base_url=server.url), Downloader(sleep=lambda seconds: None)
     paths = fetch(http, ["t1_a", "t1_b", "t1_c", "t1_missing"], tmp_path / "out", config, Quiet())
     assert [path.name for path in paths] == ["states.jsonl", "gone.jsonl"]
     assert [json.loads(line)["id"] for line in paths[1].read_text().splitlines()] == ["reddit/t1_b", "reddit/t1_c"]
@@ -342,7 +342,7 @@ def test_fetch_without_an_app_says_where_to_make_one(tmp_path: Path, monkeypatch
     monkeypatch.delenv("REDDIT_CLIENT_ID", raising=False)
     monkeypatch.delenv("REDDIT_CLIENT_SECRET", raising=False)
     with pytest.raises(UsageError, match="REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET are not set"):
-        fetch(Http(), ["t1_a"], tmp_path, Fetch(), Quiet())
+        fetch(Downloader(), ["t1_a"], tmp_path, Fetch(), Quiet())
     monkeypatch.setenv("REDDIT_CLIENT_ID", "app")
     with pytest.raises(UsageError, match="belong together"):
         reddit_client()

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.sources.reddit import Read, read
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import add
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Store
-from longform.takedowns import add
 from schemas.reddit import ITEMS, REDDIT_THREADS
 from tasks.sources.reddit import Reading, base36
 from tasks.sources.reddit_selection import title_tag, without_eli5

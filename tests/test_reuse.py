@@ -13,9 +13,9 @@ from conftest import SHARED, Silent, build_axioms
 
 from flows.axioms import SAMPLES
 from flows.offered import stages_of
+from longform.artifacts.versions import Version
 from longform.errors import StoreError
 from longform.files import sha256_of
-from longform.versions import Version
 
 BEER, COFFEE = "alcohol.stackexchange.com", "coffee.stackexchange.com"
 STAGES = stages_of("axioms")

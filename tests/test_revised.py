@@ -12,9 +12,9 @@ from expertqa_tables import Home, answer, claim, claim_label, filled, kept, labe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.prompts import Prompt, load_prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.rows import Row, Rows
+from longform.artifacts.rows import Row, Rows
+from longform.llm.ask.prompts import Prompt, load_prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, ATTRIBUTIONS, CLAIMS, LABELS, QUESTIONS, REVISED, SAMPLES
 from tasks.expertqa.revised import by_people, put_together, revise_answers
 

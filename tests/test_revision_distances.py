@@ -9,7 +9,7 @@ from expertqa_tables import Home, filled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.rows import Row, Rows
+from longform.artifacts.rows import Row, Rows
 from schemas.revision_distance import CASES, DISTANCES, DRAFTS, EDITS
 from tasks.revision_distance.distances import place_edits
 from tasks.revision_distance.measure import WEIGHTS, measure, reproduces

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from standin_server import Server, serve, standin
 
 from flows.prompts import PROMPTS
+from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.dry import walk
 from longform.engine.execute import execute
 from longform.engine.jobs import jobs_of
 from longform.engine.stage import Stage
 from longform.errors import ConservationError
-from longform.llm.fence import unfenced
+from longform.llm.ask.fence import unfenced
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.offline import MODEL
-from longform.llm.prompts import load_prompt
-from longform.llm.structured import read_reply
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.rows import Rejected, Row, Rows
+from longform.llm.read.structured import read_reply
 from schemas.revision_distance import CANDIDATES, CASES, CITED, DRAFTS, GIVEN, KNOWLEDGE, SEGMENTS
 from tasks.revision_distance.checks import check_requests
 from tasks.revision_distance.drafting import (

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.artifacts.rows import Rejected, Row, Rows, Shard
 from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
-from longform.rows import Rejected, Row, Rows, Shard
 from schemas.revision_distance import CHECKED, EASY, FREE, HARD, STRUCTURE
 from tasks.revision_distance.draws import draw_candidates, drawn, take_cases, with_reserve
 

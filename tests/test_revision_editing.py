@@ -14,9 +14,9 @@ from standin_server import Server, serve, standin
 from test_revision_drafting import OFFLINE, SAID, Scripted, case, draft, over_http, rejected, run, texts
 
 from flows.prompts import PROMPTS
-from longform.llm.prompts import load_prompt
-from longform.llm.types import Endpoint, Failure, Request
-from longform.rows import Rejected, Row, Rows
+from longform.artifacts.rows import Rejected, Row, Rows
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import CASES, DRAFTS
 from tasks.revision_distance.editing import propose_edits
 from tasks.revision_distance.edits import edit_request, edits_of

@@ -17,13 +17,13 @@ from flows.building import Options, build, declare, plan
 from flows.endpoints import EndpointConfig, StageConfig
 from flows.inspection import check
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
-from longform import takedowns
+from longform.artifacts import takedowns
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.tasks import InTurn
 from longform.errors import NothingToPublish, UsageError
 from longform.files import sha256_of
-from longform.store import Store
-from longform.versions import Version
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 TASKS = ("easy", "hard", "free", "structure")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import Incomplete, LongformError, UsageError
+from longform.llm.ask.types import Endpoint, Price
 from longform.llm.client import Client
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT, MODEL
-from longform.llm.types import Endpoint, Price
 from tasks.revision_distance import distance
 from tasks.revision_distance.categories import category
 

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from standin_server import Server, serve, standin
 
 from longform.llm import offline
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Form, Request
 from longform.llm.models import Models
 from longform.llm.offline import respond, task_of
 from longform.llm.offline_editor import edit
 from longform.llm.offline_revision import asks_for, edits_as_json, rating
-from longform.llm.prompts import load_prompt
-from longform.llm.replies import strip_end_mark
+from longform.llm.read.replies import strip_end_mark
+from longform.llm.read.structured import read_reply, response_format
 from longform.llm.revising import revise
-from longform.llm.structured import read_reply, response_format
-from longform.llm.types import Answer, Endpoint, Failure, Form, Request
 from schemas.replies import ProposedEdit, Rating, RevisionEdits, WritingCheck
 from tasks.revision_distance.placing import apply, place
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.llm import offline
-from longform.llm.fence import fenced, unfenced
-from longform.llm.prompts import Prompt, list_inputs, load_prompt
-from longform.llm.types import Form
+from longform.llm.ask.fence import fenced, unfenced
+from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt
+from longform.llm.ask.types import Form
 from schemas.replies import INTENTIONS, ProposedEdit, RevisionEdits, WritingCheck
 from tasks.revision_distance.placing import apply, place
 

@@ -14,11 +14,11 @@ import pytest
 from expertqa_tables import Home, filled
 from revision_rows import case, cited, distance_of, draft, drafted, edit, edits_of, made, rating_of, score_of
 
+from longform.artifacts.recipe import Recipe
+from longform.artifacts.rows import Row, Rows
+from longform.artifacts.store import Artifact
+from longform.artifacts.versions import Version
 from longform.errors import ConservationError, UsageError
-from longform.recipe import Recipe
-from longform.rows import Row, Rows
-from longform.store import Artifact
-from longform.versions import Version
 from schemas.papers import METADATA, PAPERS
 from schemas.revision_distance import (
     CASES,

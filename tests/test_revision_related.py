@@ -13,9 +13,9 @@ from expertqa_tables import filled
 from expertqa_toys import rejected_of, toy_source
 from toy_stages import building
 
+from longform.artifacts.rows import Row, Rows, Shard
 from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
-from longform.rows import Row, Rows, Shard
 from schemas.papers import METADATA, PAPERS
 from schemas.revision_distance import RELATED
 from tasks.revision_distance.related import find_cited, paragraphs_of, related_paragraphs

@@ -13,10 +13,10 @@ from rouge_score.rouge_scorer import RougeScorer
 from toy_stages import building
 
 from flows.sources import acl_ocl, ultrafeedback, wildchat
+from longform.artifacts.rows import Rows
 from longform.engine.build import Build
 from longform.errors import SourceError
 from longform.files import sha256_of
-from longform.rows import Rows
 from schemas.papers import METADATA
 from schemas.revision_distance import STRUCTURE
 from tasks.revision_distance.related import find_cited, related_paragraphs

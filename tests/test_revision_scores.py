@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from expertqa_tables import Home, filled
 
+from longform.artifacts.rows import Row
 from longform.errors import UsageError
-from longform.rows import Row
 from schemas.revision_distance import CASES, DRAFTS
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
 from tasks.revision_distance.scores import score_drafts, scores

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_stages import building
 
+from longform.artifacts.rows import Row, Shard
 from longform.engine.stage import StageContext, stage
 from longform.errors import UsageError
-from longform.rows import Row, Shard
 from schemas.conversations import CONVERSATIONS
 from schemas.preferences import COMPLETIONS
 from schemas.revision_distance import EASY, FREE

@@ -20,9 +20,9 @@ from revision_rows import case, cited, draft, published
 from typer.testing import CliRunner
 
 from flows.cli import app
+from longform.artifacts.rows import Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of, write_json
-from longform.rows import Row
 from schemas.revision_distance import DRAFTS, PUBLISHED_DRAFTS
 from tasks.revision_distance.judgements import (
     collect_judgements,

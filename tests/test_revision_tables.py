@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from longform.rows import Rejected, Row, Rows
+from longform.artifacts.rows import Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED, JUDGEMENTS, PUBLISHED_DRAFTS
 from tasks.card import ReportTable
 from tasks.metrics.agreement import alpha, pairwise_share

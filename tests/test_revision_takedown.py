@@ -12,11 +12,11 @@ import pytest
 from expertqa_tables import Home, filled
 from revision_rows import case, cited, draft, drafted, edits_of, made, rating_of
 
-from longform.llm.fence import fenced
-from longform.llm.records import Record, ResponseStore
-from longform.llm.store import open_responses
-from longform.parts import Parts
-from longform.rows import Row
+from longform.artifacts.parts import Parts
+from longform.artifacts.rows import Row
+from longform.llm.ask.fence import fenced
+from longform.llm.responses.records import Record, ResponseStore
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
 from schemas.revision_distance import (
     CANDIDATES,

@@ -22,15 +22,15 @@ from flows import takedowns as flow
 from flows.building import Options, build
 from flows.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import add
+from longform.artifacts.versions import Version, find
 from longform.engine.build import Build
 from longform.engine.tasks import InTurn
 from longform.errors import LongformError, NothingToPublish
-from longform.llm.fence import fenced
-from longform.llm.store import open_responses
+from longform.llm.ask.fence import fenced
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.store import Store
-from longform.takedowns import add
-from longform.versions import Version, find
 from tasks.publish import check_takedowns
 from tasks.purging import words_of
 from tasks.revision_distance.takedown import ASKED, responses_of

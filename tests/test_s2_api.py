@@ -8,7 +8,7 @@ import pytest
 
 from flows.sources import s2orc as source
 from longform.errors import Incomplete, SourceError, UsageError
-from longform.http import Http
+from longform.net.download import Downloader
 from tasks.sources.s2_api import DatasetsApi, fetch_differences, fetch_release, file_names
 from tasks.sources.s2_releases import open_release
 from tests.http_server import Answer, Server, document, serve
@@ -31,7 +31,7 @@ def storage() -> Iterator[Server]:
 
 
 def client(api: Server, key: str | None = KEY) -> DatasetsApi:
-    return DatasetsApi(Http(sleep=lambda seconds: None), api.url + "/v1", key=key, seconds_between=0)
+    return DatasetsApi(Downloader(sleep=lambda seconds: None), api.url + "/v1", key=key, seconds_between=0)
 
 
 def released(api: Server, storage: Server, names: list[str], *, sign: str = SIGNED) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ def test_too_fast_is_waited_for(api: Server, storage: Server, tmp_path: Path) ->
     api.scripts["/v1/release/2025-01-07/dataset/s2orc"] = []
     api.on("/v1/release/2025-01-07/dataset/s2orc", Answer(429), Answer(429), document(listing))
     waited: list[float] = []
-    slow = DatasetsApi(Http(sleep=waited.append), api.url + "/v1", key=KEY, seconds_between=0)
+    slow = DatasetsApi(Downloader(sleep=waited.append), api.url + "/v1", key=KEY, seconds_between=0)
     assert len(fetch_release(slow, ["s2orc"], tmp_path, "latest", None, None)) == 1
     assert len(waited) == 2
     assert waited[1] > waited[0] / 2
@@ -134,7 +134,7 @@ def test_one_request_a_second(api: Server, storage: Server, tmp_path: Path, monk
     released(api, storage, ["a.jsonl"])
     waited: list[float] = []
     monkeypatch.setattr("tasks.sources.s2_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(waited)))
-    polite = DatasetsApi(Http(), api.url + "/v1", key=KEY, sleep=waited.append)
+    polite = DatasetsApi(Downloader(), api.url + "/v1", key=KEY, sleep=waited.append)
     fetch_release(polite, ["s2orc"], tmp_path, "latest", None, None)
     assert waited == [1]
 
@@ -244,8 +244,8 @@ def test_the_flow_fetches(api: Server, storage: Server, tmp_path: Path, monkeypa
     released(api, storage, ["a.jsonl", "b.jsonl"])
     monkeypatch.setenv("S2_API_KEY", KEY)
     config = source.Fetch(base_url=api.url + "/v1", shards=1)
-    files = source.fetch(Http(), ["s2orc"], tmp_path, config, None)  # type: ignore[arg-type]
+    files = source.fetch(Downloader(), ["s2orc"], tmp_path, config, None)  # type: ignore[arg-type]
     assert [file.name for file in files] == ["a.jsonl"]
     assert api.asked[-1].headers["x-api-key"] == KEY
     with pytest.raises(UsageError, match='has no dataset "tldrs"'):
-        source.fetch(Http(), ["tldrs"], tmp_path, config, None)  # type: ignore[arg-type]
+        source.fetch(Downloader(), ["tldrs"], tmp_path, config, None)  # type: ignore[arg-type]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from benchmarks import source_s2orc
 from benchmarks.building import Silent
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.artifacts.store import Digests, Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
-from longform.rows import Rejected, Row, Shard
-from longform.store import Digests, Store
 from schemas.papers import PAPERS
 from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
 from tasks.sources.s2_releases import newest_papers, open_release

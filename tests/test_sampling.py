@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from toy_stages import building
 
-from longform.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.sampling import abstention_rates, draw, sample, sample_answers, take_claims
 
 SYSTEMS = ["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4", "bing_chat"]

@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 from processes import started
 from toy_stages import building, source
 
+from longform.artifacts.rows import Rows, Source
 from longform.engine.build import Build
 from longform.engine.dry import walk
 from longform.engine.jobs import jobs_of
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import BusyError, UsageError
-from longform.llm.types import Endpoint, Price
-from longform.rows import Rows, Source
+from longform.llm.ask.types import Endpoint, Price
 from schemas import column, table
 from tasks.retrieval.counts import STOP_WORDS, WORD
 from tasks.retrieval.dense import DenseIndex, write_vectors

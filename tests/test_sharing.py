@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standin_server import Server, serve
 
+from longform.llm.ask.types import Answer, Endpoint, Request
+from longform.llm.gate.sharing import fair_shares, shared_now
 from longform.llm.models import Models
-from longform.llm.sharing import fair_shares, shared_now
-from longform.llm.store import open_responses
-from longform.llm.types import Answer, Endpoint, Request
+from longform.llm.responses.sqlite import open_responses
 
 ROOT = Path(__file__).parents[1]
 RPM, CONCURRENCY = 600, 8
@@ -32,7 +32,7 @@ ASK = """
 import sys
 from itertools import count
 from longform.llm.models import Models
-from longform.llm.types import Endpoint, Request
+from longform.llm.ask.types import Endpoint, Request
 store, url, first, step, number = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 rpm, concurrency = int(sys.argv[6]) or None, int(sys.argv[7])  # 0: no rate of our own
 endpoint = Endpoint("mine", "m", base_url=url, concurrency=concurrency, rpm=rpm)

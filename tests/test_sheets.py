@@ -24,9 +24,9 @@ from toy_stages import building
 from typer.testing import CliRunner
 
 from flows.cli import app
+from longform.artifacts.rows import Row
 from longform.errors import UsageError
 from longform.files import write_json
-from longform.rows import Row
 from tasks.expertqa import argilla, label_studio
 from tasks.expertqa.sampling import sample_answers
 from tasks.expertqa.sheet_files import FORMATS, sheet_files

@@ -16,13 +16,13 @@ from standin_server import Server, serve
 from flows import takedowns as flow
 from flows.building import Options, build
 from flows.expertqa import ExpertqaConfig
+from longform.artifacts.takedowns import add
 from longform.engine.build import Build
 from longform.engine.tasks import InTurn
 from longform.errors import NothingToPublish
-from longform.llm.fence import fenced
-from longform.llm.store import open_responses
+from longform.llm.ask.fence import fenced
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.takedowns import add
 from tasks.expertqa.answers import QUESTION_CHARACTERS
 from tasks.purging import WINDOW, words_of
 from tasks.sources.permalinks import record_of

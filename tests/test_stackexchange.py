@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.make_dump import write_dump
+from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
-from longform.rows import Rejected, Shard, Source
 from schemas.stackexchange import POSTS, THREADS
 from tasks.sources.stackexchange import open_dump, parse_posts
 from tasks.sources.tables import read_rows, repair, split_rows

@@ -41,13 +41,13 @@ from toy_stages import (
     stumble,
 )
 
+from longform.artifacts.rows import Rows, Source
+from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
 from longform.engine.method import UntilReached
 from longform.engine.plan import Plan
 from longform.engine.stage import stage
 from longform.errors import BusyStore, ConservationError, Incomplete, LostWorker, StoreError
-from longform.rows import Rows, Source
-from longform.store import Part, Store
 
 ROOT = Path(__file__).parents[1]
 TEA, COFFEE, ALE = [3, 1, 2], [5, 4], [9, 8, 7, 6]

@@ -32,15 +32,15 @@ from standin_server import Server, serve, standin
 
 from longform.errors import UsageError
 from longform.llm import offline
-from longform.llm.completion import read_completion
-from longform.llm.fence import fenced
-from longform.llm.limits import duration
-from longform.llm.prompts import load_prompt
-from longform.llm.standin_faults import BATCH_FAULTS, FAULTS, read_script, shares_of
-from longform.llm.standin_limits import Bucket, go_duration
-from longform.llm.standin_replies import vector
-from longform.llm.structured import read_reply, repair_messages, response_format
-from longform.llm.types import Request
+from longform.llm.ask.fence import fenced
+from longform.llm.ask.prompts import load_prompt
+from longform.llm.ask.types import Request
+from longform.llm.gate.limits import duration
+from longform.llm.read.structured import read_reply, repair_messages, response_format
+from longform.llm.send.completion import read_completion
+from longform.standin.faults import BATCH_FAULTS, FAULTS, read_script, shares_of
+from longform.standin.limits import Bucket, go_duration
+from longform.standin.replies import vector
 from schemas.replies import Corruption
 
 __all__ = ["standin"]
@@ -346,7 +346,7 @@ def test_a_drip_outlives_a_time_out_on_each_read(standin: Server, monkeypatch: p
         await sleep(seconds)
 
     standin.script([{"fault": "drip", "seconds": 1.2}])
-    monkeypatch.setattr("longform.llm.standin_http.asyncio.sleep", noted)
+    monkeypatch.setattr("longform.standin.http.asyncio.sleep", noted)
     started = time.monotonic()
     whole = ask(standin)
     assert time.monotonic() - started > 1

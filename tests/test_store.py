@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from processes import started
 
+from longform.artifacts.recipe import Recipe
+from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.errors import BusyError, StoreError
 from longform.files import read_json, write_json
 from longform.machines import temporary
-from longform.recipe import Recipe
-from longform.store import Artifact, Digests, Part, Store
 
 ROOT = Path(__file__).parents[1]
 
@@ -274,7 +274,7 @@ def test_a_home_that_may_only_be_read_can_be_read_and_is_told_when_written(read_
 HOLD = """
 import sys
 from pathlib import Path
-from longform.store import Store
+from longform.artifacts.store import Store
 with Store(Path(sys.argv[1])).lock(sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()

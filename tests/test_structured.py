@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 import schemas.replies
-from longform.llm.structured import blank_tail, read_reply, repair_messages, response_format, strict_schema
+from longform.llm.read.structured import blank_tail, read_reply, repair_messages, response_format, strict_schema
 from schemas.replies import Corruption, Judgement, RevisionEdits, WritingCheck
 
 MODELS = [

@@ -22,14 +22,14 @@ from flows import takedowns as flow
 from flows.axioms import AxiomsConfig
 from flows.building import Options
 from flows.building import build as build_dataset
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import add, held, load
+from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
 from longform.engine.tasks import InTurn
 from longform.errors import BusyError, LongformError, StoreError, UsageError
-from longform.llm.store import open_responses
+from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from longform.store import Store
-from longform.takedowns import add, held, load
-from longform.versions import Version, artifact, garbage, withdraw
 from tasks.purging import holds, windows_of, words_of
 
 __all__ = ["server"]

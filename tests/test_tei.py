@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.sources.papers import introduction, related_work
 from tasks.sources.tei import fold, paper_of
 from tasks.sources.unreadable import UnreadableError

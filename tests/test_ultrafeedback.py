@@ -9,14 +9,14 @@ import pytest
 from conftest import Silent
 
 from flows.sources import ultrafeedback as flow
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import UsageError
-from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Store
+from longform.net.download import Downloader
 from tasks.sources.ultrafeedback import MENDED, document, doubt_of, instructions, number, rating
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "ultrafeedback"
@@ -273,6 +273,6 @@ def test_a_fetch_takes_the_mended_commit_by_default(tmp_path):
     assert flow.Fetch().revision == "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
     assert "truthful_qa" not in flow.SOURCES
     with pytest.raises(UsageError, match="is no source"):
-        flow.fetch(Http(), ["../x"], tmp_path, flow.Fetch(), None)
+        flow.fetch(Downloader(), ["../x"], tmp_path, flow.Fetch(), None)
     with pytest.raises(UsageError, match="40 hex digits"):
-        flow.fetch(Http(), [], tmp_path, flow.Fetch(revision="main"), None)
+        flow.fetch(Downloader(), [], tmp_path, flow.Fetch(revision="main"), None)

@@ -9,13 +9,13 @@ import pytest
 from conftest import Silent
 
 from flows.sources.stackexchange import Read, read
+from longform.artifacts.rows import Rejected, Shard
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.files import sha256_of
 from longform.llm.models import Models
-from longform.rows import Rejected, Shard
-from longform.store import Store
 from tasks.sources.stackexchange import open_dump
 from tasks.sources.tables import read_rows
 from tasks.sources.users import open_users, parse_users

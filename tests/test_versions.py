@@ -20,12 +20,8 @@ from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
 from flows.building import Options, build
 from flows.inspection import check
-from longform.engine.tasks import InTurn
-from longform.errors import StoreError, UsageError
-from longform.files import remove
-from longform.machines import temporary
-from longform.store import Store
-from longform.versions import (
+from longform.artifacts.store import Store
+from longform.artifacts.versions import (
     Version,
     check_name,
     datasets,
@@ -37,6 +33,10 @@ from longform.versions import (
     withdraw,
     wrecks,
 )
+from longform.engine.tasks import InTurn
+from longform.errors import StoreError, UsageError
+from longform.files import remove
+from longform.machines import temporary
 
 
 @pytest.fixture(scope="module")

@@ -28,12 +28,12 @@ from processes import started
 from toy_stages import building, source
 
 from longform.addresses import normal_url
+from longform.artifacts.rows import Source
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, StoreError
-from longform.hosts import Refused, Robots, check_address, public
-from longform.pages import Page, PageStore, key_of
-from longform.rows import Source
-from longform.web import Ask, Manners, open_web
+from longform.net.hosts import Refused, Robots, check_address, public
+from longform.net.pages import Page, PageStore, key_of
+from longform.net.web import Ask, Manners, open_web
 from schemas import column, table
 from tasks.sources.extraction import Extractor, Unusable, check_html, clean, decoded, media
 from tasks.sources.web import Crawl, Found, WebBackend, fetch_pages, read_brave, read_searxng, search_web
@@ -548,7 +548,7 @@ def test_a_result_on_a_private_host_is_not_fetched_unless_allowed(toy: Toy) -> N
 def test_a_redirect_to_a_private_host_is_not_followed(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longform.hosts.public", lambda address: address == "127.0.0.2")
+    monkeypatch.setattr("longform.net.hosts.public", lambda address: address == "127.0.0.2")
     toy.server.on("/secret", html())
     with serve("127.0.0.2") as outside, open_web(tmp_path) as web:
         outside.on("/a", Answer(302, headers={"Location": f"{toy.server.url}/secret"}))
@@ -660,7 +660,7 @@ def test_two_stores_of_one_file_see_each_other(tmp_path: Path) -> None:
 WRITING = """
 import sys
 from pathlib import Path
-from longform.pages import Page, PageStore, key_of
+from longform.net.pages import Page, PageStore, key_of
 store = PageStore(Path(sys.argv[1]))
 for n in range(100_000):
     store.put(key_of("GET", f"{sys.argv[2]}{n}"), Page("u", "u", 200, n, {}, b"content %d" % n))

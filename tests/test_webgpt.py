@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources import webgpt as flow
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
-from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Rejected
-from longform.store import Store
+from longform.net.download import Downloader
 from tasks.sources.webgpt import cites, comparison, comparisons
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "webgpt"
@@ -179,7 +179,7 @@ def test_the_file_is_fetched_once_and_its_terms_say_that_there_is_no_licence(tmp
             Answer(body=content, etag='"1"', ranges=True, drop_after=500),
             Answer(body=content, etag='"1"', ranges=True),
         )
-        config, http = flow.Fetch(base_url=f"{server.url}/v"), Http(sleep=lambda seconds: None)
+        config, http = flow.Fetch(base_url=f"{server.url}/v"), Downloader(sleep=lambda seconds: None)
         [path] = flow.fetch(http, [], tmp_path, config, None)
         asked = len(server.asked)
         assert flow.fetch(http, ["comparisons.jsonl"], tmp_path, config, None) == [path]

@@ -15,7 +15,7 @@ import yaml
 from ports import held_port
 from test_prefect import Server, serving
 
-from longform.versions import find, versions
+from longform.artifacts.versions import find, versions
 
 ROOT = Path(__file__).parent.parent
 OPENED = """

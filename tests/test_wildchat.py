@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.sources import wildchat as flow
+from longform.artifacts.rows import Rejected, Rows, Shard, Source
+from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.plan import Plan
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
-from longform.http import Http
 from longform.llm.models import Models
-from longform.rows import Rejected, Rows, Shard, Source
-from longform.store import Store
+from longform.net.download import Downloader
 from tasks.sources import wildchat
 from tasks.sources.wildchat import conversation, conversations, created
 
@@ -355,9 +355,9 @@ def test_the_sample_is_accounted_for_and_names_its_revision(tmp_path):
 
 def test_a_fetch_asks_for_a_commit_and_for_parquet(tmp_path):
     with pytest.raises(UsageError, match=r"no revision is set.*allenai/WildChat-1M/commits/main"):
-        flow.fetch(Http(), [], tmp_path, flow.Fetch(), None)
+        flow.fetch(Downloader(), [], tmp_path, flow.Fetch(), None)
     with pytest.raises(UsageError, match="is no file of"):
-        flow.fetch(Http(), ["README.md"], tmp_path, flow.Fetch(revision="0" * 40), None)
+        flow.fetch(Downloader(), ["README.md"], tmp_path, flow.Fetch(revision="0" * 40), None)
 
 
 def test_records_of_a_piece_match_their_listing(tmp_path):

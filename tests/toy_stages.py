@@ -21,6 +21,8 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
+from longform.artifacts.rows import Source
+from longform.artifacts.store import Part, Store
 from longform.engine.build import Build, StageRun
 from longform.engine.runners import Here, Processes
 from longform.engine.stage import AllRows, PerGroup, Rejected, Row, Rows, Shard, StageContext, stage
@@ -28,9 +30,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import Incomplete
 from longform.files import sha256_of
 from longform.llm.models import Models
-from longform.rows import Source
 from longform.settings import responses
-from longform.store import Part, Store
 from schemas import column, table
 
 ITEMS = table(

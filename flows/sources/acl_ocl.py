@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows, Source
+from longform.net.download import Downloader, Progress
 from tasks.sources.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.bundles import open_bundles
@@ -35,7 +35,7 @@ class Fetch(BaseModel):
     revision: str = Field("", description="commit of the repository, 40 hex digits; see its page of commits")
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """`table`: the table of publications. A letter: the texts of the papers whose volumes begin with it."""
     for name in what or [""]:
         if name != "table" and not re.fullmatch(r"[A-Za-z0-9]", name):

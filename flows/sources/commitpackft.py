@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows
+from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_commits
 from tasks.sources.commitpackft import GROUP, REPOSITORY, read_commits
 from tasks.sources.files import open_files
@@ -30,7 +30,7 @@ class Fetch(BaseModel):
     revision: str = Field("", description="commit of the repository, 40 hex digits; see its page of commits")
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """The files of the languages named, as the hub's folders name them: python, c++."""
     if odd := [name for name in what if not re.fullmatch(r"[A-Za-z0-9+#._ '()-]+", name) or name.strip(".") == ""]:
         raise UsageError(f'"{odd[0]}" is no language of {config.repository}: write python, for data/python/data.jsonl.')

@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows
+from longform.net.download import Downloader, Progress
 from tasks.sources import msmarco
 from tasks.sources.admission import admit, admit_passages
 from tasks.sources.files import open_files
@@ -45,7 +45,7 @@ class Fetch(BaseModel):
     )
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """`collection` (which holds queries and some judgements too), `queries`, `qrels`, or `all`."""
     found = []
     for name, (size, md5) in chosen(what).items():

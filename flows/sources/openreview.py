@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows
+from longform.net.download import Downloader, Progress
 from schemas.openreview import DECISIONS
 from tasks.sources.admission import admit, admit_submissions
 from tasks.sources.files import open_files
@@ -36,7 +36,7 @@ class Fetch(BaseModel):
     decisions: list[str] = Field([], description=f"PDFs of these only: {', '.join(DECISIONS)}; empty: all")
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """The years named, as JSON lines; with `pdfs`, their PDFs in the folder pdfs."""
     if odd := sorted(set(config.decisions) - set(DECISIONS)):
         raise UsageError(f'OpenReview has no decision "{odd[0]}": choose of {", ".join(DECISIONS)}.')

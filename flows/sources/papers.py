@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.rows import Rows, Source
 from longform.settings import grobid_url
 from tasks.sources import grobid as server
 from tasks.sources import pdf, pdfs, tei

@@ -9,11 +9,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
+from longform.net.download import Downloader, Progress
 from longform.pseudonyms import Pseudonyms
-from longform.rows import Rows
 from longform.settings import reddit_client
 from tasks.sources.admission import admit, admit_items
 from tasks.sources.reddit import GROUP, LICENCE, open_dumps, read_items
@@ -54,7 +54,7 @@ class Fetch(BaseModel):
     requests_a_minute: int = Field(REQUESTS_A_MINUTE, ge=1, le=600, description="what Reddit grants you")
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """states.jsonl, and gone.jsonl for `longform takedowns add --file`."""
     client = reddit_client()
     if client is None:

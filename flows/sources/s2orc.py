@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
-from longform.http import Http, Progress
-from longform.rows import Rows, Source
+from longform.net.download import Downloader, Progress
 from longform.settings import s2_api_key
 from tasks.sources import s2_api
 from tasks.sources.admission import admit, admit_metadata, admit_papers
@@ -39,7 +39,7 @@ class Fetch(BaseModel):
     )
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """Files of `s2orc`, `s2orc_v2`, `papers`, `abstracts`, `citations`; nothing named is s2orc_v2."""
     api = s2_api.DatasetsApi(http, config.base_url, key=s2_api_key())
     names = s2_api.chosen(what or ["s2orc_v2"])

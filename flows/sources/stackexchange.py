@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import HttpError, SourceError, UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows
+from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_posts
 from tasks.sources.stackexchange import host_of_today, open_dumps, read_posts
 from tasks.sources.threads import join_threads
@@ -52,7 +52,7 @@ class Fetch(BaseModel):
     )
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """The dumps of sites, by their hosts: beer.stackexchange.com, stackoverflow.com (its posts only)."""
     if config.item != ITEM and not config.agreement:
         raise UsageError(
@@ -75,7 +75,7 @@ def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Pr
     ]
 
 
-def files_of(http: Http, url: str) -> dict[str, Mapping[str, Any]]:
+def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
     """name -> size and digests, as the item lists its files; nothing where it lists none."""
     try:
         listed = http.get(url).json()

@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows, Source
+from longform.net.download import Downloader, Progress
 from tasks.sources import ultrafeedback
 from tasks.sources.admission import admit, admit_completions
 from tasks.sources.files import open_files
@@ -34,7 +34,7 @@ class Fetch(BaseModel):
     )
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """The files of the sources named (evol_instruct, false_qa, flan, sharegpt, ultrachat), or `all`: these, without the
     benchmark truthful_qa."""
     if odd := [name for name in what if not name.replace("_", "").isalnum()]:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.wire import shown
+from longform.net.download import Downloader, Progress
+from longform.net.wire import shown
 
 LONGEST_NAME = 200
 KEPT_ENDINGS = (".part", ".part.json", ".fetch.json")  # of what stands beside a file
@@ -32,7 +32,7 @@ class Fetch(BaseModel):
     name: str | None = Field(None, description="what the file is called here; else as the address ends")
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """The files behind these addresses (http or https). Digest, size and name are of one file."""
     alone = config.model_fields_set & {"sha256", "md5", "size", "name"}
     if len(what) > 1 and alone:

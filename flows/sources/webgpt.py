@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows
+from longform.net.download import Downloader, Progress
 from tasks.sources import webgpt
 from tasks.sources.admission import admit, admit_comparisons
 from tasks.sources.files import open_files
@@ -30,7 +30,7 @@ class Fetch(BaseModel):
     base_url: str = Field(webgpt.URL.removesuffix(f"/{FILE}"), description=f"the folder of {FILE}, or of a mirror's")
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """`all`: there is one file, comparisons.jsonl, of which no checksum is published."""
     if odd := [name for name in what if name != FILE]:
         raise UsageError(f'webgpt has no "{odd[0]}": it is one file, name all or {FILE}.')

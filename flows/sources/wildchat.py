@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.http import Http, Progress
-from longform.rows import Rows, Source
+from longform.net.download import Downloader, Progress
 from tasks.sources import wildchat
 from tasks.sources.admission import admit, admit_conversations
 from tasks.sources.files import open_files
@@ -35,7 +35,7 @@ class Fetch(BaseModel):
     )
 
 
-def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
+def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """`all` Parquet files, or those named: data/train-00000-of-00014.parquet, or a pattern with *."""
     if odd := [name for name in what if not name.endswith(".parquet")]:
         raise UsageError(f'"{odd[0]}" is no file of {config.repository}: write data/train-00000-of-00014.parquet.')

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from longform.llm.tokens import TOKENS_A_REQUEST
-from longform.llm.types import Request
+from longform.llm.ask.tokens import TOKENS_A_REQUEST
+from longform.llm.ask.types import Request
 
 UNKNOWN = math.inf
 
@@ -82,7 +82,7 @@ def tokens_at_most(request: Request) -> int:
     sent = sum(len(content.encode()) for _, content in request.messages) + TOKENS_A_REQUEST
     if request.reply is None or request.form != "json":
         return sent
-    from longform.llm.structured import response_format
+    from longform.llm.read.structured import response_format
 
     return sent + len(str(response_format(request.reply)))
 

@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from longform.artifacts.parts import group_of
+from longform.artifacts.rows import Rows, Shard
+from longform.artifacts.store import Part
 from longform.engine.at_most import UNKNOWN, Sizes
 from longform.engine.stage import Shape, Stage, StageCall
-from longform.parts import group_of
-from longform.rows import Rows, Shard
-from longform.store import Part
 
 NOT_CUT = "?"  # in place of the range of a key: how its group will be cut is not known
 

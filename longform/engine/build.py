@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+from longform.artifacts.recipe import Recipe
+from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
 from longform.engine.dry import walk
 from longform.engine.execute import STOP, Meter, execute_with, told_fraction
@@ -25,12 +27,10 @@ from longform.engine.runners import Runner
 from longform.engine.stage import Stage, StageCall
 from longform.errors import Incomplete, LostWorker
 from longform.files import remove
-from longform.llm.budget import NANO
+from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
-from longform.llm.types import Endpoint, Request, broken_off
+from longform.llm.price.budget import NANO
 from longform.machines import temporary
-from longform.recipe import Recipe
-from longform.store import Artifact, Digests, Part, Store
 
 MODEL_REASON = "model: "
 MODEL_PARTS_AT_ONCE = 8

@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from longform.artifacts.store import Store
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.store import Store
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
-    from longform.web import Manners, SharedWeb, Visitor
+    from longform.net.web import Manners, SharedWeb, Visitor
 
 Item = TypeVar("Item")
 TEXTS_AT_ONCE = 4_096
@@ -74,7 +74,7 @@ class StageContext:
 
     def web(self, manners: Manners) -> Visitor:
         """Who asks the web, with these manners; what was answered before is taken from the home."""
-        from longform.web import open_web
+        from longform.net.web import open_web
 
         self._web = self._web or open_web(self.store.home)
         return self._web.visitor(manners)

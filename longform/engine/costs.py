@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from longform.engine.at_most import UNKNOWN, Sizes, tokens_at_most
 from longform.engine.stage import StageCall
-from longform.llm.budget import NANO
-from longform.llm.prompts import Prompt
-from longform.llm.types import Endpoint, Price
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint, Price
+from longform.llm.price.budget import NANO
 
 if TYPE_CHECKING:
     from longform.llm.estimate import Estimate
-    from longform.llm.records import ResponseStore
+    from longform.llm.responses.records import ResponseStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Pricing:
         self._longest: dict[str, tuple[int, int] | None] = {}
 
     def store(self) -> ResponseStore:
-        from longform.llm.store import open_responses
+        from longform.llm.responses.sqlite import open_responses
 
         if self._opened is None:
             self._opened = open_responses(self._where, read_only=True)
@@ -139,7 +139,7 @@ class Pricing:
 
 
 def _usd(endpoint: Endpoint, sent: float | None, made: float | None, *, batch: bool = False) -> float | None:
-    from longform.llm.prices import cost_nano, price_of
+    from longform.llm.price.prices import cost_nano, price_of
 
     price = price_of(endpoint)
     if price is None:

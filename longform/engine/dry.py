@@ -10,15 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from longform.artifacts.store import Store
 from longform.engine.context import TEXTS_AT_ONCE
 from longform.engine.execute import check_inputs
 from longform.engine.jobs import Job
 from longform.engine.stage import Stage
-from longform.llm.types import Endpoint, Request
-from longform.store import Store
+from longform.llm.ask.types import Endpoint, Request
 
 if TYPE_CHECKING:
-    from longform.web import Manners, Visitor
+    from longform.net.web import Manners, Visitor
 
 
 class Embedded(Exception):

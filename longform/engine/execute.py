@@ -11,17 +11,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from longform.conservation import check_conservation
+from longform.artifacts.conservation import check_conservation
+from longform.artifacts.parts import Parts
+from longform.artifacts.rows import Rows, Shard
+from longform.artifacts.store import Part, Store
 from longform.engine.context import StageContext
 from longform.engine.jobs import Job
 from longform.engine.stage import Stage
 from longform.errors import BusyStore, LongformError, StoreError
 from longform.files import busy, full, unwritable
+from longform.llm.ask.types import broken_off
 from longform.llm.models import Models
-from longform.llm.types import broken_off
-from longform.parts import Parts
-from longform.rows import Rows, Shard
-from longform.store import Part, Store
 
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
 STOP = "stop"  # a file in the folder of the build: whoever works for it ends

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longform.artifacts.parts import group_of, part_keys
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Rows, Shard
+from longform.artifacts.store import Part, Store
 from longform.engine.stage import Shape, Stage, StageCall
-from longform.parts import group_of, part_keys
-from longform.recipe import fingerprint
-from longform.rows import Rows, Shard
-from longform.store import Part, Store
 
 PARTS = 4  # of a group, as far as the rows of each stay within the bounds
 ROWS_PER_PART = (16_384, 32_768)  # fewer cost more in Prefect than they save, more cost memory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from longform.artifacts.store import Digests, Store
 from longform.engine.stage import StageCall
-from longform.store import Digests, Store
 
 
 class UntilReached(Exception):

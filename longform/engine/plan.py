@@ -17,6 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from longform.artifacts.parts import group_of
+from longform.artifacts.rows import Rows
+from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes
 from longform.engine.bounds import (
     NOT_CUT,
@@ -37,10 +40,7 @@ from longform.engine.jobs import CUT, Job, contents_of, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
-from longform.llm.types import Endpoint
-from longform.parts import group_of
-from longform.rows import Rows
-from longform.store import Artifact, Digests, Part, Store
+from longform.llm.ask.types import Endpoint
 
 if TYPE_CHECKING:
     from longform.llm.estimate import Estimate, Estimator
@@ -376,7 +376,7 @@ class Plan:
 
     def _asking(self, planned: Planned, call: StageCall, units: Units) -> Planned:
         """With the questions that it asks, and, where prices are wanted, their tokens and costs."""
-        from longform.llm.prices import price_of
+        from longform.llm.price.prices import price_of
 
         online = [endpoint for endpoint in call.endpoints if not endpoint.offline]
         facts: dict[str, Any] = {

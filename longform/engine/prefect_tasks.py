@@ -27,11 +27,11 @@ from prefect.states import Completed, Failed, Pending
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
+from longform.artifacts.store import Part
 from longform.engine.build import Ended, Making, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Incomplete, LongformError, PassingError
 from longform.settings import Retries
-from longform.store import Part
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
 SECONDS_BETWEEN_LOOKS = 2.0

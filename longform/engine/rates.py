@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from longform.artifacts.parts import group_of
+from longform.artifacts.rows import Rows, Source
+from longform.artifacts.store import Artifact, Store
 from longform.engine.at_most import UNKNOWN, Sizes
 from longform.engine.bounds import rows_at_most
 from longform.engine.jobs import ALL_ROWS_KEY
 from longform.engine.stage import Shape, StageCall
-from longform.llm.prompts import Prompt
-from longform.llm.types import Endpoint
-from longform.parts import group_of
-from longform.rows import Rows, Source
-from longform.store import Artifact, Store
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint
 
 ALL_GROUP = group_of(ALL_ROWS_KEY)
 AT_ITS_BOUND, NEAR_ITS_BOUND = 0.99, 0.9

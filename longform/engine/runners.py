@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from multiprocessing import get_context, resource_tracker
 from typing import Any, ClassVar, Protocol
 
+from longform.artifacts.store import Part
 from longform.engine.execute import execute
 from longform.engine.jobs import Job
 from longform.errors import LongformError, LostWorker, UsageError
-from longform.store import Part
 
 SECONDS_TO_END = 10
 SECONDS_TO_CONNECT = 30

@@ -27,13 +27,13 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
 
 import pyarrow as pa
 
+from longform.artifacts.recipe import Recipe, identity, shape
+from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
+from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
 from longform.engine.context import StageContext
 from longform.errors import FlowError
-from longform.llm.types import Endpoint
-from longform.recipe import Recipe, identity, shape
-from longform.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
-from longform.store import Digests, Store
+from longform.llm.ask.types import Endpoint
 
 __all__ = ["AllRows", "AtMost", "PerGroup", "Rejected", "Row", "Rows", "Shard", "Stage", "StageContext", "stage"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from longform.artifacts.store import Part
 from longform.engine.build import Making, StageRun
 from longform.engine.stage import StageCall
-from longform.store import Part
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
 

@@ -16,20 +16,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
 from longform.llm import offline
-from longform.llm.completion import Completion, Told, read_choices, read_completion, read_embeddings, read_json
-from longform.llm.dispatch import Call, Dispatcher, Replies, Result
-from longform.llm.faults import Fault, scrub
-from longform.llm.keys import canonical, key_of
-from longform.llm.records import TOMBSTONE, Record
-from longform.llm.tokens import upper_bound
-from longform.llm.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
-
-if TYPE_CHECKING:
-    from longform.llm.models import Models
+from longform.llm.ask.keys import canonical, key_of
+from longform.llm.ask.tokens import upper_bound
+from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
+from longform.llm.responses.records import TOMBSTONE, Record, ResponseStore
+from longform.llm.send.completion import Completion, Told, read_choices, read_completion, read_embeddings, read_json
+from longform.llm.send.dispatch import Call, Dispatcher, Replies, Result
+from longform.llm.send.faults import Fault, scrub
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 QUESTIONS_AT_ONCE = 64
@@ -46,7 +43,7 @@ def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, 
         endpoint.limit_field: request.max_tokens,
     }
     if request.reply is not None and request.form == "json":
-        from longform.llm.structured import response_format
+        from longform.llm.read.structured import response_format
 
         body["response_format"] = response_format(request.reply)
     if request.logprobs is not None:
@@ -95,11 +92,22 @@ class Flight:
         self.step, self.sent, self.keys, self.limit = "first", self.first, [self.key], self.request.max_tokens
 
 
+class Shared(Protocol):
+    """What the clients of a build have in common: see Models."""
+
+    retry_errors: bool
+
+    @property
+    def store(self) -> ResponseStore: ...
+    def check_key(self, endpoint: Endpoint) -> None: ...
+    def dispatcher(self, endpoint: Endpoint) -> Dispatcher: ...
+
+
 class Client:
     """An endpoint, as one stage asks it. `note` is told the keys of the responses that were looked at."""
 
     def __init__(
-        self, models: Models, endpoint: Endpoint, stage: str, recipe: str, note: Callable[[Iterable[str]], None]
+        self, models: Shared, endpoint: Endpoint, stage: str, recipe: str, note: Callable[[Iterable[str]], None]
     ) -> None:
         self.models, self.endpoint, self.stage, self.recipe, self._note = models, endpoint, stage, recipe, note
 
@@ -285,7 +293,7 @@ class Client:
         if completion.refusal:
             return _failed("refusal", scrub(completion.refusal, None), key, completion, flight.sample)
         if completion.finish == "length":
-            from longform.llm.structured import blank_tail
+            from longform.llm.read.structured import blank_tail
 
             blank = blank_tail(text)
             if flight.step == "first" and not self.endpoint.offline:
@@ -298,7 +306,7 @@ class Client:
             return _failed("empty", "the reply is empty", key, completion, flight.sample)
         value: Any = None
         if request.reply is not None:
-            from longform.llm.structured import read_reply
+            from longform.llm.read.structured import read_reply
 
             value = read_reply(text, request.reply, _form(request))
             if isinstance(value, str):
@@ -329,7 +337,7 @@ class Client:
             flight.step, attempt = "again", 1
             body.pop("response_format", None)
         else:
-            from longform.llm.structured import repair_messages
+            from longform.llm.read.structured import repair_messages
 
             flight.step, attempt = "repair", 1
             messages = repair_messages(flight.request.messages, completion.text, why, _form(flight.request))
@@ -477,7 +485,7 @@ class _Vectors:
 def _form(request: Request) -> Literal["json", "tags"]:
     if request.form == "json" or request.reply is None:
         return "json" if request.form == "json" else "tags"
-    from longform.llm.structured import holds_objects
+    from longform.llm.read.structured import holds_objects
 
     return "json" if holds_objects(request.reply) else "tags"
 

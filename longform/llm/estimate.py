@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, NamedTuple
 
-from longform.llm.prices import cost_nano, price_of
-from longform.llm.records import REPLY, Record, ResponseStore, Usage
-from longform.llm.tokens import count, upper_bound
-from longform.llm.types import Endpoint, Request
+from longform.llm.ask.tokens import count, upper_bound
+from longform.llm.ask.types import Endpoint, Request
+from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.responses.records import REPLY, Record, ResponseStore, Usage
 
 AT_ONCE = 64
 ENOUGH = 10
@@ -82,8 +82,8 @@ class Estimator:
         if self.endpoint.offline:
             self._tally(request.task).calls += request.samples
             return
+        from longform.llm.ask.keys import canonical, key_of
         from longform.llm.client import CHAT, body_of
-        from longform.llm.keys import canonical, key_of
 
         sent = [canonical(body_of(self.endpoint, request, sample)) for sample in range(request.samples)]
         keys = [key_of(self.endpoint.name, CHAT, each, sample=number) for number, each in enumerate(sent)]
@@ -95,8 +95,8 @@ class Estimator:
 
     def embed(self, texts: Iterable[str]) -> None:
         """Count texts to be embedded, 64 a call."""
+        from longform.llm.ask.keys import canonical, key_of
         from longform.llm.client import EMBEDDINGS, embedding_body
-        from longform.llm.keys import canonical, key_of
 
         tally = self._tally("embeddings")
         waiting = iter(dict.fromkeys(texts))
@@ -336,8 +336,8 @@ def _least(question: _Question) -> float:
 
 
 def _invalid(request: Request, record: Record) -> bool:
-    from longform.llm.completion import read_completion
-    from longform.llm.structured import read_reply
+    from longform.llm.read.structured import read_reply
+    from longform.llm.send.completion import read_completion
 
     completion = read_completion(record.body) if request.reply and record.finish != "length" else None
     if completion is None or request.reply is None or not completion.text.strip():

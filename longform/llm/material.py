@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from longform.errors import UsageError
-from longform.llm.fence import unfenced
+from longform.llm.ask.fence import unfenced
 from longform.llm.prose import balanced
 
 READ_CHARACTERS = 20_000

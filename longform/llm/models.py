@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from longform.errors import EndpointError, UsageError
-from longform.llm.budget import NANO, Budget
-from longform.llm.types import Endpoint, Request, broken_off
+from longform.llm.ask.types import Endpoint, Request, broken_off
+from longform.llm.price.budget import NANO, Budget
 from longform.settings import api_key
 
 if TYPE_CHECKING:
     import httpx2
 
     from longform.llm.client import Client
-    from longform.llm.dispatch import Dispatcher
-    from longform.llm.records import ResponseStore
+    from longform.llm.responses.records import ResponseStore
+    from longform.llm.send.dispatch import Dispatcher
 
 
 LOOP_SECONDS = 20.0
@@ -101,7 +101,7 @@ class Models:
 
     @property
     def store(self) -> ResponseStore:
-        from longform.llm.store import open_responses
+        from longform.llm.responses.sqlite import open_responses
 
         with self._open():
             self._store = self._store or open_responses(self.where)
@@ -116,7 +116,7 @@ class Models:
             return there
 
     def _new_dispatcher(self, endpoint: Endpoint) -> Dispatcher:
-        from longform.llm.dispatch import Dispatcher
+        from longform.llm.send.dispatch import Dispatcher
 
         made = Dispatcher(
             endpoint,
@@ -158,7 +158,7 @@ class Models:
 
     def status(self) -> dict[str, Any]:
         """What progress shows: answered, in_flight, waits, spent_nano, cap_nano."""
-        from longform.llm.dispatch import state_of
+        from longform.llm.send.dispatch import state_of
 
         shown = state_of(list(self._dispatchers.values()))
         return {**shown, "spent_nano": self.budget.spent_nano, "cap_nano": self.budget.cap_nano}

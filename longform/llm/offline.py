@@ -21,11 +21,11 @@ from itertools import chain, islice
 
 from longform.errors import UsageError
 from longform.llm import offline_expertqa, offline_revision
+from longform.llm.ask.fence import unfenced
+from longform.llm.ask.types import Endpoint, Request
 from longform.llm.falsify import falsify
-from longform.llm.fence import unfenced
 from longform.llm.material import COMMON, READ_CHARACTERS, Material, fit_to_quote
 from longform.llm.prose import balanced, blocks, sentences, sentences_of, shared_words, words
-from longform.llm.types import Endpoint, Request
 
 MODEL = "offline-rules-1"
 ENDPOINT = Endpoint(name="offline", model=MODEL)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from longform.errors import BudgetError
-from longform.llm.batch import Counts, Item, Reply, prefetch
+from longform.llm.ask.keys import canonical, key_of
+from longform.llm.ask.tokens import upper_bound
+from longform.llm.ask.types import Endpoint, Request
+from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.client import CHAT, body_of
-from longform.llm.completion import read_completion
-from longform.llm.dispatch import Dispatcher
-from longform.llm.faults import fault_of
-from longform.llm.keys import canonical, key_of
-from longform.llm.records import TOMBSTONE, Paid, Record
-from longform.llm.tokens import upper_bound
-from longform.llm.types import Endpoint, Request
+from longform.llm.responses.records import TOMBSTONE, Paid, Record
+from longform.llm.send.completion import read_completion
+from longform.llm.send.dispatch import Dispatcher
+from longform.llm.send.faults import fault_of
 
 
 def prefetch_stage(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
-from longform.llm.prompts import Prompt
-from longform.llm.replies import cited_passages
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.recipe import fingerprint
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.read.replies import cited_passages
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
 from tasks.answers import made_by, refused, usable

@@ -9,8 +9,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AtMost, PerGroup, Row, Rows, StageContext, stage
-from longform.rows import read_parquet
 from schemas.axioms import PAIRS
 from tasks.axioms.answers import question_text
 from tasks.sources.permalinks import permalink, profile

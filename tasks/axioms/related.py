@@ -11,8 +11,8 @@ import pyarrow as pa
 from longform.engine.at_most import embedding_calls
 from longform.engine.stage import AtMost, PerGroup, Rejected, StageContext, stage
 from longform.errors import UsageError
-from longform.llm.tokens import TOKENS_A_REQUEST
-from longform.llm.types import Endpoint
+from longform.llm.ask.tokens import TOKENS_A_REQUEST
+from longform.llm.ask.types import Endpoint
 from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
 from tasks.axioms.negatives import draw
 

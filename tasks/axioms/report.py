@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longform.rows import Row, Rows
+from longform.artifacts.rows import Row, Rows
 from tasks.axioms.tables import Table10, questions_by_axiom
 from tasks.card import Cell, ReportTable
 

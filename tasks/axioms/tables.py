@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
-from longform.rows import Row, read_parquet
+from longform.artifacts.rows import Row, read_parquet
 
 
 @dataclass(slots=True)

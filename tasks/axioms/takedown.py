@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator
 
 import duckdb
 
-from longform.llm.records import ResponseStore
-from longform.rows import read_parquet
-from longform.store import Store
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.llm.responses.records import ResponseStore
 from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
 from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.purging import by_words, each, files_of, first_column, register, responses_in

@@ -8,11 +8,11 @@ from typing import Any
 
 import duckdb
 
+from longform.artifacts.recipe import Recipe
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, artifact
 from longform.errors import UsageError
-from longform.recipe import Recipe
-from longform.rows import read_parquet
-from longform.store import Store
-from longform.versions import Version, artifact
 from tasks.lineage import Line, ancestors, calls_of, rows_where, taken
 
 MADE_BY = {"open_book": "answer_open_book", "closed_book": "answer_closed_book", "corrupted": "corrupt_answers"}

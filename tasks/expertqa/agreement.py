@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.agreement import kappa, share_agreed
 

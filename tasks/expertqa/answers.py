@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.recipe import fingerprint
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
 from tasks.answers import made_by, refused, usable

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from longform.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.given import (
     ANSWER_PROPERTIES,
     CLAIM_PROPERTIES,

@@ -15,8 +15,8 @@ import numpy as np
 
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import UsageError
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure
 from schemas.expertqa import ATTRIBUTIONS
 from schemas.replies import Entailment
 from tasks.answers import NO_MODEL, made_by, refused

@@ -22,11 +22,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Source
 from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.errors import SourceError
-from longform.recipe import fingerprint
-from longform.rows import Source
 from schemas.expertqa import QUESTIONS
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
 from tasks.expertqa.given import filled

@@ -20,11 +20,11 @@ import orjson
 import pyarrow as pa
 import xxhash
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
-from longform.recipe import fingerprint
-from longform.rows import Rejected, Row, Shard, Source
 from schemas.expertqa import DOCUMENTS
 from tasks.sources.extraction import clean
 from tasks.sources.files import moment, open_files

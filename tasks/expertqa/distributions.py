@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.expertqa.autoais import SYSTEMS
 from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Source
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Shard, StageContext, stage
-from longform.recipe import fingerprint
-from longform.rows import Source
 from schemas.expertqa import ENTAILED
 from tasks.expertqa.bank import GROUP, defect, jsonl_records
 from tasks.sources.files import open_files

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from longform.engine.at_most import UNKNOWN, Sizes, embedding_calls
 from longform.engine.stage import AllRows, AtMost, Row, Rows, StageContext, stage
 from longform.errors import ConservationError, UsageError
-from longform.llm.types import Endpoint
+from longform.llm.ask.types import Endpoint
 from schemas.expertqa import CLAIMS, DOCUMENTS, FOUND_FOR_CLAIMS, FOUND_FOR_FACTS, FOUND_FOR_QUESTIONS
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.corpora import Document, passages_of
@@ -35,7 +35,7 @@ from tasks.sources.web import Crawl, Found, WebBackend, get_page, page_text, web
 from tasks.text.windows import check_tokenizer, check_windows
 
 if TYPE_CHECKING:
-    from longform.pages import Page
+    from longform.net.pages import Page
     from tasks.retrieval.hits import Hit
 
 SPHERE, GS = "sphere", "gs"

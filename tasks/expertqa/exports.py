@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from longform.artifacts.rows import Row
 from longform.errors import StoreError
-from longform.rows import Row
 from tasks.expertqa.autoais import RELEASED
 from tasks.expertqa.bank import released_record
 from tasks.expertqa.citations import without_marks

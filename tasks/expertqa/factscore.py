@@ -14,8 +14,8 @@ import numpy as np
 
 from longform.engine.at_most import Sizes, longest, unbounded
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
 from tasks.answers import NO_MODEL, made_by, refused

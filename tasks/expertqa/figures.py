@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.card import Figure
 from tasks.expertqa.distributions import (
     Counts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from longform.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.vocabulary import LABELLED
 
 RAW_CHARS = 2_000

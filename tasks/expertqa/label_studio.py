@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from longform.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.given import (
     ANSWER_PROPERTIES,
     CLAIM_PROPERTIES,

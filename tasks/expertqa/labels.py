@@ -17,9 +17,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, Source
 from longform.engine.stage import AtMost, Shard, StageContext, stage
 from longform.errors import SourceError
-from longform.rows import AllRows, Rejected, Row, Rows, Source
 from schemas.expertqa import LABELS
 from tasks.expertqa.argilla import SETTINGS, is_record, read_record
 from tasks.expertqa.given import ANSWER_PROPERTIES, CLAIM_PROPERTIES, CLAIM_RATINGS, RAW_CHARS, Given, texts_of

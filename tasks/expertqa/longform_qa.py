@@ -19,11 +19,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.parts import key_hash
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, AtMost, PerGroup, Row, Rows, StageContext, stage
 from longform.errors import UsageError
-from longform.parts import key_hash
-from longform.recipe import fingerprint
-from longform.rows import read_parquet
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
 from tasks.expertqa.autoais import RELEASED, released_claim
 from tasks.expertqa.factscore import fact_score, judgements_of

@@ -23,9 +23,9 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Source
 from longform.engine.stage import AllRows, Rejected, Row, Rows, Shard, StageContext, stage
-from longform.recipe import fingerprint
-from longform.rows import Source
 from longform.settings import qafacteval_models
 from schemas.expertqa import PREDICTIONS
 from tasks.expertqa.citations import without_marks

@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Source
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
-from longform.recipe import fingerprint
-from longform.rows import Source
 from schemas.expertqa import ANSWERS
 from tasks.answers import NO_MODEL
 from tasks.expertqa.bank import GROUP, jsonl_records

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import duckdb
 import pyarrow as pa
 
-from longform.rows import Row, Rows, read_parquet
+from longform.artifacts.rows import Row, Rows, read_parquet
 from tasks.card import Figure, ReportTable
 from tasks.expertqa import tables as made
 from tasks.expertqa.agreement import agreement

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from longform.artifacts.recipe import fingerprint
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.recipe import fingerprint
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import REVISED
 from tasks.answers import NO_MODEL, made_by, refused, usable
 from tasks.expertqa.abstentions import abstention

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from xxhash import xxh3_64_intdigest
 
+from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import Rejected, Row, Rows
 from schemas.expertqa import CLAIMS, SAMPLES
 from tasks.expertqa.released import LEAST_CLAIM, released_at_most
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import orjson
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.expertqa import argilla, label_studio
 
 Format = Literal["jsonl", "label-studio", "argilla"]

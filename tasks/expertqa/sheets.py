@@ -24,7 +24,7 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from longform.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.given import (
     ANSWER_PROPERTIES,
     CLAIM_PROPERTIES,

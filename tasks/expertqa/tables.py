@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from longform.settings import qafacteval_models
 from tasks.card import Cell, ReportTable
 from tasks.expertqa.agreement import agreement, both_labelled

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterator
 
 import duckdb
 
-from longform.llm.records import ResponseStore
-from longform.rows import read_parquet
-from longform.store import Store
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.llm.responses.records import ResponseStore
 from tasks.expertqa import autoais, factscore, revised
 from tasks.expertqa.admission import is_listed
 from tasks.expertqa.answers import QUESTION_CHARACTERS

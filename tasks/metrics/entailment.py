@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from longform.artifacts.recipe import fingerprint
 from longform.errors import UsageError
-from longform.recipe import fingerprint
 
 LEXICAL = "lexical-1"
 LEXICAL_THRESHOLD = 0.65  # where true less false positive rate is largest on 768 labelled claims of ExpertQA

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.artifacts.recipe import fingerprint
 from longform.engine.stage import AtMost, Row, Rows, StageContext, stage
-from longform.recipe import fingerprint
 from schemas.revision_distance import DISTANCES
 from tasks.revision_distance.categories import category
 from tasks.revision_distance.measure import Measured, measure, weight

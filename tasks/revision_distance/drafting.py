@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, bound_by, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.recipe import fingerprint
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
 from tasks.answers import NO_MODEL, made_by, refused, usable
 from tasks.revision_distance.edits import REQUEST_CHARACTERS

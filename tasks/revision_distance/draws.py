@@ -14,9 +14,9 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows
 from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import AllRows, Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES
 
 CHECKED_TASKS = ("easy", "free")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Failure, Request
-from longform.recipe import fingerprint
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.revision_distance import EDITS
 from tasks.answers import made_by, refused
 from tasks.revision_distance.drafting import request_of

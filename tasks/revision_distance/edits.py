@@ -5,8 +5,8 @@ No stage here: `longform revise` starts without what stages need.
 
 from __future__ import annotations
 
-from longform.llm.prompts import Prompt
-from longform.llm.types import Answer, Endpoint, Request
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Request
 from schemas.replies import ProposedEdit, RevisionEdits
 
 REQUEST_CHARACTERS = 20_000

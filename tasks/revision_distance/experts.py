@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.card import Cell, ReportTable
 from tasks.metrics.agreement import alpha, pairwise_share
 from tasks.revision_distance.intervals import mean, mean_interval

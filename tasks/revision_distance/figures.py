@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.card import Figure
 from tasks.plots import svg_of
 from tasks.revision_distance.tables import DISTANCES, WEAK_AND_STRONG, Pairs, pairs_of, scored

@@ -15,10 +15,10 @@ from typing import Any
 
 import orjson
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, Source
 from longform.engine.stage import Shard, StageContext, stage
 from longform.errors import SourceError
-from longform.recipe import fingerprint
-from longform.rows import AllRows, Rejected, Row, Rows, Source
 from schemas.revision_distance import JUDGEMENTS
 from tasks.revision_distance.sheets import FILLED_IN, RATED, SYSTEMS, folded, pairs, sheet_id
 from tasks.sources.csv_cells import as_meant, csv_rows, raw_text

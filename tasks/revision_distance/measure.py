@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from longform.errors import LongformError, UsageError
-from longform.llm.prompts import Prompt, load_prompt
-from longform.llm.types import Failure
+from longform.llm.ask.prompts import Prompt, load_prompt
+from longform.llm.ask.types import Failure
 from schemas.replies import ProposedEdit
 from tasks.revision_distance.edits import edit_request, edits_of
 from tasks.revision_distance.placing import Placement, apply, place

@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, Rejected, Row, Rows, StageContext, stage
-from longform.recipe import fingerprint
-from longform.rows import read_parquet
 from schemas.revision_distance import ORIGINS, PUBLISHED_DRAFTS, PUBLISHED_EDITS
 
 BATCH_ROWS = 500

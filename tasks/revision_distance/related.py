@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import AllRows, Rejected, Row, Rows, read_parquet
 from schemas.revision_distance import HARD, RELATED
 from tasks.sources.papers import related_work
 from tasks.sources.s2_releases import database

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Row
 from longform.engine.stage import AtMost, Rows, StageContext, stage
-from longform.recipe import fingerprint
-from longform.rows import Row
 from schemas.revision_distance import SCORES
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
 from tasks.metrics.rouge import KINDS, rouge

@@ -19,8 +19,8 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
+from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import Rejected, Row, Rows
 from schemas.revision_distance import EASY, FREE
 from tasks.revision_distance.requests import Asked, asked, check_languages, plain, words_of
 from tasks.text.scrub import scrub

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 
-from longform.parts import key_hash
-from longform.recipe import fingerprint
-from longform.rows import Row
+from longform.artifacts.parts import key_hash
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Row
 from tasks.sources.csv_cells import harmless
 
 SYSTEMS = ("vanilla", "cot")

@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
+from longform.artifacts.rows import Source
 from longform.engine.stage import AtMost, Rejected, Row, Shard, StageContext, stage
 from longform.errors import SourceError
-from longform.rows import Source
 from schemas.revision_distance import STRUCTURE
 from tasks.sources.files import moment, open_files
 from tasks.sources.lines import read_lines

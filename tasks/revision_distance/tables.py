@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from schemas.replies import INTENTIONS
 from tasks.card import Cell, ReportTable
 from tasks.revision_distance.intervals import mean, mean_interval, wilson

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator
 
 import duckdb
 
-from longform.llm.records import ResponseStore
-from longform.store import Store
+from longform.artifacts.store import Store
+from longform.llm.responses.records import ResponseStore
 from tasks.purging import by_words, each, first_column, register, responses_in
 from tasks.revision_distance.checks import MESSAGE_CHARACTERS
 from tasks.revision_distance.drafting import paper_text

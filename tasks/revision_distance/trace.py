@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
 from longform.errors import UsageError
-from longform.store import Store
-from longform.versions import Version
 from tasks.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
 
 MADE_BY = {"draft_id": "publish_drafts", "edit_id": "publish_edits"}

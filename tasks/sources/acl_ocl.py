@@ -27,9 +27,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError
-from longform.rows import Rejected, Row, Shard
 from schemas.papers import METADATA, PAPERS
 from tasks.sources.batches import batch_of
 from tasks.sources.body import batch_of as papers_of

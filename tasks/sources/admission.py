@@ -14,9 +14,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import Rejected
+from longform.artifacts.takedowns import load
 from longform.engine.stage import AtMost, Builder, Rows, StageContext, stage
-from longform.rows import Rejected
-from longform.takedowns import load
 from schemas.code import COMMITS
 from schemas.conversations import CONVERSATIONS
 from schemas.msmarco import PASSAGES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from longform.arrays import bitmap, text_array
+from longform.artifacts.arrays import bitmap, text_array
 
 __all__ = ["batch_of", "bitmap", "text_array"]
 

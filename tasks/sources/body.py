@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from schemas.papers import PAPERS
 from tasks.sources.batches import bitmap, text_array
 from tasks.text.headings import role_of, roles

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from longform.rows import Shard, Source
 from tasks.sources import tarballs
 from tasks.sources.files import SIDE_FILE, WHOLE, fetched_at, moment, refuse_bomb
 from tasks.sources.lines import unpacked

@@ -20,8 +20,8 @@ import orjson
 import pyarrow as pa
 import xxhash
 
+from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
-from longform.rows import Rejected, Shard
 from schemas.code import COMMITS
 from tasks.sources.batches import batch_of
 from tasks.sources.files import moment

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from longform.artifacts.rows import Rejected
 from longform.errors import SourceError
-from longform.rows import Rejected
 
 RAW_CHARS = 2_000
 RECORD_CHARS = 256 << 10

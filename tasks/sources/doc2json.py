@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.sources.s2_values import (
     GROUP,
     PERMALINK,

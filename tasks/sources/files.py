@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from longform.artifacts.rows import Source
 from longform.errors import SourceError, UsageError
-from longform.rows import Source
 
 WHOLE = (0, -1)
 SIDE_FILE = ".fetch.json"

@@ -34,11 +34,11 @@ from typing import IO, Any
 
 import requests
 
-from longform import wire
+from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError
-from longform.http import user_agent
-from longform.rows import Row
-from longform.wire import shown
+from longform.net import wire
+from longform.net.http import user_agent
+from longform.net.wire import shown
 from tasks.sources import tei
 from tasks.sources.bundles import Member
 from tasks.sources.pdf import check

@@ -27,9 +27,9 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import requests
 
+from longform.artifacts.rows import Source
 from longform.errors import HttpError, SourceError, UsageError
-from longform.http import Http, Progress
-from longform.rows import Source
+from longform.net.download import Downloader, Progress
 from longform.settings import api_key
 from tasks.sources.files import SIDE_FILE
 
@@ -55,7 +55,7 @@ class HubFile:
 
 
 def fetch_hub(
-    http: Http,
+    http: Downloader,
     repo: str,
     revision: str,
     paths: Sequence[str],
@@ -119,7 +119,7 @@ def origin_of(source: Source) -> dict[str, str | None]:
 # ---------------------------------------------------------------- listing
 
 
-def list_hub(http: Http, repo: str, revision: str, *, base_url: str = HUB) -> Iterator[HubFile]:
+def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB) -> Iterator[HubFile]:
     """All files of the repository at this commit."""
     url: str | None = f"{base_url}/api/datasets/{repo}/tree/{revision}?recursive=true"
     for _ in range(MOST_PAGES):
@@ -187,7 +187,7 @@ def limit_reset(response: requests.Response) -> float | None:
 
 
 def _fetched(
-    http: Http, repo: str, revision: str, file: HubFile, folder: Path, progress: Progress | None, base_url: str
+    http: Downloader, repo: str, revision: str, file: HubFile, folder: Path, progress: Progress | None, base_url: str
 ) -> Path:
     place = folder / file.path
     place.parent.mkdir(parents=True, exist_ok=True)

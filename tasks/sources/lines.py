@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from longform.rows import Shard
 from tasks.sources.files import WHOLE, refuse_bomb, refuse_chaff
 
 BLOCK_BYTES = 1 << 20

@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
-from longform.rows import Rejected, Shard, Source, read_parquet
 from schemas.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
 from tasks.sources.files import WHOLE, moment
 from tasks.sources.lines import read_lines, split_lines

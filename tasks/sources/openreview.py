@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
+from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
-from longform.rows import Rejected, Shard
 from schemas.openreview import SUBMISSIONS
 from tasks.sources.batches import batch_of
 from tasks.sources.files import moment

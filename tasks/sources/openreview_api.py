@@ -28,7 +28,7 @@ import orjson
 import requests
 
 from longform.errors import HttpError, SourceError, UsageError
-from longform.http import Http, Progress
+from longform.net.download import Downloader, Progress
 from longform.settings import openreview_login
 from tasks.sources.files import SIDE_FILE
 from tasks.sources.openreview import REPLIES
@@ -60,7 +60,7 @@ def limit_reset(response: requests.Response) -> float | None:
 class Api:
     """One of the two, with a login of its own: a token is never sent to the other host."""
 
-    http: Http
+    http: Downloader
     base_url: str
     version: int
     _token: dict[str, str] | None = field(default=None, init=False)

@@ -24,7 +24,7 @@ from typing import IO, Any
 import orjson
 
 from longform.errors import HttpError, SourceError
-from longform.http import Progress
+from longform.net.download import Progress
 from tasks.sources.files import SIDE_FILE
 from tasks.sources.openreview import Replies, by_kind, decide, direct_replies, pdf_path
 from tasks.sources.openreview_api import NOT_THERE, REFUSED, Api, limit_reset, note_fetch, sha256_of

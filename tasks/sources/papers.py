@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
 from longform.engine.stage import StageContext, stage
-from longform.rows import AllRows, Rejected, Row, Rows, read_parquet
 from schemas.papers import CITED, PARAGRAPHS
 from tasks.sources.s2_releases import Known, database
 from tasks.text.headings import INTRODUCTION, RELATED_WORK

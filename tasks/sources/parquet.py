@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from longform.rows import Shard
 from tasks.sources.files import WHOLE, refuse_bomb
 
 MAGIC = b"PAR1"

@@ -31,7 +31,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.sources import pdf_lines
 from tasks.sources.body import Paragraph, Section, laid_out
 from tasks.sources.bundles import Member

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
-from longform.rows import Rejected, Row, Shard
 from schemas.papers import PAPERS
 from tasks.sources.bundles import Member, members
 from tasks.sources.tei import batched, identified, rejected

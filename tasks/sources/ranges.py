@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from longform.rows import read_batches
+from longform.artifacts.rows import read_batches
 
 ROWS_PER_MB = 128
 

@@ -27,9 +27,9 @@ import orjson
 import pyarrow as pa
 import xxhash
 
+from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
-from longform.rows import Rejected, Shard, Source
 from schemas.reddit import ITEMS
 from tasks.sources.files import moment, open_files
 from tasks.sources.lines import read_lines

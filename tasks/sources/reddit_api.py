@@ -24,7 +24,7 @@ import requests
 
 from longform import __version__
 from longform.errors import HttpError, SourceError, UsageError
-from longform.http import Http, Reply
+from longform.net.http import Http, Reply
 from tasks.sources.permalinks import record_of
 from tasks.sources.reddit import BY_AUTHOR, GROUP, Record, bare_id, gone, ratio, votes
 

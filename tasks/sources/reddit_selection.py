@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import StageContext, stage
-from longform.rows import Rejected, Row, Rows
 from schemas.reddit import REDDIT_THREADS
 
 ELI5_SUBREDDITS = ["explainlikeimfive"]

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
 from longform.files import unwritable, write_bytes
-from longform.rows import Rejected, Row, Rows
 from schemas.reddit import REDDIT_THREADS
 from tasks.sources.reddit import GROUP, Record
 from tasks.sources.reddit_api import IDS_A_REQUEST, fullname

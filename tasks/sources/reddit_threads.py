@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import Rejected
 from longform.engine.stage import PerGroup, StageContext, stage
-from longform.rows import Rejected
 from schemas.reddit import ITEMS, REDDIT_ANSWER, REDDIT_THREADS
 from tasks.sources.ranges import Ranges, marked, number_of_ranges, repeated
 from tasks.sources.reddit import BATCH_ROWS

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from longform.errors import HttpError, SourceError, UsageError
 from longform.files import write_json
-from longform.http import Http, Progress
+from longform.net.download import Downloader, Progress
 from tasks.sources.s2_releases import MANIFEST
 
 BASE_URL = "https://api.semanticscholar.org/datasets/v1"
@@ -71,7 +71,7 @@ class DatasetsApi:
 
     def __init__(
         self,
-        http: Http,
+        http: Downloader,
         base_url: str = BASE_URL,
         *,
         key: str | None,
@@ -209,7 +209,7 @@ def _note(folder: Path, name: str, facts: dict[str, Any]) -> None:
 
 
 def _download(
-    http: Http,
+    http: Downloader,
     listing: Listing,
     folder: Path,
     facts: dict[str, str],

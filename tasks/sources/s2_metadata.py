@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from longform.artifacts.parts import key_hash
+from longform.artifacts.rows import PerGroup, Rejected, Row, Shard, read_parquet
 from longform.engine.stage import StageContext, stage
-from longform.parts import key_hash
-from longform.rows import PerGroup, Rejected, Row, Shard, read_parquet
 from schemas.papers import METADATA
 from schemas.s2orc import CITATIONS, METADATA_RECORDS
 from tasks.sources.doc2json import described

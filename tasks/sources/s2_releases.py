@@ -22,9 +22,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import AllRows, Rejected, Rows, Source, read_parquet
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
-from longform.rows import AllRows, Rejected, Rows, Source, read_parquet
 from schemas.papers import PAPERS
 from tasks.sources.files import NOTES, open_files
 from tasks.sources.lines import split_lines, unpacked

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from longform.rows import Row
+from longform.artifacts.rows import Row
 from tasks.text.headings import roles, split_number
 
 GROUP = "s2"

@@ -47,8 +47,8 @@ import orjson
 import pyarrow as pa
 import xxhash
 
+from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import Rejected, Row, Shard, Source
 from schemas.s2orc import RECORDS
 from tasks.sources.doc2json import BLANK_LINE, from_2019, from_2020, from_doc2json
 from tasks.sources.files import moment

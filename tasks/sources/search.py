@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
 from longform.errors import UsageError
-from longform.llm.types import Endpoint
-from longform.recipe import fingerprint
-from longform.rows import read_parquet
+from longform.llm.ask.types import Endpoint
 from schemas.search import RESULTS
 
 if TYPE_CHECKING:

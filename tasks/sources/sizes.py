@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from longform.artifacts.rows import Shard
 from longform.engine.at_most import Sizes
-from longform.rows import Shard
 from tasks.sources.bundles import ZIPS, Bundle
 from tasks.sources.files import LARGEST_RATIO, RATIO_FROM_BYTES, WHOLE
 from tasks.sources.lines import packing

@@ -29,9 +29,9 @@ import pyarrow as pa
 import xxhash
 from lxml import etree
 
+from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
-from longform.rows import Rejected, Shard, Source
 from schemas.stackexchange import POSTS
 from tasks.sources import archives
 from tasks.sources.batches import batch_of

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from lxml import etree
 
+from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from longform.rows import Shard
 from tasks.sources import archives
 from tasks.sources.files import WHOLE
 

@@ -34,8 +34,8 @@ from typing import Any
 import pyarrow as pa
 from lxml import etree
 
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
-from longform.rows import Rejected, Row, Shard
 from schemas.papers import PAPERS
 from tasks.sources.body import Cite, Paragraph, Section, batch_of, laid_out
 from tasks.sources.bundles import Member, members

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.rows import Rejected
 from longform.engine.stage import AtMost, PerGroup, StageContext, stage
-from longform.rows import Rejected
 from schemas.stackexchange import ANSWER, POSTS, THREADS
 from tasks.sources.ranges import Ranges, marked, number_of_ranges, repeated
 from tasks.sources.stackexchange import BATCH_ROWS

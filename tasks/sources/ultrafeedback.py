@@ -31,8 +31,8 @@ from typing import Any
 import orjson
 import xxhash
 
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import Rejected, Row, Shard
 from schemas.preferences import COMPLETIONS
 from tasks.sources.files import moment
 from tasks.sources.hub import origin_of

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import xxhash
 from lxml import etree
 
+from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
-from longform.rows import Rejected, Shard, Source, read_parquet
 from schemas.users import USERS
 from tasks.sources import archives
 from tasks.sources.stackexchange import PIECE_BYTES, is_archive, ranges

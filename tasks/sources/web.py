@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from longform.addresses import normal_url
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import EndpointError, HttpError
-from longform.http import Reply
+from longform.net.http import Reply
+from longform.net.web import Ask, Manners
 from longform.settings import api_key
-from longform.web import Ask, Manners
 from schemas.search import WEB_PAGES, WEB_RESULTS
 from tasks.sources.extraction import Extractor, Text, Unusable, clean
 from tasks.sources.permalinks import names_of_address
@@ -42,8 +42,8 @@ from tasks.sources.permalinks import names_of_address
 if TYPE_CHECKING:
     import requests
 
-    from longform.pages import Page
-    from longform.web import Visitor
+    from longform.net.pages import Page
+    from longform.net.web import Visitor
 
 BRAVE = "https://api.search.brave.com"
 BRAVE_COUNT, BRAVE_PAGES, BRAVE_CHARACTERS, BRAVE_WORDS = 20, 10, 400, 50

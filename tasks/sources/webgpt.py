@@ -24,8 +24,8 @@ from typing import Any
 import orjson
 import xxhash
 
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
-from longform.rows import Rejected, Row, Shard
 from schemas.preferences import COMPARISONS
 from tasks.sources.files import moment
 from tasks.sources.lines import read_lines

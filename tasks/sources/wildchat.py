@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
-from longform.rows import Rejected, Row, Shard
 from schemas.conversations import CONVERSATIONS, LOGGED, TURN
 from tasks.sources.files import moment
 from tasks.sources.hub import origin_of

@@ -1,0 +1,374 @@
+"""Writing the rows of one unit of work as parts: checked against the schema, cut at ranges of hashes."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from longform.artifacts.arrays import text_array
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import REJECTED, Rejected, Row
+from longform.artifacts.store import Part, Store
+from longform.errors import SchemaError
+from longform.files import sha256_of, sync
+
+BATCH_ROWS = 1_000
+GROUP_ROWS = 20_000
+GROUP_BYTES = 8 << 20
+
+
+def key_hash(key: str) -> int:
+    """The 64-bit hash that orders rows and cuts parts."""
+    return xxhash.xxh3_64_intdigest(key.encode())
+
+
+def part_keys(group: str, bits: int) -> list[str]:
+    """The keys of a group's parts: 2**bits equal ranges of the hash, in order."""
+    return [f"{group}/{bits}-{index:05d}" for index in range(1 << bits)]
+
+
+def group_of(key: str) -> str:
+    return key.split("/", 1)[0]
+
+
+def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
+    """group -> (position of its first part, how far a hash is shifted to give the part within the group)."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for position, key in enumerate(keys):
+        group, part = key.split("/")
+        ranges.setdefault(group, (position, 64 - int(part.split("-")[0])))
+    return ranges
+
+
+class Parts:
+    """Writes one unit's rows into the parts named by `keys`, which cover ranges of the hash in order.
+
+    One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and rows
+    must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut
+    once more by the values of that column. With `max_rows_per_part` rows keep their order: the one key's part ends
+    after so many, and `<key>.00001` goes on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        stage: str,
+        schema: pa.Schema,
+        keys: list[str],
+        split_by: str | None,
+        max_rows_per_part: int | None = None,
+    ) -> None:
+        self.store, self.stage, self.schema = store, stage, schema
+        self.keys, self.split_by, self.max_rows_per_part = list(keys), split_by, max_rows_per_part
+        self.rows = 0
+        self.cut = schema.metadata[b"cut"].decode()
+        self.check = row_check(schema)
+        self.groups = _ranges(keys) if len(keys) > 1 else {}
+        self.position = 0
+        self.open: dict[str, PartWriter] = {}
+        self.done: list[Part] = []
+        self.pending: list[Row] = []
+        self.counts: Counter[str] = Counter()
+
+    def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
+        if isinstance(item, Rejected):
+            self._reject(item)
+        elif isinstance(item, pa.RecordBatch):
+            self._flush()
+            self._batch(item)
+        else:
+            self.check(item)
+            self.pending.append(item)
+            if len(self.pending) >= BATCH_ROWS:
+                self._flush()
+
+    def count(self, name: str, number: int) -> None:
+        """Add to a counter of the part that is being written."""
+        self.counts[name] += number
+
+    def finish(self) -> list[Part]:
+        self._flush()
+        self._advance(len(self.keys) - 1)
+        self._close()
+        return self.done
+
+    def discard(self) -> None:
+        for writer in self.open.values():
+            writer.discard()
+
+    def _flush(self) -> None:
+        rows, self.pending = self.pending, []
+        if rows:
+            self._batch(pa.RecordBatch.from_pylist(rows, schema=self.schema))
+
+    def _batch(self, batch: pa.RecordBatch) -> None:
+        check_batch(batch, self.schema)
+        for position, piece in self._cut(batch):
+            self._advance(position)
+            self._write(piece)
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
+        if self.max_rows_per_part is not None:
+            yield from self._counted(batch, self.max_rows_per_part)
+            return
+        if len(self.keys) == 1:
+            yield 0, batch
+            return
+        places = [self._place(key) for key in batch.column(self.cut).to_pylist()]
+        start = 0
+        for end in range(1, len(places) + 1):
+            if end == len(places) or places[end] != places[start]:
+                yield places[start], batch.slice(start, end - start)
+                start = end
+
+    def _counted(self, batch: pa.RecordBatch, each: int) -> Iterable[tuple[int, pa.RecordBatch]]:
+        while batch.num_rows:
+            position, filled = divmod(self.rows, each)
+            if position == len(self.keys):
+                self.keys.append(f"{self.keys[0]}.{position:05d}")
+            piece = batch.slice(0, each - filled)
+            self.rows += piece.num_rows
+            yield position, piece
+            batch = batch.slice(piece.num_rows)
+
+    def _place(self, key: str) -> int:
+        first, shift = self.groups[group_of(key)]
+        return first + (key_hash(key) >> shift)
+
+    def _advance(self, position: int) -> None:
+        if position < self.position:
+            raise SchemaError(f"{self.stage} yields rows out of the order of {self.cut}: sort them by its hash.")
+        while self.position < position:
+            self._close()
+            self.position += 1
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self.split_by is None:
+            self._open(None).write(batch)
+            return
+        values = batch.column(self.split_by)
+        for value in sorted(pc.unique(values).to_pylist()):
+            self._open(value).write(batch.filter(pc.equal(values, value)))
+
+    def _reject(self, item: Rejected) -> None:
+        self._flush()
+        self._open(None).reject(item)
+
+    def _open(self, split: str | None) -> PartWriter:
+        key = self.keys[self.position] + (f"/{split}" if split is not None else "")
+        if key not in self.open:
+            self.open[key] = self._writer(key)
+        return self.open[key]
+
+    def _writer(self, key: str) -> PartWriter:
+        return PartWriter(self.store, self.stage, key, self.schema)
+
+    def _close(self) -> None:
+        if not self.open:
+            self._open(None)
+        counts, self.counts = dict(self.counts), Counter()
+        for number, key in enumerate(sorted(self.open)):
+            self.done.append(self.open[key].finish(counts if number == 0 else {}))
+        self.open = {}
+
+
+class PartWriter:
+    """One part: rows.parquet, rejected.parquet and part.json in a folder beside its place."""
+
+    def __init__(self, store: Store, stage: str, key: str, schema: pa.Schema) -> None:
+        self.store, self.stage, self.key, self.schema = store, stage, key, schema
+        self.folder = store.new_folder(stage)
+        self.writer: pq.ParquetWriter | None = open_parquet(self.folder / "rows.parquet", schema)
+        self.rejects: pq.ParquetWriter | None = None
+        self.batches: list[pa.RecordBatch] = []
+        self.waiting: list[Rejected] = []
+        self.buffered = 0
+        self.rows = 0
+        self.reasons: Counter[tuple[str, str]] = Counter()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.buffered += batch.get_total_buffer_size() if batch.num_rows > BATCH_ROWS else batch.nbytes
+        if self.buffered >= GROUP_BYTES or sum(len(held) for held in self.batches) >= GROUP_ROWS:
+            self._write_group()
+
+    def reject(self, item: Rejected) -> None:
+        self.reasons[item.kind, item.reason] += 1
+        self.waiting.append(item)
+        if len(self.waiting) >= BATCH_ROWS:
+            self._write_rejected()
+
+    def finish(self, counts: Mapping[str, int]) -> Part:
+        self._write_group()
+        self._write_rejected()
+        self._close()
+        rows, rejected = self.folder / "rows.parquet", self.folder / "rejected.parquet"
+        for path in (rows, rejected):
+            if path.exists():
+                sync(path)
+        part = Part(
+            stage=self.stage,
+            key=self.key,
+            id="",
+            rows=self.rows,
+            bytes=rows.stat().st_size,
+            sha256=sha256_of(rows),
+            rejected=tuple((kind, reason, n) for (kind, reason), n in sorted(self.reasons.items())),
+            rejected_sha256=sha256_of(rejected) if rejected.exists() else None,
+            counts=tuple(sorted(counts.items())),
+        )
+        named = replace(part, id=fingerprint(asdict(part)))
+        self.store.commit(self.folder, named)
+        return named
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self._close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _close(self) -> None:
+        for writer in (self.writer, self.rejects):
+            if writer is not None:
+                writer.close()
+        self.writer = self.rejects = None
+
+    def _write_group(self) -> None:
+        if self.batches and self.writer:
+            table = pa.Table.from_batches(self.batches, schema=self.schema)
+            self.writer.write_table(table, row_group_size=GROUP_ROWS)
+        self.batches, self.buffered = [], 0
+
+    def _write_rejected(self) -> None:
+        if self.waiting:
+            self.rejects = self.rejects or open_parquet(self.folder / "rejected.parquet", REJECTED)
+            columns = [text_array([getattr(item, name) for item in self.waiting]) for name in REJECTED.names]
+            self.rejects.write_table(pa.Table.from_arrays(columns, schema=REJECTED))
+        self.waiting = []
+
+
+def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """zstd, 3 where the schema names no level, none where it says 0; dictionaries where they do not only cost: not for
+    long texts.
+
+    The columns' documentation stays out of the file: it is no identity, and must not change a byte.
+    """
+    plain = {"text", "content", "raw", "element", "rejected", "old_contents", "new_contents", "message"}
+    leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
+    coded = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in plain]
+    level = int((schema.metadata or {}).get(b"level", b"3"))
+    packed: dict[str, Any] = {"compression": "zstd", "compression_level": level} if level else {"compression": "none"}
+    return pq.ParquetWriter(path, bare(schema), use_dictionary=coded, **packed)
+
+
+def bare(schema: pa.Schema) -> pa.Schema:
+    """Names, types and nullability only."""
+    return pa.schema([_bare(field) for field in schema])
+
+
+def _bare(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _bare_type(field.type), nullable=field.nullable)
+
+
+def _bare_type(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(type):
+        return pa.list_(_bare(type.value_field))
+    if pa.types.is_struct(type):
+        return pa.struct([_bare(field) for field in type])
+    return type
+
+
+def _leaves(type: pa.DataType, path: str) -> list[str]:
+    if pa.types.is_list(type):
+        return _leaves(type.value_type, f"{path}.list.element")
+    if pa.types.is_struct(type):
+        return [leaf for field in type for leaf in _leaves(field.type, f"{path}.{field.name}")]
+    return [path]
+
+
+def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
+    """A batch has exactly the schema's columns, no null where none is allowed, no NaN or infinity."""
+    if batch.schema.names != schema.names or batch.schema.types != schema.types:
+        raise SchemaError(f"A batch has the columns {batch.schema.names}, its schema says {schema.names}.")
+    for field, column in zip(schema, batch.columns, strict=True):
+        _check_values(field.name, field, column)
+
+
+def _check_values(name: str, field: pa.Field, values: pa.Array) -> None:
+    if not field.nullable and values.null_count:
+        raise SchemaError(f"Column {name} holds null, but its schema allows none.")
+    if pa.types.is_floating(field.type) and not pc.all(pc.is_finite(values), min_count=0).as_py():
+        raise SchemaError(f"Column {name} holds NaN or an infinite number.")
+    if pa.types.is_list(field.type):
+        _check_values(name, field.type.value_field, values.flatten())
+    if pa.types.is_struct(field.type):
+        for inner, column in zip(field.type, values.drop_null().flatten(), strict=True):
+            _check_values(f"{name}.{inner.name}", inner, column)
+
+
+def row_check(schema: pa.Schema) -> Callable[[Row], None]:
+    """A check of one row: exactly the schema's columns, no fraction where an integer belongs.
+
+    Arrow itself drops unknown keys and truncates fractions in silence.
+    """
+    names = set(schema.names)
+    checks = [(field.name, check) for field in schema if (check := _value_check(field.type, field.name))]
+
+    def check_row(row: Row) -> None:
+        if row.keys() != names:
+            odd = sorted(row.keys() ^ names)
+            raise SchemaError(f"A row and its schema differ in the columns {', '.join(odd)}.")
+        for name, check in checks:
+            check(row[name])
+
+    return check_row
+
+
+def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
+    if pa.types.is_integer(type):
+        return lambda value: _no_fraction(value, name)
+    if pa.types.is_list(type):
+        inner = _value_check(type.value_type, name)
+        return _each(inner) if inner else None
+    if pa.types.is_struct(type):
+        return _struct_check(type, name)
+    return None
+
+
+def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    def check_values(values: Any) -> None:
+        for value in values or ():
+            check(value)
+
+    return check_values
+
+
+def _struct_check(type: pa.StructType, name: str) -> Callable[[Any], None]:
+    names = {field.name for field in type}
+    checks = [(field.name, check) for field in type if (check := _value_check(field.type, f"{name}.{field.name}"))]
+
+    def check_struct(value: Any) -> None:
+        if value is None:
+            return
+        if value.keys() != names:
+            raise SchemaError(f"{name} and its schema differ in {', '.join(sorted(value.keys() ^ names))}.")
+        for key, check in checks:
+            check(value[key])
+
+    return check_struct
+
+
+def _no_fraction(value: Any, name: str) -> None:
+    if value is not None and not isinstance(value, Integral):
+        raise SchemaError(f"Column {name} takes whole numbers, not {value}.")

@@ -1,0 +1,174 @@
+"""What stages read and yield: sources, rows, rejected rows."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from longform.artifacts.store import Part, Store
+
+Row = dict[str, Any]
+
+REJECTED = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=True),
+        pa.field("raw", pa.string(), nullable=True),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An input row that became no output row.
+
+    `filtered`: a rule of the method left it out. `defect`: it is broken; `raw` keeps its text.
+    `reason` is a short fixed phrase that reports count by; figures of one row go to `detail`.
+    """
+
+    key: str
+    kind: Literal["filtered", "defect"]
+    reason: str
+    detail: str | None = None
+    raw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Upstream bytes. Identity: their sha256 and what the user says of them, never their path."""
+
+    group: str
+    path: str
+    sha256: str
+    facts: tuple[tuple[str, str | None], ...]
+    pieces: tuple[tuple[int, int], ...]
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "sha256": self.sha256,
+            "facts": dict(self.facts),
+            "pieces": len(self.pieces),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What one unit of a source stage reads: a byte range of a source, or all of it (one range)."""
+
+    source: Source
+    index: int
+
+    @property
+    def key(self) -> str:
+        """The key of the part that a stage makes of it."""
+        return f"{self.source.group}/{self.source.sha256[:8]}-{self.index:05d}"
+
+    @property
+    def start(self) -> int:
+        return self.source.pieces[self.index][0]
+
+    @property
+    def end(self) -> int:
+        return self.source.pieces[self.index][1]
+
+
+def read_parquet(paths: Iterable[str | Path]) -> str:
+    """These files as a table in a DuckDB query, whatever characters their names hold."""
+    quoted = ", ".join("'" + glob.escape(str(path)).replace("'", "''") + "'" for path in paths)
+    return f"read_parquet([{quoted}])"
+
+
+def read_batches(path: str | Path, size: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Of a Parquet file, at most `size` rows each, and none across row groups: these are cut by bytes as well."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, pre_buffer=False) as file:  # such buffers are kept to the end of the file
+        for number in range(file.num_row_groups):
+            group = file.read_row_group(number, columns=columns, use_threads=False)
+            yield from group.to_batches(max_chunksize=size)
+
+
+class Rows:
+    """The rows of a stage, or of some of its parts: an address; iterating reads it.
+
+    What a stage returns in a flow may still be in the making: reading it, or asking for its `parts`, then waits.
+    `parts` is None where nobody makes them: in a plan of what is not built yet.
+    """
+
+    def __init__(
+        self, store: Store, schema: pa.Schema, stage: str, fingerprint: str, parts: list[Part] | None = None
+    ) -> None:
+        self.store, self.schema, self.stage, self.fingerprint = store, schema, stage, fingerprint
+        self._parts, self._making = parts, None
+        self.meter: Callable[[int], None] | None = None
+
+    _making: Callable[[], list[Part]] | None
+
+    def made_by(self, wait: Callable[[], list[Part]]) -> None:
+        """Take the parts from `wait`, called when they are first asked for; what it raises is raised there."""
+        self._making = wait
+
+    @property
+    def parts(self) -> list[Part] | None:
+        making = self._making
+        if making is not None:
+            self._parts, self._making = making(), None
+        return self._parts
+
+    def metered(self, meter: Callable[[int], None]) -> Rows:
+        """The same rows; `meter` is told how many were read, as they are."""
+        rows = self.of(self.parts)
+        rows.meter = meter
+        return rows
+
+    def of(self, parts: list[Part] | None) -> Rows:
+        """The same address with these parts."""
+        return Rows(self.store, self.schema, self.stage, self.fingerprint, parts)
+
+    @property
+    def key(self) -> str:
+        return str(self.schema.metadata[b"key"].decode())
+
+    @property
+    def paths(self) -> list[str]:
+        """The Parquet files, in order."""
+        return [str(self.store.rows_path(part)) for part in self.parts or ()]
+
+    @property
+    def count(self) -> int:
+        return sum(part.rows for part in self.parts or ())
+
+    def batches(self, columns: list[str] | None = None, size: int = 1_000) -> Iterator[pa.RecordBatch]:
+        """At most `size` rows each, and fewer where they are long: none is larger than a row group of the file."""
+        for path in self.paths:
+            for batch in read_batches(path, size, columns):
+                yield batch
+                if self.meter is not None:
+                    self.meter(batch.num_rows)
+
+    def table(self, columns: list[str] | None = None) -> pa.Table:
+        """All rows in memory: for parts, and for columns that are known to be small."""
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
+
+    def only(self, *columns: str) -> Iterator[Row]:
+        """The rows with these columns (of nested ones `answers.list.element.text`): the others are not even read."""
+        for batch in self.batches(list(columns)):
+            yield from batch.to_pylist()
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+
+PerGroup = Annotated[Rows, "all rows of one group (for community question answering, a site), seen whole"]
+AllRows = Annotated[Rows, "all rows of the stage, seen whole"]

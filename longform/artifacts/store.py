@@ -1,0 +1,345 @@
+"""The artifact store: immutable parts, artifacts that list them, and the lock of a build.
+
+    <home>/format.json                                   version of this layout
+    <home>/stages/<stage>/parts/<part>/rows.parquet      immutable, named by content, written beside its place
+                                      /rejected.parquet  only where rows were rejected
+                                      /part.json         counts and checksums
+    <home>/stages/<stage>/units/<unit>.json              the parts that one unit of work made, written after them
+    <home>/stages/<stage>/<fingerprint>.json             an artifact: its recipe and its parts, written last
+    <home>/locks/<dataset>/                              the lease of the one build of a dataset, see leases.py
+
+What is not complete has no name here, so a killed build leaves at most folders that begin with `.tmp-`. The home may
+be a file system that several machines share.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longform.artifacts.recipe import Recipe, fingerprint
+from longform.errors import BusyError, StoreError
+from longform.files import read_json, remove, sha256_of, sync, unwritable, write_bytes, write_json
+from longform.leases import SECONDS, Lease, clock_to_read, holders
+from longform.machines import author_of, lives, temporary, this_machine, unfinished
+
+FORMAT = 1
+LEFT_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a stage. `key` is `<group>/<bits>-<index>`, optionally `/<split>`: its range of hashes."""
+
+    stage: str
+    key: str
+    id: str
+    rows: int
+    bytes: int
+    sha256: str
+    rejected: tuple[tuple[str, str, int], ...] = ()
+    rejected_sha256: str | None = None
+    counts: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Part:
+        rejected = tuple((kind, reason, number) for kind, reason, number in fields["rejected"])
+        counts = tuple((name, number) for name, number in fields["counts"])
+        return cls(**{**fields, "rejected": rejected, "counts": counts})
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a stage made under one recipe.
+
+    `records_at_most`, of a stage of sources: by group how many records these could hold, which later plans go by.
+    """
+
+    fingerprint: str
+    recipe: Recipe
+    contents: str
+    rows_in: dict[str, int]
+    parts: list[Part] = field(default_factory=list)
+    units: list[str] = field(default_factory=list)
+    records_at_most: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def rejected(self) -> dict[tuple[str, str], int]:
+        """(kind, reason) -> rows, largest first."""
+        sums: dict[tuple[str, str], int] = {}
+        for part in self.parts:
+            for kind, reason, number in part.rejected:
+                sums[kind, reason] = sums.get((kind, reason), 0) + number
+        return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
+
+    def counts(self) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for part in self.parts:
+            for name, number in part.counts:
+                sums[name] = sums.get(name, 0) + number
+        return sums
+
+
+class Store:
+    """The home's files. `machine` and `lease_seconds` are arguments for tests, which need a second machine soon."""
+
+    def __init__(self, home: Path, *, machine: str | None = None, lease_seconds: float = SECONDS) -> None:
+        self.home = home
+        self.machine, self._lease_seconds = machine or this_machine(), lease_seconds
+        self._held: dict[str, Lease] = {}
+        self._check_format()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the locks: who gets a copy in another process does not hold them."""
+        return {**self.__dict__, "_held": {}}
+
+    # paths
+
+    def stage(self, name: str) -> Path:
+        return self.home / "stages" / name
+
+    def part(self, part: Part) -> Path:
+        return self.stage(part.stage) / "parts" / part.id
+
+    def rows_path(self, part: Part) -> Path:
+        return self.part(part) / "rows.parquet"
+
+    def rejected_path(self, part: Part) -> Path:
+        return self.part(part) / "rejected.parquet"
+
+    def has(self, part: Part) -> bool:
+        """Whether a part's folder and rows are in place; `intact` also reads them."""
+        rows = self.rows_path(part)
+        return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
+
+    def intact(self, part: Part) -> bool:
+        """Whether the files of a part hold what it says of them; reads them whole."""
+        files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
+        return all(digest is None or (path.exists() and sha256_of(path) == digest) for path, digest in files)
+
+    # reading
+
+    def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
+        """The artifact with all its parts in place, else None."""
+        artifact = self.recorded(stage, fingerprint)
+        return artifact if artifact and all(map(self.has, artifact.parts)) else None
+
+    def recorded(self, stage: str, fingerprint: str) -> Artifact | None:
+        """What is written of an artifact, whether its parts are in place or not."""
+        document = read_json(self.stage(stage) / f"{fingerprint}.json")
+        return _artifact(fingerprint, document) if document else None
+
+    def artifacts(self, stage: str) -> list[Artifact]:
+        """Every artifact of a stage, newest first."""
+        files = sorted(self.stage(stage).glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+        documents = ((path.stem, read_json(path)) for path in files)
+        return [_artifact(name, document) for name, document in documents if document]
+
+    def unit(self, stage: str, unit: str) -> list[Part] | None:
+        """The parts a finished unit of work made, if all are still in place."""
+        document = read_json(self.stage(stage) / "units" / f"{unit}.json")
+        parts = [Part.of(fields) for fields in document] if document is not None else None
+        return parts if parts is not None and all(map(self.has, parts)) else None
+
+    # writing
+
+    def new_folder(self, stage: str) -> Path:
+        """A fresh folder beside the parts, to be handed to `commit`."""
+        folder = self.stage(stage) / "parts" / temporary(self.machine)
+        self.make(folder)
+        return folder
+
+    def commit(self, folder: Path, part: Part) -> None:
+        """Give a written folder its name. An equal part that is there already wins; a differing one is replaced."""
+        write_json(folder / "part.json", asdict(part))
+        place = self.part(part)
+        if _same(read_json(place / "part.json"), part) and self.intact(part):
+            shutil.rmtree(folder)
+            return
+        if place.exists():
+            place.rename(folder.with_name(f"{folder.name}-old"))
+        try:
+            folder.rename(place)
+        except OSError:
+            if not _same(read_json(place / "part.json"), part):
+                raise
+            shutil.rmtree(folder)  # another build made the same part in this moment
+        sync(place.parent)
+        shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
+
+    def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: bytes | bytearray = b"") -> None:
+        """Write down what a unit of work made, and before that the keys (32 bytes each) of the responses it read."""
+        folder = self.stage(stage) / "units"
+        if responses:
+            keys = {bytes(responses[at : at + 32]) for at in range(0, len(responses), 32)}
+            write_bytes(folder / f"{unit}.responses", b"".join(sorted(keys)))
+        write_json(folder / f"{unit}.json", [asdict(part) for part in parts])
+
+    def responses(self, stage: str, unit: str) -> set[str]:
+        """Keys of the model responses that a finished unit looked at."""
+        path = self.stage(stage) / "units" / f"{unit}.responses"
+        content = path.read_bytes() if path.exists() else b""
+        return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
+
+    def responses_read(self, stage: str, unit: str) -> int:
+        """How many these are."""
+        path = self.stage(stage) / "units" / f"{unit}.responses"
+        return path.stat().st_size // 32 if path.exists() else 0
+
+    def commit_artifact(self, artifact: Artifact) -> None:
+        self.check_locks(within_seconds=self._lease_seconds / 4)
+        document = {
+            "recipe": artifact.recipe.as_dict(),
+            "contents": artifact.contents,
+            "rows_in": artifact.rows_in,
+            "parts": [asdict(part) for part in artifact.parts],
+            "units": artifact.units,
+            **({"records_at_most": artifact.records_at_most} if artifact.records_at_most else {}),
+        }
+        write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
+
+    def leftovers(self) -> list[Path]:
+        """What dead processes left half-written: those of this machine; of others what is a day old, as they may live.
+
+        A machine that holds a lock may be at work on whatever it began.
+        """
+        places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
+        found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
+        ours = [path for path in found if author_of(path.name)[0] == self.machine]
+        theirs = [path for path in found if author_of(path.name)[0] != self.machine]
+        dead = [path for path in ours if not lives(author_of(path.name)[1])]
+        return [*dead, *self._abandoned(theirs)] if theirs else dead
+
+    def _abandoned(self, paths: list[Path]) -> list[Path]:
+        at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
+        before = clock_to_read(self.home) - LEFT_SECONDS
+        return [path for path in paths if author_of(path.name)[0] not in at_work and _newest(path) < before]
+
+    def sweep(self) -> None:
+        for path in self.leftovers():
+            remove(path)
+
+    def make(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from None
+
+    @contextmanager
+    def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
+        """Hold the one build of a dataset. A dead owner's lock is free: at once on this machine, else in a minute.
+
+        BusyError says who holds it. Whoever holds it for long calls `check_locks` before what nobody else may do.
+        """
+        lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
+        try:
+            holder = lease.take(patience_seconds)
+        except OSError as error:
+            raise unwritable(lease.folder, error) from None
+        if holder is not None:
+            raise BusyError(
+                f"{dataset} is being {doing} in {self.home} by {holder}: wait for it, or stop it and run this again."
+            )
+        self._held[dataset] = lease
+        try:
+            self._disown(dataset, lease)
+            yield
+        finally:
+            del self._held[dataset]
+            lease.give_back()
+
+    def _disown(self, dataset: str, lease: Lease) -> None:
+        """Take away what the owner before was about to publish: it may only sleep, and find its lock lost too late."""
+        if lease.before:
+            begun = unfinished(lease.before.machine, lease.before.process)
+            for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
+                remove(path)
+
+    def check_locks(self, within_seconds: float = 0.0) -> None:
+        """Raise StoreError where a lock that is held here was taken over, as its owner slept.
+
+        Does not look where that was impossible so many seconds ago.
+        """
+        for dataset, lease in list(self._held.items()):
+            if taker := lease.taken_by(within_seconds):
+                raise StoreError(
+                    f"The lock of {dataset} in {self.home} was taken over by {taker}, as this process did not renew it "
+                    "for a minute (it slept, or was stopped): nothing was published, wait for that one and run again."
+                )
+
+    def _check_format(self) -> None:
+        path = self.home / "format.json"
+        document = read_json(path)
+        if document is not None and document.get("format") != FORMAT:
+            raise StoreError(
+                f"The home {self.home} has format {document.get('format')}, this release writes format {FORMAT}: "
+                "use the release that made it, or another --home."
+            )
+
+    def prepare(self) -> None:
+        """Make the home, or say why it cannot be written."""
+        self.make(self.home / "stages")
+        try:
+            if not (self.home / "format.json").exists():
+                write_json(self.home / "format.json", {"format": FORMAT})
+            probe = self.home / temporary(self.machine)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise unwritable(self.home, error) from None
+
+
+def _newest(path: Path) -> float:
+    """When a file, or a folder or anything in it, was last written; now where it is just being removed."""
+    try:
+        return max(found.lstat().st_mtime for found in (path, *path.rglob("*")))
+    except FileNotFoundError:
+        return float("inf")
+
+
+class Digests:
+    """SHA-256 of source files by path, size, time and inode: each is read once, and never again after `keep`."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / "digests.json"
+        self.known = self._remembered()
+        self.new = False
+
+    def _remembered(self) -> dict[str, str]:
+        """What was noted, or nothing where it cannot be read: it can all be worked out again."""
+        try:
+            found = read_json(self.path)
+        except StoreError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def __call__(self, path: Path) -> str:
+        stat = path.stat()
+        key = fingerprint([str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
+        if key not in self.known:
+            self.known[key], self.new = sha256_of(path), True
+        return self.known[key]
+
+    def keep(self) -> None:
+        """Write what was worked out to `<home>/digests.json`, for the next command."""
+        if self.new:
+            write_json(self.path, {**self._remembered(), **self.known})
+            self.new = False
+
+
+def _artifact(name: str, document: dict[str, Any]) -> Artifact:
+    parts = [Part.of(fields) for fields in document["parts"]]
+    recipe, units = Recipe(**document["recipe"]), document.get("units", [])
+    records = document.get("records_at_most", {})
+    return Artifact(name, recipe, document["contents"], document["rows_in"], parts, units, records)
+
+
+def _same(document: dict[str, Any] | None, part: Part) -> bool:
+    return document is not None and Part.of(document) == part

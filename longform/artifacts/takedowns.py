@@ -1,0 +1,168 @@
+"""Takedowns: records that must not be used, whoever asked for it. `<home>/takedowns.jsonl`, one a line:
+
+    {"id": "cooking.stackexchange.com/4711", "date": "2026-11-20", "reason": "its author asked", "added_at": "..."}
+
+`date` is the day of the request. The file is written whole, under a lock; a line that cannot be read is an error, as a
+takedown that is overlooked would be used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from longform.addresses import page_of
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.errors import StoreError, UsageError
+from longform.files import write_bytes
+
+FILE = "takedowns.jsonl"
+PATIENCE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Takedown:
+    id: str
+    date: str
+    reason: str
+    added_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A listed record that a column of a Parquet file names."""
+
+    id: str
+    file: Path
+    column: str
+
+
+def load(home: Path) -> list[Takedown]:
+    """All of them, in the order they were added."""
+    path = home / FILE
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
+    lines = content.split(b"\n")
+    return [_read(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _read(path: Path, number: int, line: bytes) -> Takedown:
+    names = [field.name for field in fields(Takedown)]
+    try:
+        values = json.loads(line)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict) or not all(isinstance(value, str) and value for value in values.values()):
+        raise StoreError(
+            f"Line {number} of {path} is damaged: correct it, or put the file back from a copy; "
+            "nothing is built or published until then."
+        )
+    if odd := sorted(set(names) ^ values.keys()):
+        what = "has the unknown field" if odd[0] in values else "lacks the field"
+        raise StoreError(f"Line {number} of {path} {what} {odd[0]}: it takes {', '.join(names)}; correct it.")
+    return Takedown(**values)
+
+
+def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedown], list[Takedown]]:
+    """Of (id, date, reason): those that are new, now written down, and those that were listed already."""
+    store = Store(home)
+    store.prepare()
+    with store.lock("takedowns", doing="written", patience_seconds=PATIENCE_SECONDS):
+        listed = {takedown.id: takedown for takedown in load(home)}
+        before = set(listed)
+        known = {}
+        for record, day, reason in wanted:
+            if record in listed:
+                known[record] = listed[record]
+            else:
+                listed[record] = Takedown(record, _day(day), _told(reason), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        if listed.keys() != before:
+            _write(home, listed.values())
+    return (
+        [takedown for record, takedown in listed.items() if record not in before],
+        [takedown for record, takedown in known.items() if record in before],
+    )
+
+
+def _write(home: Path, takedowns: Iterable[Takedown]) -> None:
+    lines = [json.dumps(asdict(takedown), ensure_ascii=False) for takedown in takedowns]
+    write_bytes(home / FILE, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+
+
+def _day(text: str) -> str:
+    try:
+        if len(text) != 10:
+            raise ValueError
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise UsageError(f'"{text}" is no day: write YYYY-MM-DD, e.g. 2026-11-20.') from None
+
+
+def _told(reason: str) -> str:
+    reason = " ".join(reason.split())
+    if not reason:
+        raise UsageError("A takedown needs its reason, e.g. --reason 'its author asked'.")
+    return reason
+
+
+def page_names(url: str) -> list[str]:
+    return [name for name in [page_of(url)] if name]
+
+
+def held(
+    paths: Sequence[Path], ids: Collection[str], names: Callable[[str], Collection[str]] = page_names
+) -> list[Held]:
+    """Where these Parquet files name one of the records, in columns *_id and *_ids; a passage's id names its post.
+
+    Also in columns x_urls beside x, where x is more than an address: `names` gives the ids of what stands at one.
+    """
+    import duckdb
+    import pyarrow.parquet as pq
+
+    found: list[Held] = []
+    wanted = set(ids)
+    if not ids:
+        return found
+    with duckdb.connect() as database:
+        database.register("listed", pa.table({"id": sorted(ids)}))
+        for path in paths:
+            for name, values in _id_columns(pq.read_schema(path)):
+                query = (
+                    f"SELECT id FROM listed SEMI JOIN (SELECT {values} AS id FROM {read_parquet([path])}) USING (id)"
+                )
+                rows = database.execute(f"{query} ORDER BY id").fetchall()
+                found += [Held(record, path, name) for (record,) in rows]
+            for name, query in _address_columns(pq.read_schema(path)):
+                urls = database.execute(query.format(read_parquet([path]))).fetchall()
+                named = {record for (url,) in urls for record in names(url)}
+                found += [Held(record, path, name) for record in sorted(named & wanted)]
+    return found
+
+
+def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """(name, DuckDB expression of its values) of each column that names records."""
+    for field in schema:
+        quoted = '"' + field.name.replace('"', '""') + '"'
+        if field.name.endswith("_id") and pa.types.is_string(field.type):
+            yield field.name, f"split_part({quoted}, '#', 1)"
+        elif field.name.endswith("_ids") and pa.types.is_list(field.type) and pa.types.is_string(field.type.value_type):
+            yield field.name, f"split_part(unnest({quoted}), '#', 1)"
+
+
+def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """(name, DuckDB query of its addresses) of each column with the addresses of texts that stand beside them."""
+    for name in schema.names:
+        text = name.removesuffix("_urls")
+        if text != name and text in schema.names:
+            pairs = f'SELECT unnest("{name}") AS url, unnest("{text}") AS text FROM {{}}'
+            yield name, f"SELECT DISTINCT url FROM ({pairs}) WHERE url <> '' AND text <> url"

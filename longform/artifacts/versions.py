@@ -1,0 +1,308 @@
+"""Published dataset versions: finding, loading, checking and withdrawing them.
+
+<home>/datasets/<dataset>/<version>/<split>/*.parquet            of the default config
+                                   /<config>/<split>/*.parquet   of the others
+                                   /README.md croissant.json attribution.parquet report.html tables.json
+                                   /manifest.json    the lock of the build: every stage's fingerprint, every file's hash
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from longform.artifacts.store import Artifact, Part, Store
+from longform.errors import StoreError, UsageError
+from longform.files import read_json, remove, sha256_of
+from longform.hints import hint
+from longform.machines import temporary
+
+MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    dataset: str
+    name: str
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def recipe(self) -> str:
+        return str(self.manifest["recipe"])
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """stage -> fingerprint, in the order they ran."""
+        return dict(self.manifest["stages"])
+
+    @property
+    def configs(self) -> dict[str, dict[str, int]]:
+        """config -> split -> rows, the default one first; of a version from before there were several: `default`."""
+        return dict(self.manifest.get("configs") or {"default": self.manifest["splits"]})
+
+    def files(self, config: str, split: str) -> list[Path]:
+        """The Parquet files of a split, in order."""
+        first = config == next(iter(self.configs))
+        folder = self.folder / split if first else self.folder / config / split
+        return sorted(folder.glob("*.parquet"))
+
+    def tables(self) -> dict[str, list[Path]]:
+        """config -> all of its Parquet files, split after split; those that have rows."""
+        found = {
+            name: [path for split in splits for path in self.files(name, split)]
+            for name, splits in self.configs.items()
+        }
+        return {name: paths for name, paths in found.items() if paths}
+
+    def key(self, config: str) -> str:
+        """The column that identifies a row; before manifests named it, it was the first one."""
+        named = self.manifest.get("keys", {}).get(config)
+        return str(named or pq.read_schema(self.tables()[config][0]).names[0])
+
+
+def datasets(home: Path) -> list[str]:
+    """The datasets that have a version in this home, sound or not."""
+    folder = home / "datasets"
+    return sorted(path.name for path in folder.glob("[!.]*") if _folders(home, path.name)) if folder.exists() else []
+
+
+def versions(home: Path, dataset: str) -> list[Version]:
+    """Every version of a dataset, oldest first; of equal dates by `.2`, `.3`."""
+    found = [(path, _manifest(path)) for path in _folders(home, dataset)]
+    there = [Version(dataset, path.name, path, manifest) for path, manifest in found if manifest]
+    return sorted(there, key=lambda version: (version.manifest["number"], natural(version.name)))
+
+
+def wrecks(home: Path, dataset: str) -> list[Path]:
+    """Folders of versions whose manifest is missing or damaged: nothing says any more what they need."""
+    return [path for path in _folders(home, dataset) if _manifest(path) is None]
+
+
+def no_wrecks(home: Path, dataset: str) -> None:
+    """Raise StoreError where a version's manifest is missing or damaged."""
+    for path in wrecks(home, dataset):
+        raise StoreError(
+            f"{path} has no readable manifest.json: put it back, "
+            f"or `longform withdraw {dataset}@{path.name}` and build again."
+        )
+
+
+def _folders(home: Path, dataset: str) -> list[Path]:
+    folder = home / "datasets" / dataset
+    return sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.exists() else []
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    try:
+        manifest = read_json(folder / "manifest.json")
+    except StoreError:
+        return None
+    return manifest if isinstance(manifest, dict) and manifest.keys() >= MANIFEST else None
+
+
+def natural(name: str) -> list[Any]:
+    """Sort key by which 2026.11.20.10 follows 2026.11.20.9."""
+    return [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def find(home: Path, address: str) -> Version:
+    """The version that `dataset@version` names; without a version the latest."""
+    dataset, _, name = address.partition("@")
+    there = versions(home, dataset)
+    if name in ("", "latest") or name in [path.name for path in wrecks(home, dataset)]:
+        no_wrecks(home, dataset)
+    if not there:
+        build = f"build one with `longform build {dataset}`, or give another --home; there is"
+        raise UsageError(f"{dataset} has no version in {home}: {hint(dataset, datasets(home), build)}")
+    if name in ("", "latest"):
+        return there[-1]
+    for version in there:
+        if version.name == name:
+            return version
+    names = [version.name for version in there]
+    raise UsageError(f"{dataset} has no version {name}; {hint(name, names, 'there are', most=5)}")
+
+
+def check_name(name: str) -> str:
+    """The version name a person gave, if it can be a folder and follow an `@`."""
+    if not NAME.fullmatch(name) or name == "latest":
+        raise UsageError(
+            f'"{name}" cannot name a version: take letters, digits, dots, dashes and underscores, not "latest".'
+        )
+    return name
+
+
+def artifact(store: Store, version: Version, stage: str) -> Artifact:
+    """What a stage made for a version."""
+    if stage not in version.stages:
+        near = hint(stage, version.stages, "it has")
+        raise UsageError(f"{version.dataset} {version.name} has no stage {stage}; {near}")
+    found = store.artifact(stage, version.stages[stage])
+    if found is None:
+        raise StoreError(
+            f"The rows of {stage} of {version.dataset} {version.name} are no longer in {store.home}: build it again."
+        )
+    return found
+
+
+def load(
+    dataset: str,
+    version: str = "latest",
+    split: str | None = None,
+    stage: str | None = None,
+    home: Path | None = None,
+    config: str | None = None,
+) -> pa.Table:
+    """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
+
+        longform.load("axioms", split="test").to_pandas()
+
+    Without a config it is the default one, without a split `train`, or `full` of a config that has no other.
+    Raises UsageError for a dataset, version, config, split or stage that is not there.
+    """
+    from longform.settings import home as home_of
+
+    root = home_of(home)
+    found = find(root, f"{dataset}@{version}")
+    if stage is not None:
+        store = Store(root)
+        made = artifact(store, found, stage)
+        tables = [pq.read_table(store.rows_path(part)) for part in made.parts]
+        if not tables:  # it had no input, so no part
+            return pa.table({column[0]: pa.nulls(0) for column in made.recipe.schema if len(column) == 3})
+        return pa.concat_tables(tables)
+    return _split(found, config, split)
+
+
+def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
+    subject, configs = f"{version.dataset} {version.name}", version.configs
+    name = config if config is not None else next(iter(configs))
+    if name not in configs:
+        raise UsageError(f"{subject} has no config {name}; {hint(name, configs, 'it has')}")
+    splits = configs[name]
+    wanted = split or ("full" if list(splits) == ["full"] else "train")
+    if wanted not in splits:
+        of = f" in its config {name}" if len(configs) > 1 else ""
+        raise UsageError(f"{subject} has no split {wanted}{of}; {hint(wanted, splits, 'it has')}")
+    return pa.concat_tables([pq.read_table(path) for path in version.files(name, wanted)])
+
+
+def problems(store: Store, version: Version) -> Iterable[str]:
+    """What is wrong with a published version: files, checksums, schemas, and the stages it was built from."""
+    for name, fields in version.manifest["files"].items():
+        path = version.folder / name
+        if not path.exists():
+            yield f"{path} is missing"
+        elif sha256_of(path) != fields["sha256"]:
+            yield f"{path} was changed: its checksum is not that of the manifest"
+        elif name.endswith(".parquet"):
+            yield from _parquet_problems(path, fields["rows"])
+    known = set(version.manifest["files"]) | {"manifest.json"}
+    for path in sorted(version.folder.rglob("*")):
+        if path.is_file() and str(path.relative_to(version.folder)) not in known:
+            yield f"{path} is not in the manifest"
+    for stage, fingerprint in version.stages.items():
+        yield from _stage_problems(store, stage, fingerprint)
+
+
+def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
+    try:
+        found = pq.read_metadata(path).num_rows
+    except (OSError, pa.ArrowInvalid) as error:
+        yield f"{path} cannot be read ({error})"
+        return
+    if found != rows:
+        yield f"{path} holds {found} rows, the manifest says {rows}"
+
+
+def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
+    artifact = store.recorded(stage, fingerprint)
+    for part in artifact.parts if artifact else ():
+        if store.part(part).exists():
+            yield from _part_problems(store, part)
+        else:
+            artifact = None
+    if artifact is None:
+        yield f"the rows of stage {stage} ({fingerprint}) are gone"
+
+
+def _part_problems(store: Store, part: Part) -> Iterable[str]:
+    if read_json(store.part(part) / "part.json") is None:
+        yield f"{store.part(part)} has no part.json"
+    for path, digest in ((store.rows_path(part), part.sha256), (store.rejected_path(part), part.rejected_sha256)):
+        if digest is not None and (not path.exists() or sha256_of(path) != digest):
+            yield f"{path} is missing or was changed"
+
+
+def keys_used(store: Store, version: Version) -> set[str]:
+    """Keys of the model responses that a version's stages looked at, also for rows that were rejected.
+
+    Of artifacts that do not list their units (0.1.0 wrote none): those that their rows name.
+    """
+    keys: set[str] = set()
+    for stage in version.stages:
+        made = artifact(store, version, stage)
+        for unit in made.units:
+            keys |= store.responses(stage, unit)
+        if not made.units:
+            keys |= _keys_of_rows([store.rows_path(part) for part in made.parts if part.rows])
+    return keys
+
+
+def _keys_of_rows(files: list[Path]) -> set[str]:
+    named = [file for file in files if "response" in pq.read_schema(file).names]
+    columns = (pq.read_table(file, columns=["response"])["response"].to_pylist() for file in named)
+    return {key for column in columns for key in column if key}
+
+
+def withdraw(folder: Path) -> None:
+    """Remove a published version; its stages stay until `gc`."""
+    hidden = folder.with_name(temporary())
+    folder.rename(hidden)
+    remove(hidden)
+
+
+def garbage(store: Store) -> list[tuple[Path, int]]:
+    """(path, bytes) of everything no published version needs: parts, artifacts, units and leftovers."""
+    fingerprints, parts = _needed(store)
+    found = []
+    for folder in sorted((store.home / "stages").glob("[!.]*")):
+        found += [path for path in folder.glob("*.json") if (folder.name, path.stem) not in fingerprints]
+        found += [path for path in folder.glob("parts/[!.]*") if (folder.name, path.name) not in parts]
+        for path in folder.glob("units/*.json"):
+            if not _unit_needed(folder.name, path, parts):
+                found += [path, *folder.glob(f"units/{path.stem}.responses")]
+    found += store.leftovers()
+    return [(path, size_of(path)) for path in found]
+
+
+def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    fingerprints: set[tuple[str, str]] = set()
+    parts: set[tuple[str, str]] = set()
+    for dataset in datasets(store.home):
+        no_wrecks(store.home, dataset)
+        for version in versions(store.home, dataset):
+            for stage, fingerprint in version.stages.items():
+                fingerprints.add((stage, fingerprint))
+                listed = read_json(store.stage(stage) / f"{fingerprint}.json") or {"parts": []}
+                parts |= {(stage, fields["id"]) for fields in listed["parts"]}  # also where some are lost
+    return fingerprints, parts
+
+
+def _unit_needed(stage: str, path: Path, parts: set[tuple[str, str]]) -> bool:
+    document = read_json(path) or []
+    return bool(document) and all((stage, fields["id"]) in parts for fields in document)
+
+
+def size_of(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,265 @@
+"""A prompt is a file: its inputs and the reply it asks for on top, then a system and a user part.
+
+    ---
+    inputs: question, passages
+    reply: WrittenAnswer
+    ---
+    # system
+    You answer from numbered passages.
+    # user
+    Question:
+    {{ question | fenced }}
+
+A prompt for a structured reply ends with two more parts, `# as tags` and `# as json`: how the user message closes
+where the reply is asked for in that form. A reply that holds objects, such as a list of edits, is one JSON object in
+both: `# as json` closes for servers that hold a model to the schema, `# as tags` for those that do not, so it names all
+fields and asks for nothing but the object.
+
+Parts are Jinja templates, rendered in a sandbox, strictly: a missing or an extra input is an error.
+Text from sources enters only as a value, never as a template, and only through the filter `fenced`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longform.errors import UsageError
+from longform.llm.ask.fence import fenced
+from longform.llm.ask.types import Endpoint, Form, Request
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+    from pydantic import BaseModel
+
+_FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
+_CLOSING = re.compile(r"^# as (\w+)[ \t]*(?:\n|\Z)", re.MULTILINE)
+_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """`hash` is the sha256 of the file; `reply` names the model of schemas.replies that a reply is read into.
+
+    `tags` and `json` close the user message where a reply in that form is asked for; empty in a prompt for plain text.
+    """
+
+    name: str
+    hash: str
+    inputs: tuple[str, ...]
+    reply: str
+    system: str
+    user: str
+    tags: str = ""
+    json: str = ""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        return ("tags", "json") if self.tags else ("text",)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self.system, self.user, self.tags, self.json
+
+    def identity(self) -> str:
+        return self.hash
+
+    def request(
+        self,
+        endpoint: Endpoint,
+        *,
+        max_tokens: int = 2048,
+        reply: type[BaseModel] | None = None,
+        samples: int = 1,
+        logprobs: int | None = None,
+        **inputs: Any,
+    ) -> Request:
+        """The question to this endpoint: with `reply`, in the form that it can be asked for."""
+        form: Form = endpoint.form if reply else "text"
+        return Request(
+            messages=self.render(form=form, **inputs),
+            task=self.name,
+            max_tokens=max_tokens,
+            prompt=self.hash,
+            reply=reply,
+            form=form,
+            samples=samples,
+            logprobs=logprobs,
+        )
+
+    def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:
+        """(role, content) of the system and the user message."""
+        if form not in self.forms:
+            raise UsageError(f"Prompt {self.name} cannot ask for a reply as {form}, only as {' or '.join(self.forms)}.")
+        missing = [name for name in self.inputs if name not in inputs]
+        extra = [name for name in inputs if name not in self.inputs]
+        if missing or extra:
+            raise UsageError(_mismatch(self.name, self.inputs, missing, extra))
+        system, user = _rendered(self.system, inputs), _rendered(self.user, inputs)
+        if form != "text":
+            user = f"{user}\n\n{_rendered(self.tags if form == 'tags' else self.json, inputs)}"
+        return ("system", system), ("user", user)
+
+
+def load_prompt(name: str, *folders: Path) -> Prompt:
+    """The prompt `<name>.md` of the first of these folders that has it, checked.
+
+    It declares exactly the inputs that it uses, and asks for what the prompts whose place it takes ask for.
+    """
+    found = [folder / f"{name}.md" for folder in folders if os.path.lexists(folder / f"{name}.md")]
+    if not found:
+        raise UsageError(f"There is no prompt {name} in {folders[-1]}: it would be {folders[-1] / f'{name}.md'}.")
+    prompt, *replaced = (_load(name, path) for path in found)
+    for other in replaced:
+        _check_replaces(found[0], prompt, other)
+    return prompt
+
+
+def prompt_folders(given: str | None, own: Path) -> tuple[Path, ...]:
+    """Where prompts are looked for: a user's folder, if given, whose files must be named as in `own`, then `own`."""
+    if given is None:
+        return (own,)
+    folder, known = Path(given), prompt_names(own)
+    try:
+        names = prompt_names(folder)
+    except OSError as error:
+        raise UsageError(f"The folder of prompts {given} cannot be read ({error.strerror}).") from None
+    if not names:
+        raise UsageError(f"The folder {given} holds no prompt: put one at {folder / known[0]}.md, for example.")
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{folder / name}.md takes the place of no prompt: {nearest(name, known)}")
+    return folder, own
+
+
+def prompt_names(folder: Path) -> list[str]:
+    """`<dataset>/<name>` of each prompt file in a folder; files that lie directly in it by their name alone."""
+    entries = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    files = [*entries, *(path for entry in entries if entry.is_dir() for path in sorted(entry.iterdir()))]
+    return [path.relative_to(folder).with_suffix("").as_posix() for path in files if path.suffix == ".md"]
+
+
+def list_inputs(prompt: Prompt) -> set[str]:
+    """The inputs that a prompt goes through one by one."""
+    from jinja2 import nodes
+
+    loops = [loop for part in prompt.parts for loop in _environment().parse(part).find_all(nodes.For)]
+    return {loop.iter.name for loop in loops if isinstance(loop.iter, nodes.Name)}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say to somebody who wrote a name that is not known."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+
+
+def _check_replaces(path: Path, prompt: Prompt, own: Prompt) -> None:
+    if set(prompt.inputs) != set(own.inputs):
+        raise UsageError(
+            f"The prompt {path} declares the inputs {', '.join(prompt.inputs)}, "
+            f"but {own.name}, whose place it takes, gets {', '.join(own.inputs)}: declare and use exactly these."
+        )
+    if (prompt.reply, prompt.forms) != (own.reply, own.forms):
+        raise UsageError(
+            f"The prompt {path} asks for {prompt.reply} as {' or '.join(prompt.forms)}, "
+            f"but {own.name}, whose place it takes, for {own.reply} as {' or '.join(own.forms)}: "
+            "its `reply:` line and its closing parts must be of the same kinds."
+        )
+
+
+def _load(name: str, path: Path) -> Prompt:
+    try:
+        prompt = _parse(name, path.read_bytes())
+        _check_inputs(prompt)
+    except UsageError as error:
+        raise UsageError(f"{error} It stands in {path}.") from None
+    except OSError as error:
+        raise UsageError(f"The prompt {path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The prompt {path} is no UTF-8 text: save it as UTF-8.") from None
+    return prompt
+
+
+def _parse(name: str, content: bytes) -> Prompt:
+    match = _FILE.match(content.decode().replace("\r\n", "\n"))
+    if match is None:
+        raise UsageError(
+            f"Prompt {name} is not in the form of a prompt: "
+            "`inputs:` and `reply:` between two --- lines, then # system, then # user."
+        )
+    head, system, user = match.groups()
+    fields = dict(_field(name, line) for line in head.splitlines() if line.strip())
+    if set(fields) != {"inputs", "reply"}:
+        raise UsageError(f"Prompt {name} declares {', '.join(fields)}: it must declare inputs and reply.")
+    inputs = tuple(part.strip() for part in fields["inputs"].split(",") if part.strip())
+    for taken in _TAKEN.intersection(inputs):
+        raise UsageError(f"Prompt {name} has an input named {taken}: that name is taken, choose another.")
+    user, closings = _closings(name, user)
+    return Prompt(name, hashlib.sha256(content).hexdigest(), inputs, fields["reply"], system, user, **closings)
+
+
+def _closings(name: str, user: str) -> tuple[str, dict[str, str]]:
+    """The user part, and the parts that close it by form: none, or one for each form."""
+    user, *rest = _CLOSING.split(user)
+    forms, parts = rest[::2], rest[1::2]
+    if forms and (sorted(forms) != ["json", "tags"] or not all(part.strip() for part in parts)):
+        raise UsageError(
+            f"Prompt {name} closes with {', '.join(f'# as {form}' for form in forms)}: "
+            "it needs one part # as tags and one # as json, with text in both, or none of them."
+        )
+    return user, dict(zip(forms, parts, strict=True))
+
+
+def _field(name: str, line: str) -> tuple[str, str]:
+    key, colon, value = line.partition(":")
+    if not colon:
+        raise UsageError(f'Prompt {name} has the line "{line}" on top: expected `name: value`.')
+    return key.strip(), value.strip()
+
+
+def _check_inputs(prompt: Prompt) -> None:
+    from jinja2 import TemplateSyntaxError, meta
+
+    try:
+        trees = [_environment().parse(part) for part in prompt.parts]
+        used = set().union(*map(meta.find_undeclared_variables, trees))
+    except TemplateSyntaxError as error:
+        raise UsageError(f"Prompt {prompt.name} is not a template: {error.message}.") from None
+    unused = [name for name in prompt.inputs if name not in used]
+    undeclared = sorted(used - set(prompt.inputs))
+    if unused or undeclared:
+        raise UsageError(_mismatch(prompt.name, prompt.inputs, unused, undeclared, verb="uses"))
+
+
+def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got") -> str:
+    wrong = [f"no {item}" for item in missing] + [f"the undeclared {item}" for item in extra]
+    return f"Prompt {name} {verb} {' and '.join(wrong)}: it declares the inputs {', '.join(declared)}."
+
+
+def _rendered(part: str, inputs: dict[str, Any]) -> str:
+    return _template(part).render(inputs).strip() if "{" in part else part.strip()
+
+
+@lru_cache(maxsize=256)
+def _template(source: str) -> Template:
+    return _environment().from_string(source)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = SandboxedEnvironment(
+        undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["fenced"] = fenced
+    return environment

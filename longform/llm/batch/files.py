@@ -1,0 +1,169 @@
+"""The files of a batch, one JSON document a line: the requests that are uploaded, the replies that come.
+
+    {"custom_id": KEY, "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+    {"custom_id": KEY, "response": {"status_code": 200, "request_id": "...", "body": {...}}, "error": null}
+
+Replies come in any order. One that has no response was never worked on: its batch expired or was cancelled.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longform.llm.responses.records import Job, Paid, Record
+from longform.llm.send.completion import read_json
+
+URL = "/v1/chat/completions"
+AT_ONCE = 500
+
+_HEAD, _MIDDLE = b'{"custom_id":"', f'","method":"POST","url":"{URL}","body":'.encode()
+_KEY = slice(len(_HEAD), len(_HEAD) + 64)
+_BODY = len(_HEAD) + 64 + len(_MIDDLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A request: its key, its body in canonical form, what its record says of it, and the most it can cost."""
+
+    key: str
+    sent: str
+    task: str = ""
+    prompt: str = ""
+    bound_nano: int = 0
+
+
+class Reply(NamedTuple):
+    """What came for a request: the HTTP status it would have had, and its body."""
+
+    status: int
+    body: bytes
+    request_id: str | None
+
+
+Keep = Callable[[Item, Mapping[str, Any], Reply], tuple[Record | None, Paid | None]]
+
+
+class Collector:
+    """Reads the lines of a job's files into records and lines of the ledger."""
+
+    def __init__(self, job: Job, spool: Path, keys: Sequence[str], keep: Keep) -> None:
+        self.places = {key: place for place, key in enumerate(keys)}
+        self.answered: set[str] = set()
+        self.broken = 0
+        self._job, self._spool, self._keep = job, spool, keep
+        self._context = json.loads(job.context)
+        self._lines = _index(spool)
+
+    def groups(self, content: bytes) -> Iterator[dict[str, Reply]]:
+        """Replies by key, some hundreds at a time; of several to one request the first."""
+        group: dict[str, Reply] = {}
+        for line in io.BytesIO(content):
+            found = self._read(line) if line.strip() else None
+            if found:
+                group.setdefault(*found)
+            if len(group) >= AT_ONCE:
+                yield group
+                group = {}
+        if group:
+            yield group
+
+    def worth(
+        self, replies: dict[str, Reply], stored: Mapping[str, Record]
+    ) -> tuple[list[tuple[str, Record]], list[Paid]]:
+        """What is to be written: nothing twice, and nothing in place of what a single call has stored meanwhile."""
+        records: list[tuple[str, Record]] = []
+        lines: list[Paid] = []
+        sent = self._sent(replies)
+        for key, reply in replies.items():
+            there = stored.get(key)
+            record, paid = self._keep(self._item(key, sent[key]), self._context["given"], reply)
+            if usable(there) or usable(record):
+                self.answered.add(key)
+            if there is not None and there.batch and (usable(there) or self._is_new(there)):
+                continue
+            if record is not None and not usable(there):
+                records.append((key, record))
+            if paid is not None:
+                lines.append(paid)
+        return records, lines
+
+    def _read(self, line: bytes) -> tuple[str, Reply] | None:
+        document = read_json(line)
+        key, response = document.get("custom_id"), document.get("response")
+        if not isinstance(key, str):
+            self.broken += 1
+        elif key in self.places and isinstance(response, dict) and isinstance(response.get("status_code"), int):
+            request_id = response.get("request_id")
+            told = request_id if isinstance(request_id, str) else None
+            return key, Reply(response["status_code"], _bytes(response.get("body")), told)
+        return None
+
+    def _is_new(self, record: Record) -> bool:
+        return (record.created or 0) >= (self._job.created or 0)
+
+    def _sent(self, keys: Iterable[str]) -> dict[str, str]:
+        """The requests as they were sent; `{}` where that is not known any more."""
+        places = {key: self._lines.get(key) for key in keys}
+        if not any(places.values()):
+            return dict.fromkeys(places, "{}")
+        with self._spool.open("rb") as file:
+            return {key: _body_at(file, *place) if place else "{}" for key, place in places.items()}
+
+    def _item(self, key: str, sent: str) -> Item:
+        return Item(key, sent, *kind_of(self._context, self.places[key]), mean_bound_nano(self._job))
+
+
+def kind_of(context: dict[str, Any], place: int) -> tuple[str, str]:
+    task, prompt = context["kinds"][context["which"][place] if context["which"] else 0]
+    return task, prompt
+
+
+def reread(job: Job, path: Path, keys: Sequence[str]) -> Iterator[Item]:
+    """The items of a job's file, which is removed after the last."""
+    context, bound_nano = json.loads(job.context), mean_bound_nano(job)
+    places = {key: place for place, key in enumerate(keys)}
+    with path.open("rb") as file:
+        for line in file:
+            key = line[_KEY].decode()
+            yield Item(key, line[_BODY:-2].decode(), *kind_of(context, places[key]), bound_nano)
+    path.unlink(missing_ok=True)
+
+
+def mean_bound_nano(job: Job) -> int:
+    return -(-job.reserved_nano // job.requests)
+
+
+def line_of(item: Item) -> bytes:
+    return b"".join((_HEAD, item.key.encode(), _MIDDLE, item.sent.encode(), b"}\n"))
+
+
+def _index(spool: Path) -> dict[str, tuple[int, int]]:
+    """key -> where the line of that request begins, and its length."""
+    found: dict[str, tuple[int, int]] = {}
+    offset = 0
+    if spool.exists():
+        with spool.open("rb") as file:
+            for line in file:
+                if line.startswith(_HEAD):
+                    found[line[_KEY].decode()] = offset, len(line)
+                offset += len(line)
+    return found
+
+
+def _body_at(file: Any, offset: int, size: int) -> str:
+    file.seek(offset)
+    return str(file.read(size)[_BODY:].rstrip()[:-1].decode())
+
+
+def _bytes(body: Any) -> bytes:
+    text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def usable(record: Record | None) -> bool:
+    return record is not None and record.code != "unusable"

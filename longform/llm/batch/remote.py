@@ -1,0 +1,214 @@
+"""A provider's files and batches over HTTP. Jobs are found again by the name that they carry in their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from longform.errors import EndpointError, Incomplete
+from longform.llm.ask.types import Endpoint
+from longform.llm.batch.files import URL
+from longform.llm.responses.records import Job
+from longform.llm.send.completion import read_json
+from longform.llm.send.faults import Fault, fault_of
+from longform.llm.send.wire import Outcome
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 300.0
+PATIENCE_SECONDS = 3600.0
+LOOKS_FOR_A_FILE = 3
+
+Sleep = Callable[[float], Awaitable[None]]
+Say = Callable[[str], None]
+
+
+class Caller(Protocol):
+    """wire.Wire, as far as it is used here."""
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: dict[str, Any] | None = None,
+        files: Any = None,
+        params: dict[str, Any] | None = None,
+    ) -> Outcome: ...
+
+
+class Remote:
+    """The provider's files and batches. What fails for a passing reason is asked again; other refusals are raised."""
+
+    def __init__(self, wire: Caller, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
+        self._wire, self._endpoint, self._api_key, self._say, self._sleep = wire, endpoint, api_key, say, sleep
+
+    async def upload(self, path: Path) -> str | None:
+        """The file's id; None where it is larger than the provider takes."""
+        outcome = await self._answer(lambda: self._post_file(path), names_something)
+        return None if outcome.status == 413 else str(self._document(outcome, "POST /files")["id"])
+
+    async def create(self, name: str, file: str) -> dict[str, Any]:
+        """The new batch; after an answer that was lost, the one that it may have made."""
+        body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
+        pauses = self._pauses()
+        while True:
+            outcome = await self._wire.call("POST", "/batches", body=body)
+            if not self._passing(outcome, names_something):
+                return self._document(outcome, "POST /batches")
+            await self._wait(pauses, outcome)
+            made = await self.find(name)
+            if made is not None:
+                return made
+
+    async def find(self, name: str) -> dict[str, Any] | None:
+        """The batch that carries this name; of several the latest, and rather one that did not fail."""
+        found = [batch async for batch in self._batches() if _name(batch) == name]
+        return max(found, key=_rank, default=None)
+
+    async def batch(self, job: Job) -> dict[str, Any]:
+        what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
+        return self._document(await self._get(f"/batches/{job.remote}", names_something), what)
+
+    async def cancel(self, remote: str) -> bool:
+        """Whether the batch is there; one that has ended already is left as it is."""
+        outcome = await self._answer(lambda: self._wire.call("POST", f"/batches/{remote}/cancel"), anything, {409})
+        if outcome.status not in (200, 400, 404, 409):
+            self._document(outcome, f"POST /batches/{remote}/cancel")
+        return outcome.status != 404
+
+    async def content(self, file: str) -> bytes | None:
+        """None where the file is gone; looked for several times, as also where a page of a proxy came instead."""
+        content = None
+        for _ in range(LOOKS_FOR_A_FILE):
+            outcome = await self._get(f"/files/{file}/content", anything)
+            if outcome.status not in (200, 404, 410):
+                self._document(outcome, f"GET /files/{file}/content")
+            content = outcome.body if outcome.status == 200 else None
+            if content is not None and begins_with_a_line(content):
+                break
+            await self._sleep(FIRST_PAUSE_SECONDS)
+        return content
+
+    async def has_file(self, file: str) -> bool:
+        outcome = await self._get(f"/files/{file}", names_something)
+        return outcome.status not in (404, 410) and bool(self._document(outcome, f"GET /files/{file}"))
+
+    async def delete(self, files: Iterable[str]) -> None:
+        """As far as possible."""
+        for file in files:
+            await self._wire.call("DELETE", f"/files/{file}")
+
+    async def _post_file(self, path: Path) -> Outcome:
+        with path.open("rb") as content:
+            files = {"file": (path.name, content, "application/jsonl")}
+            return await self._wire.call("POST", "/files", body={"purpose": "batch"}, files=files)
+
+    async def _batches(self) -> AsyncIterator[dict[str, Any]]:
+        seen: set[str] = set()
+        params: dict[str, Any] = {"limit": 100}
+        while True:
+            page = read_json((await self._listed(params)).body)
+            batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict) and batch.get("id")]
+            new = [batch for batch in batches if batch["id"] not in seen]
+            for batch in new:
+                yield batch
+            if not new or not page.get("has_more"):
+                return
+            seen.update(batch["id"] for batch in new)
+            params = {"limit": 100, "after": batches[-1]["id"]}
+
+    async def _listed(self, params: dict[str, Any]) -> Outcome:
+        outcome = await self._answer(lambda: self._wire.call("GET", "/batches", params=params), lists_something)
+        if outcome.status != 200:
+            self._document(outcome, "GET /batches")
+        return outcome
+
+    async def _get(self, path: str, sense: Callable[[bytes], bool]) -> Outcome:
+        return await self._answer(lambda: self._wire.call("GET", path), sense)
+
+    async def _answer(
+        self,
+        send: Callable[[], Awaitable[Outcome]],
+        sense: Callable[[bytes], bool],
+        final: Iterable[int] = (),
+    ) -> Outcome:
+        """The first answer that settles it: a success that makes sense, or a refusal for good."""
+        pauses = self._pauses()
+        while True:
+            outcome = await send()
+            if outcome.status in final or not self._passing(outcome, sense):
+                return outcome
+            await self._wait(pauses, outcome)
+
+    def _passing(self, outcome: Outcome, sense: Callable[[bytes], bool]) -> bool:
+        if 200 <= outcome.status < 300:
+            return not sense(outcome.body)
+        return self._fault(outcome).then == "again"
+
+    def _fault(self, outcome: Outcome) -> Fault:
+        return fault_of(outcome.status, outcome.body, self._api_key)
+
+    def _pauses(self) -> Iterator[float]:
+        """Growing, with an end to all patience."""
+        passed = 0.0
+        for pause in pauses():
+            if passed >= PATIENCE_SECONDS:
+                return
+            passed += pause
+            yield pause
+
+    async def _wait(self, pauses: Iterator[float], outcome: Outcome) -> None:
+        told = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
+        pause = next(pauses, None)
+        if pause is None:
+            raise Incomplete(
+                f'The batches of endpoint "{self._endpoint.name}" gave no answer for an hour (at last: {told}): '
+                "jobs go on at the provider, run the same command again to collect them."
+            )
+        pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_PAUSE_SECONDS))
+        self._say(f"batches of {self._endpoint.name}: {told}; asking again in {pause:g} s")
+        await self._sleep(pause)
+
+    def _document(self, outcome: Outcome, what: str) -> dict[str, Any]:
+        if 200 <= outcome.status < 300:
+            return read_json(outcome.body)
+        named = f'The endpoint "{self._endpoint.name}"'
+        raise EndpointError(
+            f"{named} refused {what} ({self._fault(outcome).message}): check the key, the account and whether it "
+            'offers batches, or set mode = "online". What was answered is stored.'
+        )
+
+
+def names_something(body: bytes) -> bool:
+    """Whether this is an object of the API: what tells a proxy's page from an answer."""
+    return isinstance(read_json(body).get("id"), str)
+
+
+def lists_something(body: bytes) -> bool:
+    return isinstance(read_json(body).get("data"), list)
+
+
+def begins_with_a_line(content: bytes) -> bool:
+    return not content or bool(read_json(content.partition(b"\n")[0]))
+
+
+def anything(_: bytes) -> bool:
+    return True
+
+
+def pauses() -> Iterator[float]:
+    """Seconds: 1, 2, 4 ... 300, 300 ..."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _name(batch: dict[str, Any]) -> Any:
+    metadata = batch.get("metadata")
+    return metadata.get("job") if isinstance(metadata, dict) else None
+
+
+def _rank(batch: dict[str, Any]) -> tuple[bool, float]:
+    created = batch.get("created_at")
+    return batch.get("status") != "failed", created if isinstance(created, int | float) else 0

@@ -1,0 +1,607 @@
+"""Sending: the only retry loop. Calls wait here for the endpoint's gate and for money, never holding a slot.
+
+A call that works is committed to the response store with its line of the ledger before anybody reads it. One that
+fails for a passing reason is sent again: up to 20 times where the endpoint is busy (429), 6 times where it fails
+(5xx, no connection), 3 times where the reply was lost on the way, as it may have been billed. One that can never be
+answered leaves a tombstone. A refused key, an empty account or an unknown model stops everything; what is in flight
+then is still waited for and stored.
+
+All of it but `submit`, `wait` and `run` runs in the event loop of the models' thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError
+from longform.llm.ask.types import Endpoint, broken_off
+from longform.llm.gate.limits import Gate
+from longform.llm.gate.sharing import SharedGate
+from longform.llm.price.budget import NANO, Budget
+from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.responses.records import TOMBSTONE, Paid, Record, ResponseStore
+from longform.llm.send.completion import Told
+from longform.llm.send.faults import (
+    Fault,
+    fault_of,
+    is_busy,
+    remedy,
+    status_within,
+    unusable,
+    without,
+    without_question,
+)
+from longform.llm.send.wire import Outcome, Wire
+
+if TYPE_CHECKING:
+    import httpx2
+
+TRIES = {"rate": 20, "server": 6, "unknown": 3}
+LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_RETRY_AFTER_SECONDS = 900.0
+UNSURE_AT_FIRST = 3
+OTHER_PROCESS_SECONDS = 0.5
+GRACE_SECONDS = 5.0
+BREAK_OFF_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+
+Replies = Sequence[tuple[bytes, Told]]
+Verdict = Literal["ok", "rate", "server", "unknown", "other"]
+Result = list[tuple[Record, Told | None]] | Fault | LongformError
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on the wire, and the records it makes: one a key, or fewer where fewer replies came than asked for.
+
+    `bases` is what is known of each record beforehand. `input_bound` and `output_bound` are the most tokens it can
+    cost; rate limits count `tokens`, as providers do: the prompt's, about, and the longest reply's. `read` cuts the
+    reply into the records' bodies, each with what it says, or gives None where it makes no sense. `done` is told the
+    records, why there will never be any, or why there is none now. `again`: in place of what is stored.
+    """
+
+    path: str
+    sent: str
+    keys: Sequence[str]
+    bases: Sequence[dict[str, Any]]
+    stage: str
+    recipe: str
+    input_bound: int
+    output_bound: int
+    tokens: int
+    read: Callable[[bytes], Replies | None]
+    done: Callable[[Result], None]
+    wanted: Callable[[], bool]
+    again: bool = False
+    tries: dict[str, int] = field(default_factory=dict)
+    reserved: int = 0
+
+
+class Dispatcher:
+    """The calls of one endpoint, of all who ask it in this process."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        store: ResponseStore,
+        budget: Budget,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        api_key: str | None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        first_pause_seconds: float = 1.0,
+        run: str = "",
+        dataset: str = "",
+    ) -> None:
+        self.endpoint, self.store, self.budget = endpoint, store, budget
+        self.lock = threading.RLock()  # garbage may be collected, and let go of its questions, inside it
+        self.over = threading.Event()
+        self.flying: dict[str, Any] = {}  # key -> the question that is on its way; guarded by the lock
+        self.price = price_of(endpoint)
+        self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
+        self.halted: LongformError | None = None
+        self.answered = 0
+        self.one_by_one = False
+        self.loop, self.api_key, self._transport = loop, api_key, transport
+        self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
+        self._wire: Wire | None = None
+        self._wiring = threading.Lock()
+        self._inbox: deque[Call] = deque()
+        self._queue: deque[Call] = deque()
+        self._later: list[tuple[float, int, Call]] = []
+        self._number = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._works: set[Future[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pumping = False
+        self._worked = False
+        self._unsure = self._storing = 0
+        self._leases = not store.exclusive
+        self._shared = self._shared_gate()
+
+    def _shared_gate(self) -> SharedGate | None:
+        if self.store.allowances is None:
+            return None
+        return SharedGate(
+            self.endpoint.name,
+            self.endpoint.concurrency,
+            self.gate,
+            self.store.allowances,
+            demand=lambda: len(self._queue) + len(self._inbox) + len(self._later) + self.gate.in_flight,
+            changed=self._pump,
+            failed=self._cannot_share,
+        )
+
+    def _cannot_share(self, error: StoreError) -> None:
+        self.halted = self.halted or error
+        self._pump()
+
+    # from any thread
+
+    def submit(self, calls: Sequence[Call]) -> None:
+        self._inbox.extend(calls)
+        self.wake()
+
+    def drop_unwanted(self) -> None:
+        """Have calls that nobody waits for any more told so, wherever they wait."""
+        self._soon(self._drop_unwanted)
+
+    def wake(self) -> None:
+        if not self._pumping:
+            self._pumping = True
+            self._soon(self._pump)
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        try:
+            self.loop.call_soon_threadsafe(work)
+        except RuntimeError:  # the loop is closed
+            self.refuse()
+
+    def wait(self, answered: threading.Event) -> None:
+        """Return when the event is set, or when nothing is answered any more, whatever became of the call.
+
+        At once in the loop's own thread, which would wait for itself: garbage may be collected there.
+        """
+        while not self._in_loop() and not self.over.is_set() and not answered.wait(LOOK_SECONDS):
+            pass
+
+    def _in_loop(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:  # no loop in this thread
+            return False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the work returns, done in the loop. Incomplete where the models are closed before it ends."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise broken_off() from None
+        self._works.add(future)
+        try:
+            return self._outcome(future)
+        finally:
+            self._works.discard(future)
+            future.cancel()
+
+    def _outcome(self, future: Future[T]) -> T:
+        while not self.over.is_set() and not wait([future], LOOK_SECONDS).done:
+            pass
+        try:
+            return future.result(0)
+        except (CancelledError, TimeoutError):
+            if future.done() and not future.cancelled():
+                raise  # a time-out of the work's own
+            raise broken_off() from None
+
+    def refuse(self) -> None:
+        """Once the models are closed: tell those who wait, and calls that come now, that nothing is answered."""
+        self.over.set()
+        self._pumping = False
+        with suppress(IndexError):
+            while True:
+                self._inbox.popleft().done(self.halted or broken_off())
+
+    # in the loop
+
+    async def close(self) -> None:
+        """Drop what waits, give what is in flight some seconds to be stored, close the connections: 9 s at most."""
+        self.halted = self.halted or broken_off()
+        self._pump()
+        for work in list(self._works):
+            work.cancel()
+        await _ended(self._tasks, GRACE_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await _ended(self._tasks, BREAK_OFF_SECONDS)
+        if self._shared:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BREAK_OFF_SECONDS):
+                    await self._shared.close()
+        if self._wire:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BREAK_OFF_SECONDS):
+                    await self._wire.close()
+
+    def wire(self) -> Wire:
+        """The endpoint's connections; several stages may be the first to want them."""
+        with self._wiring:
+            self._wire = self._wire or Wire(self.endpoint, self.api_key, self._transport)
+            return self._wire
+
+    def _pump(self) -> None:
+        """Send what may be sent now; come back when something changes."""
+        self._pumping = False
+        self._collect()
+        if self._shared and self._queue:
+            self._shared.need()
+        while self._queue:
+            call = self._queue[0]
+            error = self._not_to_be_sent(call)
+            if error is not None:
+                self._queue.popleft()
+                call.done(error)
+                continue
+            wait = self.gate.wait(call.tokens)
+            if wait > 0 or not self._may_lose_more():
+                self._come_back(wait or float("inf"))
+                return
+            if not self._afford(call):
+                return
+            self._queue.popleft()
+            self._start(call)
+        if self._later:
+            self._come_back(self._later[0][0] - time.monotonic())
+
+    def _may_lose_more(self) -> bool:
+        """Whether a kill would still cost no more than the requests that may be in flight, and a tenth.
+
+        Replies that are not committed yet would be lost as well.
+        """
+        most = self.endpoint.concurrency
+        return self.gate.in_flight + self._storing < most + most // 10
+
+    def _collect(self) -> None:
+        """New calls behind the queue; those whose pause is over before it."""
+        while self._inbox:
+            self._queue.append(self._inbox.popleft())
+        now = time.monotonic()
+        while self._later and (self._later[0][0] <= now or self.halted):
+            self._queue.appendleft(heapq.heappop(self._later)[2])
+
+    def _drop_unwanted(self) -> None:
+        self._collect()
+        dropped = [call for call in self._queue if not call.wanted()]
+        dropped += [call for _, _, call in self._later if not call.wanted()]
+        self._queue = deque(call for call in self._queue if call.wanted())
+        self._later = [entry for entry in self._later if entry[2].wanted()]
+        heapq.heapify(self._later)
+        for call in dropped:
+            call.done(Incomplete("No longer wanted."))
+        self._pump()
+
+    def _not_to_be_sent(self, call: Call) -> LongformError | None:
+        if self.halted is None and self.gate.broken:
+            self.halted = Incomplete(
+                f"{self.named} keeps failing and is left alone: answers so far are stored, run the same command again."
+            )
+        return self.halted
+
+    def _come_back(self, seconds: float) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if self._later:
+            seconds = min(seconds, self._later[0][0] - time.monotonic())
+        if seconds != float("inf"):
+            self._timer = self.loop.call_later(max(0.0, seconds), self._pump)
+
+    def _afford(self, call: Call) -> bool:
+        """Whether the money for the call is set aside. If not, and nothing is on its way that may free some, stop."""
+        cost = self.bound_nano(call.input_bound, call.output_bound)
+        reserved = self.budget.reserve(cost)
+        if reserved is not None:
+            call.reserved = reserved
+            return True
+        if self.budget.waiting:
+            self.budget.freed.append(self.wake)
+        else:
+            self.halted = BudgetError(self.out_of_money(cost))
+            self.wake()
+        return False
+
+    def bound_nano(self, input_tokens: int, output_tokens: int, *, batch: bool = False) -> int:
+        return cost_nano(self.price, input_tokens, 0, output_tokens, batch=batch) if self.price else 0
+
+    def _start(self, call: Call) -> None:
+        ticket = self.gate.admit(call.tokens)
+        task = self.loop.create_task(self._attempt(call, ticket))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attempt(self, call: Call, ticket: int) -> None:
+        """Send once. The slot is free again as soon as the reply is here, before it is stored."""
+        verdict: Verdict = "other"
+        outcome: Outcome | None = None
+        try:
+            if self._leases and not await self._leased(call):
+                self.wake()  # once the slot is free
+                return
+            outcome = await self.wire().post(call.path, call.sent)
+            body = self.clean_bytes(outcome.body)
+            outcome = outcome if body is outcome.body else replace(outcome, body=body)
+            replies = _read(call, outcome)
+            if replies is None and outcome.status == 200:
+                outcome = replace(outcome, status=status_within(outcome.body))
+            verdict = _verdict(outcome, replies)
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is, the one who asked must hear of it
+            self._settle(call, None)
+            call.done(self.as_ours(error))
+            self.wake()
+            return
+        finally:
+            headers = outcome.headers if outcome else None
+            self.gate.release(ticket, verdict, headers, outcome.retry_after if outcome else None)
+            if verdict == "ok":
+                self._storing += 1
+                self._pump()
+        try:
+            await self._received(call, outcome, replies, verdict)
+        except (Exception, asyncio.CancelledError) as error:
+            call.done(self.as_ours(error))
+        if verdict != "ok":
+            self._pump()
+
+    async def _leased(self, call: Call) -> bool:
+        """Whether this process is the one to ask; else its answer is waited for."""
+        granted = await self.store.lease(call.keys, again=call.again)
+        if len(granted) == len(call.keys):
+            return True
+        await self.store.release(sorted(granted))
+        self._settle(call, None)
+        found = {} if call.again else await asyncio.to_thread(self.store.get, call.keys)
+        if len(found) == len(call.keys):
+            call.done([(found[key], None) for key in call.keys])
+        else:
+            self._after(OTHER_PROCESS_SECONDS, call)
+        return False
+
+    async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
+        if replies is not None:
+            try:
+                await self._keep(call, outcome, replies)
+            finally:
+                self._stored()
+            return
+        fault = self._fault(outcome)
+        fault = fault._replace(message=without_question(fault.message, call.sent))
+        await self._book_loss(call, outcome, verdict)
+        if fault.then == "stop":
+            self.halted = self.halted or EndpointError(self._stopped(fault))
+            await self._let_go(call, self.halted)
+            self._pump()
+        elif fault.then in ("never", "unsure"):
+            if fault.then == "never" or self._worked:
+                stone: dict[str, Any] = {"state": TOMBSTONE, "code": fault.kind, "body": fault.message.encode()}
+                pairs = zip(call.keys, call.bases, strict=True)
+                await self.store.put([(key, Record(**base, **stone)) for key, base in pairs])
+            call.done(fault)
+        else:
+            await self._again(call, outcome, fault, verdict)
+
+    async def _keep(self, call: Call, outcome: Outcome, replies: Replies) -> None:
+        """Commit the reply, then hand it on. Where a server does not say what it used, it is booked at its bound."""
+        self._worked = True
+        self.answered += len(replies)
+        pairs = zip(call.bases, replies, strict=False)
+        records: list[tuple[Record, Told | None]] = [
+            (self._record(base, outcome, body, told), told) for base, (body, told) in pairs
+        ]
+        used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
+        cost = self.cost(*used) if any(used) else call.reserved if self.price else None
+        paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
+        await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
+        if self._leases and len(records) < len(call.keys):
+            await self.store.release(list(call.keys[len(records) :]))
+        self._settle(call, cost or 0)
+        call.done(records)
+
+    def _stored(self) -> None:
+        self._storing -= 1
+        if self._queue:
+            self.wake()
+
+    def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, told: Told | None) -> Record:
+        stored = {**base, "body": body, "milliseconds": outcome.milliseconds}
+        if told is None:
+            return Record(**stored, request_id=outcome.request_id, code="unusable")
+        return Record(**stored, request_id=outcome.request_id, cost_nano=self.cost(*told.tokens), **told.columns())
+
+    def cost(self, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int | None:
+        return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
+
+    async def _book_loss(self, call: Call, outcome: Outcome, verdict: Verdict) -> None:
+        """A reply that was lost, or came broken, may have been billed: it counts as spent, at its bound.
+
+        What came of a broken one is kept as it came, until a better one takes its place.
+        """
+        maybe = verdict == "unknown" or outcome.status == 200
+        if maybe:
+            came = outcome.status == 200 and len(call.keys) == 1
+            kept = [(call.keys[0], self._record(call.bases[0], outcome, outcome.body, None))] if came else []
+            cost = call.reserved if self.price else None
+            paid = self.paid(call.keys[0], call.stage, call.recipe, (0, 0, 0), cost, answered=False)
+            await self.store.put(kept, [paid])
+        self._settle(call, call.reserved if maybe else None)
+
+    def paid(
+        self,
+        key: str,
+        stage: str,
+        recipe: str,
+        tokens: Sequence[int],
+        cost: int | None,
+        *,
+        answered: bool,
+        batch: bool = False,
+    ) -> Paid:
+        """A line of the ledger. `tokens`: of the prompt, of these cached, of the reply."""
+        return Paid(
+            run=self._run,
+            dataset=self._dataset,
+            stage=stage,
+            recipe=recipe,
+            endpoint=self.endpoint.name,
+            model=self.endpoint.model,
+            key=key,
+            answered=answered,
+            input_tokens=tokens[0],
+            cached_tokens=tokens[1],
+            output_tokens=tokens[2],
+            cost_nano=cost,
+            batch=batch,
+        )
+
+    def _settle(self, call: Call, spent: int | None) -> None:
+        reserved, call.reserved = call.reserved, 0
+        self.budget.settle(reserved, spent or 0, calls=spent is not None, stage=call.stage)
+
+    def _fault(self, outcome: Outcome) -> Fault:
+        """Requests refused for no known reason are the endpoint's fault if nothing has worked yet."""
+        if outcome.status == 200:
+            return Fault("again", "request", unusable(outcome.body), 200)
+        fault = fault_of(outcome.status, outcome.body, self.api_key)
+        self._unsure += fault.then == "unsure"
+        if fault.then == "unsure" and not self._worked and self._unsure >= UNSURE_AT_FIRST:
+            return fault._replace(then="stop")
+        return fault
+
+    async def _again(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
+        kind = verdict if verdict in TRIES else "server"
+        tried = call.tries[kind] = call.tries.get(kind, 0) + 1
+        if (outcome.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
+            self.halted = self.halted or Incomplete(self._asked_to_wait(outcome.retry_after or 0, fault))
+            await self._let_go(call, self.halted)
+            return
+        if tried > TRIES[kind]:
+            await self._let_go(call, Incomplete(self._gave_up(sum(call.tries.values()), fault)))
+            return
+        pause = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
+        if outcome.retry_after is not None:
+            asked = outcome.retry_after * random.uniform(1, 1.25)
+            pause = asked if kind == "rate" else max(pause, asked)
+        self._after(pause, call)
+
+    async def _let_go(self, call: Call, error: LongformError) -> None:
+        if self._leases:
+            await self.store.release(list(call.keys))
+        call.done(error)
+
+    def _after(self, seconds: float, call: Call) -> None:
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._number), call))
+        self._pump()
+
+    def clean(self, text: str) -> str:
+        """Without the endpoint's key, which some gateways echo, and which a source's text might hold."""
+        return without(self.api_key, text) if self.api_key and self.api_key in text else text
+
+    def clean_bytes(self, content: bytes) -> bytes:
+        """The same of JSON, where some servers write a slash as \\/."""
+        if not self.api_key or not any(key.encode() in content for key in {self.api_key, _in_json(self.api_key)}):
+            return content
+        text = without(_in_json(self.api_key), self.clean(content.decode("utf-8", "surrogateescape")))
+        return text.encode("utf-8", "surrogateescape")
+
+    # messages
+
+    def as_ours(self, error: BaseException) -> LongformError:
+        if isinstance(error, LongformError):
+            return error
+        return self.halted or Incomplete(
+            f"{self.named}: a call failed ({type(error).__name__}), run the same command again."
+        )
+
+    @property
+    def named(self) -> str:
+        return f'The endpoint "{self.endpoint.name}"'
+
+    def _stopped(self, fault: Fault) -> str:
+        return (
+            f"{self.named} refused a request for the model {self.endpoint.model} ({fault.message}): "
+            f"{remedy(fault, self.endpoint)}. Answers so far are stored."
+        )
+
+    def _asked_to_wait(self, seconds: float, fault: Fault) -> str:
+        return (
+            f"{self.named} asks to be left alone for {seconds / 3600:.1f} hours ({fault.message}): "
+            "answers so far are stored, run the same command again then."
+        )
+
+    def _gave_up(self, tries: int, fault: Fault) -> str:
+        return (
+            f"{self.named} gave no answer in {tries} tries (at last: {fault.message}): "
+            "answers so far are stored, run the same command again."
+        )
+
+    def out_of_money(self, cost: int) -> str:
+        cap = (self.budget.cap_nano or 0) / NANO
+        spent = self.budget.spent_nano / NANO
+        return (
+            f"Stopped at USD {spent:,.{_digits(cap)}f} of {cap:,.{_digits(cap)}f}: the next call to "
+            f'"{self.endpoint.name}" may cost up to USD {cost / NANO:.{_digits(cost / NANO)}f}. What was answered is '
+            "stored; run the same command, or one with a higher --max-cost, to go on from there."
+        )
+
+
+async def _ended(tasks: set[asyncio.Task[None]], seconds: float) -> None:
+    if tasks:
+        await asyncio.wait(set(tasks), timeout=seconds)
+
+
+def _digits(amount: float) -> int:
+    return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
+
+
+def _in_json(key: str) -> str:
+    return key.replace("/", "\\/")
+
+
+def _read(call: Call, outcome: Outcome) -> Replies | None:
+    if outcome.status != 200:
+        return None
+    try:
+        return call.read(outcome.body)
+    except Exception:  # a shape nobody thought of is an unusable reply, not the end of the run
+        return None
+
+
+def _verdict(outcome: Outcome, replies: Replies | None) -> Verdict:
+    if outcome.status == 200:
+        return "ok" if replies is not None else "server"
+    if outcome.status == 0:
+        return "unknown" if outcome.sent else "server"
+    if is_busy(outcome.status, outcome.body):
+        return "rate"
+    return "server" if outcome.status >= 500 or outcome.status in (408, 409, 425) else "other"
+
+
+def state_of(dispatchers: Sequence[Dispatcher]) -> dict[str, Any]:
+    """What progress shows: answers so far, requests in flight, why an endpoint waits."""
+    return {
+        "answered": sum(each.answered for each in dispatchers),
+        "in_flight": sum(each.gate.in_flight for each in dispatchers),
+        "waits": "; ".join(f"{each.endpoint.name} {each.gate.state}" for each in dispatchers if each.gate.state),
+    }

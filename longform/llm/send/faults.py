@@ -1,0 +1,277 @@
+"""What an endpoint's refusal means: ask again, never ask this again, or stop asking anything.
+
+again   429, 408, 409, 425, 5xx, lost connection, time-out
+never   too long (413, or a 400, 403, 422, 429 or 500 that says so), or held back by a filter
+stop    key (401, 403), money (402, or a code or words for it), unknown model or path (404), a parameter that the
+        endpoint does not take (400, 422), anything else
+unsure  400 or 422 without a word on what is wrong: never, unless the first requests all end so
+
+Servers agree on little: {"error": {...}}, {"error": "..."}, {"object": "error", ...}, {"detail": [...]}, a list of
+these, plain text, a proxy's page, and any of them with status 200. Codes are believed before words, and only the first
+words are read, because some servers repeat the question after them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from longform.llm.ask.types import Endpoint
+from longform.llm.send.completion import read_json
+
+AGAIN = frozenset({0, 408, 409, 425, 429, 498, 499})
+NEVER_THERE = frozenset({501, 505})
+SAID_CHARACTERS = 400
+SHORTEST_KEY = 8
+QUOTED_CHARACTERS = 20
+SECRET = re.compile(r"(?:sk-|Bearer )[\w.-]{8,200}")
+LOADING = re.compile(
+    rb"loading (?:the )?model|model .{0,60}is (?:currently |still )?(?:loading|starting)", re.IGNORECASE
+)
+TITLE = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
+
+
+def _any(*forms: str) -> re.Pattern[str]:
+    return re.compile("|".join(forms), re.IGNORECASE)
+
+
+QUOTA = _any(
+    r"insufficient_?(?:quota|credit|balance|fund)|quota_?exceeded|exceeded_?current_?quota",
+    r"billing|payment_?required|budget_?exceeded|exceeded_?budget|arrearage",
+)
+QUOTA_SAID = _any(
+    r"insufficient (?:balance|credit|fund)|credit balance is too low|check your billing|billing (?:hard )?limit",
+    r"budget has been exceeded|exceeded ?budget|over budget|crossed budget|spending limit",
+)
+FILTER = _any(r"content_?(?:filter|policy)|policy_?violation|safety|moderation|flagged|guardrail|invalid_prompt")
+FILTER_SAID = _any(
+    r"content (?:management|filter|policy)|contentpolicy|usage polic|was flagged|requires moderation",
+    r"inappropriate content|safety system",
+)
+TOO_LONG = _any(
+    r"(?:context|prompt)[_ ](?:length|size|window)|string_above_max_length|request_too_large|request too large",
+    r"maximum context|longer than the (?:model|maximum)|too large (?:to process|for model)|max_new_tokens. must be <",
+    r"exceeds? (?:the )?(?:model|context|maximum|available context)|max_tokens must be at least 1, got -|n_ctx",
+)
+TOO_LONG_PERHAPS = _any(r"too long|too many tokens|must have less than \d+ tokens")
+NEVER_FITS = re.compile(r"limit:? (\d+),.{0,60}?requested:? ~?(\d+)", re.IGNORECASE)
+LIMIT_TOO_HIGH = re.compile(
+    r"max_(?:completion_)?tokens.{0,60}(?:too large|at most|less than|exceed|valid range|maximum value)", re.IGNORECASE
+)
+MODEL = _any(
+    r"model_not_found|model_decommissioned|(?:invalid|unknown|unsupported)_?model|invalid model|not a valid model",
+    r"(?:model|deployment)\b.{0,80}(?:not found|not exist|decommissioned|not available|no longer available)",
+)
+SETTING = _any(r"(?:unsupported|unknown|invalid)_(?:parameter|value)|extra_forbidden")
+REFUSED = _any(
+    r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|unavailable|invalid|incompatible",
+    r"not (?:allowed|permitted|available|enabled)|extra(?: inputs| fields|_forbidden)",
+    r"only (?:one|support)|must (?:be|equal)",
+)
+SCHEMA = _any(r"response_format|json[_ ]schema|\bguided|grammar|structured output")
+LOGPROBS = re.compile(r"logprobs")
+SEVERAL = _any(r"['\"`]n['\"`]|\bn (?:>|must)|completion choice|multiple (?:choices|completions)")
+LIMIT = re.compile(r"max_(?:completion_)?tokens")
+OTHERS = _any(
+    r"['\"`](?:seed|stop|temperature|top_[pk]|user)['\"`]|: (?:seed|temperature|top_p)\b|reasoning_effort",
+    r"(?:presence|frequency)_penalty|stream mode|enable the stream",
+)
+FIELDS = (SCHEMA, LOGPROBS, SEVERAL, LIMIT, OTHERS)
+
+Then = Literal["again", "never", "stop", "unsure"]
+
+
+class Fault(NamedTuple):
+    """`kind` is what to tell of a request that gets no answer; `message` is free of keys."""
+
+    then: Then
+    kind: Literal["request", "filter"]
+    message: str
+    status: int = 0
+
+
+class Said(NamedTuple):
+    """What an error body tells. `words` are its first."""
+
+    code: str
+    parameter: str
+    words: str
+
+
+def fault_of(status: int, body: bytes, key: str | None) -> Fault:
+    """`status` is 0 where no answer came; then `body` says why."""
+    said = _said(without(key, body.decode("utf-8", "replace")).encode())
+    held = FILTER.search(said.code) or (400 <= status < 500 and FILTER_SAID.search(said.words))
+    parts = [said.code, said.parameter if said.parameter not in said.words else "", said.words]
+    told = " ".join(filter(None, [str(status or ""), *parts]))
+    return Fault(_then(status, said), "filter" if held else "request", scrub(told, key), status)
+
+
+def status_within(body: bytes) -> int:
+    """The status that a reply with status 200 should have had: that of the error in it, or 200 where it has none."""
+    document = _document(body)
+    error = document.get("error") or (document if document.get("object") == "error" else None)
+    if not error:
+        return 200
+    code = str(error.get("code", error.get("status"))) if isinstance(error, dict) else ""
+    if code.isdecimal() and 400 <= int(code[:9]) < 600:
+        return int(code)
+    said = _said(body)
+    if QUOTA.search(said.code):
+        return 402
+    return 400 if any(_of_the_request(said)) else 500
+
+
+def is_busy(status: int, body: bytes) -> bool:
+    """Whether the server only asks for time: too much is asked of it, or its model is still being loaded."""
+    if status == 503:
+        return bool(LOADING.search(body[:SAID_CHARACTERS]))
+    return status == 429 and not _never_fits(_said(body).words)
+
+
+def unusable(body: bytes) -> str:
+    """What came in place of an answer."""
+    start = body[:100].lstrip()
+    if start.startswith(b"data:"):
+        return "200 with a stream of events, which was not asked for"
+    return f"200 with {scrub(_plain(body), None)}" if start.startswith(b"<") else "200 without a usable answer"
+
+
+def scrub(text: str, key: str | None) -> str:
+    """At most 300 characters on one line, without the key or what looks like one."""
+    return SECRET.sub("[key]", " ".join(without(key, text).split()))[:300].strip()
+
+
+def without(key: str | None, text: str) -> str:
+    """What a local server takes as a key ("none", "EMPTY") is an ordinary word, and stays."""
+    return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
+
+
+def without_question(message: str, sent: str) -> str:
+    """A server's message without what it repeats of the question, which is no matter for logs."""
+    document = read_json(sent.encode("utf-8", "surrogatepass"))
+    said = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
+    asked = " ".join(" ".join([*said, str(document.get("input") or "")]).split())
+    kept, at = "", 0
+    while at < len(message):
+        end = at + QUOTED_CHARACTERS
+        if end > len(message) or message[at:end] not in asked:
+            kept, at = kept + message[at], at + 1
+            continue
+        while end < len(message) and message[at : end + 1] in asked:
+            end += 1
+        kept, at = f"{kept}[...]", end
+    return kept
+
+
+def remedy(fault: Fault, endpoint: Endpoint) -> str:
+    """What to change after a refusal that stops everything, in a few words."""
+    message = fault.message
+    if fault.status == 402 or QUOTA.search(message) or QUOTA_SAID.search(message):
+        return "add credit to its account, or raise the limit there"
+    if fault.status in (401, 403):
+        return f"check the key {endpoint.key_env}" if endpoint.key_env else "set key_env, as it wants a key"
+    if fault.status == 404 or MODEL.search(message):
+        return "check the model's name and base_url"
+    if fault.status in (405, 501, 505) or 300 <= fault.status < 400:
+        return "check base_url"
+    return _setting(message, endpoint) or "check the key, the account, the model's name and the parameters"
+
+
+def _setting(message: str, endpoint: Endpoint) -> str:
+    if LIMIT_TOO_HIGH.search(message):
+        return ""
+    named = [name for name, _ in endpoint.parameters if re.search(rf"\b{re.escape(name)}\b", message)]
+    if named:
+        return f"take {named[0]} out of its parameters"
+    for capability, words in (("json_schema", SCHEMA), ("logprobs", LOGPROBS), ("n", SEVERAL)):
+        if words.search(message) and (capability in endpoint.capabilities or capability == "logprobs"):
+            return f'take "{capability}" out of its capabilities'
+    if LIMIT.search(message):
+        other = "max_tokens" if endpoint.limit_field == "max_completion_tokens" else "max_completion_tokens"
+        return f'set limit_field = "{other}"'
+    return ""
+
+
+def _then(status: int, said: Said) -> Then:
+    if status == 429:
+        if QUOTA.search(said.code) or QUOTA_SAID.search(said.words):
+            return "stop"
+        return "never" if _never_fits(said.words) else "again"
+    if status == 500 and said.code and TOO_LONG.search(f"{said.code} {said.words}"):
+        return "never"
+    if status in AGAIN or (status >= 500 and status not in NEVER_THERE):
+        return "again"
+    if status == 413 or (status in (403, 451) and any(_of_the_request(said))):
+        return "never"
+    return _of_a_bad_request(said) if status in (400, 422) else "stop"
+
+
+def _of_a_bad_request(said: Said) -> Then:
+    if QUOTA.search(said.code) or QUOTA_SAID.search(said.words):
+        return "stop"
+    if any(_of_the_request(said)) or TOO_LONG_PERHAPS.search(said.words):
+        return "never"
+    if LIMIT_TOO_HIGH.search(said.words):
+        return "unsure"
+    about_settings = said.parameter and not said.parameter.startswith(("messages", "input", "prompt"))
+    if about_settings or SETTING.search(said.code) or MODEL.search(f"{said.code} {said.words}"):
+        return "stop"
+    refused = REFUSED.search(said.words) and any(field.search(said.words) for field in FIELDS)
+    return "stop" if refused else "unsure"
+
+
+def _of_the_request(said: Said) -> Iterator[bool]:
+    """Whether it was held back by a filter; whether it is too long."""
+    yield bool(FILTER.search(said.code) or FILTER_SAID.search(said.words))
+    yield bool(TOO_LONG.search(f"{said.code} {said.words}"))
+
+
+def _never_fits(words: str) -> bool:
+    """Whether the request alone is more than is allowed a minute."""
+    fits = NEVER_FITS.search(words)
+    return int(fits[2]) > int(fits[1]) if fits else "request too large" in words.lower()
+
+
+def _said(body: bytes) -> Said:
+    """Of an error body in any of the forms that servers use."""
+    document = _document(body)
+    error = document.get("error") or document
+    if not isinstance(error, dict):
+        return Said("", "", str(error)[:SAID_CHARACTERS])
+    inner = error.get("innererror") or error.get("inner_error")
+    codes = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, dict) else None]
+    code = " ".join(each for each in codes if isinstance(each, str) and not each.isdecimal())
+    parameter = error.get("param")
+    words = error.get("message") or error.get("detail") or document.get("detail")
+    words = words.get("detail") or words if isinstance(words, dict) else words
+    if isinstance(words, list) and words and isinstance(words[0], dict):
+        where = [str(step) for step in words[0].get("loc") or () if step != "body"]
+        return Said(str(words[0].get("type", "")), ".".join(where), str(words[0].get("msg", ""))[:SAID_CHARACTERS])
+    words = words if isinstance(words, str) and words else repr(words) if words else _plain(body)
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+        words = f"{words}: {metadata['raw']}"
+    return Said(code, parameter if isinstance(parameter, str) else "", words[:SAID_CHARACTERS])
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    """The object, the first of a list of them, or that of the first event of a stream."""
+    if body.lstrip().startswith(b"data:"):
+        body = body.lstrip()[5:].partition(b"\n")[0]
+    if not body.lstrip().startswith(b"["):
+        return read_json(body)
+    try:
+        first = next(iter(json.loads(body)), None)
+    except (ValueError, RecursionError):
+        return {}
+    return first if isinstance(first, dict) else {}
+
+
+def _plain(body: bytes) -> str:
+    """The title of a page, else the text as it is."""
+    text = body[: 10 * SAID_CHARACTERS].decode("utf-8", "replace")
+    title = TITLE.search(text) if text.lstrip().startswith("<") else None
+    return f"a page, {title[1].strip()}" if title else "a page" if text.lstrip().startswith("<") else text

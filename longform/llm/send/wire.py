@@ -1,0 +1,214 @@
+"""The boundary to the OpenAI SDK, which is used as transport only: one request, one outcome, never an exception.
+
+Exceptions of the SDK hold the key, so none leaves this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from longform import __version__
+from longform.llm.ask.types import Endpoint
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+
+NO_KEY = "none"
+USER_AGENT = f"longform/{__version__}"
+FILES = "/files"
+FILE_SECONDS = 900.0
+IDLE_SECONDS = 1.0
+AN_INSTANT = 1e8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came back. `status` is 0 where nothing did; then `body` says why, and `sent` whether it may be billed.
+
+    Any status of success is 200.
+    """
+
+    status: int
+    body: bytes
+    milliseconds: int
+    retry_after: float | None = None
+    request_id: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sent: bool = True
+
+
+class Wire:
+    """An endpoint's connections, used in one event loop.
+
+    Questions go straight through the SDK's HTTP client: what the SDK puts around it costs as much again. Files and
+    batches go through the SDK.
+    """
+
+    def __init__(self, endpoint: Endpoint, api_key: str | None, transport: httpx2.AsyncBaseTransport | None) -> None:
+        import httpx2
+
+        self._timeout_seconds = endpoint.timeout_seconds
+        self._base = httpx2.URL(endpoint.base_url or "")
+        self._http = _http(endpoint, transport)
+        self._sdk = _sdk(endpoint, api_key, self._http)
+        self._headers = [
+            (b"Host", self._base.netloc),
+            (b"Authorization", f"Bearer {api_key or NO_KEY}".encode()),
+            (b"Content-Type", b"application/json"),
+            (b"Accept", b"application/json"),
+            (b"User-Agent", USER_AGENT.encode()),
+        ]
+        self._urls: dict[str, httpx2.URL] = {}
+        self._extensions = {"timeout": httpx2.Timeout(self._timeout_seconds).as_dict()}
+
+    async def post(self, path: str, body: str) -> Outcome:
+        """Send JSON once. The time-out is on the whole request, not on each read."""
+        import httpx2
+
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = _below(self._base, path)
+        request = httpx2.Request("POST", url, headers=self._headers, content=body.encode(), extensions=self._extensions)
+        return await self._once(self._http.send(request), self._timeout_seconds)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: dict[str, Any] | None = None,
+        files: Any = None,
+        params: dict[str, Any] | None = None,
+    ) -> Outcome:
+        """Any other request of the API: files and batches."""
+        import httpx2
+
+        options: Any = {"params": params} if params else {}
+        if files:
+            options["headers"] = {"Content-Type": "multipart/form-data"}
+        send: dict[str, Callable[[], Awaitable[Any]]] = {
+            "GET": lambda: self._sdk.get(path, cast_to=httpx2.Response, options=options),
+            "DELETE": lambda: self._sdk.delete(path, cast_to=httpx2.Response, options=options),
+            "POST": lambda: self._sdk.post(path, cast_to=httpx2.Response, body=body, files=files, options=options),
+        }
+        seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
+        return await self._once(send[method](), seconds)
+
+    async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
+        import aiohttp
+        import httpx2
+        from openai import APIStatusError, OpenAIError
+
+        started, why, sent = time.monotonic(), "", True
+        response: httpx2.Response | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                response = await reply
+        except APIStatusError as error:
+            response = error.response
+        except TimeoutError:
+            why = f"no whole answer within {seconds:g} seconds"
+        except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError) as error:
+            sent = not _refused(error)
+            why = f"the connection was {'lost' if sent else 'refused'} ({type(error).__name__})"
+        passed = round((time.monotonic() - started) * 1000)
+        return Outcome(0, why.encode(), passed, sent=sent) if response is None else _outcome(response, passed)
+
+    async def close(self) -> None:
+        await self._sdk.close()
+
+
+def _refused(error: BaseException | None) -> bool:
+    """Whether no connection came about, so that nothing was sent."""
+    import aiohttp
+
+    while error is not None:
+        if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _below(base: httpx2.URL, path: str) -> httpx2.URL:
+    """The address of a path of the API, below the endpoint's, whose query it keeps."""
+    raw, mark, query = base.raw_path.partition(b"?")
+    return base.copy_with(raw_path=raw.rstrip(b"/") + path.encode() + mark + query)
+
+
+def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
+    """The SDK's HTTP client over aiohttp. A redirect is an error: the key goes to no other host.
+
+    A connection is not used again after an idle second: servers close theirs after 2 or 5, and a question that meets
+    the closing counts as lost on the way, so as paid.
+    """
+    import httpx2
+    from openai import DefaultAioHttpClient, DefaultAsyncHttpxClient
+
+    most = endpoint.concurrency
+    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=IDLE_SECONDS)
+    settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False, "limits": pool}
+    return DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
+
+
+def _sdk(endpoint: Endpoint, api_key: str | None, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    """The SDK with its retries off, and with nothing of what it reads from the environment by itself."""
+    from openai import AsyncOpenAI, Omit
+
+    class Sdk(AsyncOpenAI):
+        @property
+        def default_headers(self) -> dict[str, str | Omit]:
+            """Of every request: the key is added, OPENAI_CUSTOM_HEADERS is not."""
+            return {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": USER_AGENT}
+
+    sdk = Sdk(
+        api_key=api_key or NO_KEY,
+        admin_api_key=NO_KEY,
+        base_url=endpoint.base_url,
+        timeout=max(endpoint.timeout_seconds, FILE_SECONDS),
+        max_retries=0,
+        http_client=http,
+    )
+    return sdk
+
+
+def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
+    return Outcome(
+        status=200 if response.is_success else response.status_code,
+        body=response.content,
+        milliseconds=milliseconds,
+        retry_after=seconds_to_wait(response.headers.get("retry-after"), response.headers.get("retry-after-ms")),
+        request_id=response.headers.get("x-request-id"),
+        headers=response.headers,
+    )
+
+
+def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
+    """Of a Retry-After header, which holds seconds, a date or seconds since 1970; None where it makes no sense."""
+    try:
+        if milliseconds is not None:
+            return _sensible(float(milliseconds) / 1000)
+        return _sensible(float(header)) if header is not None else None
+    except ValueError:
+        return _until(header) if header is not None else None
+
+
+def _sensible(seconds: float) -> float | None:
+    if AN_INSTANT < seconds < float("inf"):
+        return max(0.0, seconds - time.time())
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,366 @@
+"""Files that are whole: what a download leaves at a place, and how it gets there through everything that can fail.
+
+<name>              there only when it is whole
+<name>.fetch.json   where it is from and when, its bytes and SHA-256
+<name>.part         what has come so far (see longform.net.partial)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import requests
+
+from longform.errors import HttpError, Incomplete, SourceError, StoreError, UsageError
+from longform.files import read_json, remove, sync, unwritable, write_json
+from longform.net import wire
+from longform.net.http import Call, Http, Tries, Wait
+from longform.net.partial import Changed, Part, blocks_of, held
+from longform.net.wire import Dropped, Overlong, shown
+
+SLOWEST_BYTES_PER_SECOND = 1_000
+CHANGES = 3
+BEFORE_ANEW_SECONDS = 1.0
+EXPIRED = (400, 401, 403, 410)
+PACKED = {
+    "gzip": (".gz", ".tgz"),
+    "x-gzip": (".gz", ".tgz"),
+    "x-bzip2": (".bz2",),
+    "x-xz": (".xz",),
+    "xz": (".xz",),
+    "zstd": (".zst",),
+}
+GZIP_BEGINS = b"\x1f\x8b"
+PAGES = ("", ".html", ".htm", ".xhtml")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A whole file, and whether this call downloaded it."""
+
+    path: Path
+    new: bool
+    bytes: int
+    sha256: str
+
+
+class Progress(Protocol):
+    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None: ...
+    def advance(self, name: str, bytes: int) -> None: ...
+    def end(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is known of a file before it is fetched; digests in lower case."""
+
+    size: int | None = None
+    sha256: str | None = None
+    md5: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in (self.size, self.sha256, self.md5))
+
+    def digests(self) -> list[str]:
+        """Those to work out: sha256 always."""
+        return ["sha256", *(["md5"] if self.md5 else [])]
+
+    def missed(self, size: int, found: Mapping[str, str]) -> str | None:
+        """In words, what is not as expected."""
+        if self.size is not None and size != self.size:
+            return f"{size:,} bytes where {self.size:,} are expected"
+        for name, expected in (("sha256", self.sha256), ("md5", self.md5)):
+            if expected and found[name] != expected:
+                return f"the {name} {found[name]} where {expected} is expected"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What Downloader.download is asked for."""
+
+    url: str | Callable[[], str]
+    place: Path
+    expected: Expected
+    credentials: Mapping[str, str] | None
+    facts: dict[str, str]
+    progress: Progress | None
+    retry_after: Wait | None
+
+
+class Downloader(Http):
+    """An HTTP client that also fetches files to disk, whole or not at all."""
+
+    def download(
+        self,
+        url: str | Callable[[], str],
+        place: Path,
+        *,
+        size: int | None = None,
+        sha256: str | None = None,
+        md5: str | None = None,
+        credentials: Mapping[str, str] | None = None,
+        facts: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        retry_after: Wait | None = None,
+    ) -> Fetched:
+        """A file that is whole, at `place`; one that is there already is not asked for.
+
+        Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives the
+        address anew when it has expired (403): signed links are never written down. Beside the file stands
+        `<name>.fetch.json`: address without its query, retrieved_at, bytes, sha256 and `facts`.
+        """
+        expected = Expected(size, sha256.lower() if sha256 else None, md5.lower() if md5 else None)
+        order = Order(url, place, expected, credentials, dict(facts or {}), progress, retry_after)
+        return _fetched(self, order)
+
+
+def _fetched(http: Http, order: Order) -> Fetched:
+    if known := already(order.place, order.expected):
+        return known
+    path = order.place.with_name(order.place.name + ".part")
+    with held(path) as file:
+        try:
+            # another process may have been downloading it until now
+            return already(order.place, order.expected) or _Download(http, order, file).run()
+        except OSError as error:
+            raise unwritable(order.place, error) from None
+        finally:
+            if not os.fstat(file.fileno()).st_size:
+                remove(path)
+
+
+def already(place: Path, expected: Expected) -> Fetched | None:
+    """The file where it is there and whole; UsageError where something else is in its place."""
+    if not place.exists():
+        return None
+    noted, size = _noted(side_file(place)), place.stat().st_size
+    if not noted and not expected:
+        raise UsageError(f"{place} is there, but nothing says if it is whole: move it away, or give its size.")
+    if noted and noted.get("bytes") != size:
+        raise UsageError(
+            f"{place} has {size:,} bytes where {noted.get('bytes')} were fetched: delete it to begin anew."
+        )
+    found = _digests(place, expected, noted)
+    if missed := expected.missed(size, found):
+        raise UsageError(f"{place} is there, but has {missed}: move it away, or correct what is expected.")
+    if not noted:
+        write_json(side_file(place), {"bytes": size, **found, "facts": {}})
+    return Fetched(place, False, size, found["sha256"])
+
+
+def side_file(place: Path) -> Path:
+    return place.with_name(place.name + ".fetch.json")
+
+
+def _noted(side: Path) -> dict[str, Any]:
+    """What a side file says; nothing where there is none."""
+    noted = read_json(side) or {}
+    kinds = {"bytes": int, "sha256": str, "md5": str}
+    if not isinstance(noted, dict) or not all(isinstance(noted[name], kinds[name]) for name in kinds if name in noted):
+        raise StoreError(f"{side} is damaged: delete it and run again.")
+    return noted
+
+
+def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[str, str]:
+    """As noted where they are, else worked out."""
+    known = {name: str(noted[name]) for name in expected.digests() if noted.get(name)}
+    hashes = {name: hashlib.new(name, usedforsecurity=False) for name in expected.digests() if name not in known}
+    for block in blocks_of(place) if hashes else ():
+        for each in hashes.values():
+            each.update(block)
+    return {**known, **{name: each.hexdigest() for name, each in hashes.items()}}
+
+
+class _Download:
+    """One download: asks until its part is whole."""
+
+    def __init__(self, http: Http, order: Order, file: IO[bytes]) -> None:
+        self.http, self.order = http, order
+        self.part = Part(order.place, file, order.expected.digests(), order.expected.size)
+        self.tries = Tries(http, order.retry_after)
+        self.link = None if callable(order.url) else order.url
+        self.refused = False
+        self.changes = self.most = 0
+
+    @property
+    def where(self) -> str:
+        return shown(self.link or self.part.version.url or str(self.order.place))
+
+    def run(self) -> Fetched:
+        self._show()
+        try:
+            for last in (False, True):
+                while not self.part.whole:
+                    self._once()
+                missed = self.order.expected.missed(self.part.size, self.part.digests())
+                if not missed:
+                    return self._placed()
+                self.part.clear()
+                if not last:
+                    self._show()
+            raise SourceError(f"{self.where} has {missed}, twice: check the address and what is expected.")
+        except BaseException:
+            self.part.leave()
+            raise
+        finally:
+            if self.order.progress:
+                self.order.progress.end(self.order.place.name)
+
+    def _show(self) -> None:
+        if self.order.progress:
+            size = self.part.version.size
+            total = self.order.expected.size if size is None else size
+            self.order.progress.begin(self.order.place.name, total, self.part.size)
+
+    def _once(self) -> None:
+        """Ask once and keep what comes; return where it is whole, or where asking again is next."""
+        try:
+            with self._answer() as response:
+                self._check_kind(response)
+                self._receive(response)
+        except Overlong as failure:
+            self.part.clear()
+            raise SourceError(f"{self.where} {failure}: give its size or its sha256, or fetch it elsewhere.") from None
+        except Dropped as failure:
+            self.tries.wait(failure, self.where)
+        except Changed as change:
+            self._start_anew(change)
+
+    def _answer(self) -> requests.Response:
+        """The head of a reply of 200, 206 or 416. A link that has expired is made anew, once without progress."""
+        while True:
+            link = self.link or self._new_link()
+            headers = {"Accept-Encoding": "identity", **self.part.range_headers(shown(link))}
+            try:
+                return self.http.open(Call("GET", link, None, self.order.credentials, headers), also=(416,))
+            except HttpError as error:
+                if not callable(self.order.url) or error.status not in EXPIRED or self.refused:
+                    raise
+                self.refused, self.link = True, None
+
+    def _new_link(self) -> str:
+        self.link = self.order.url() if callable(self.order.url) else self.order.url
+        return self.link
+
+    def _check_kind(self, response: requests.Response) -> None:
+        """SourceError for a page, an empty reply, a packed one: for what is not the bytes of a file."""
+        name, status = self.order.place.name.lower(), response.status_code
+        if status not in (200, 206, 416):
+            raise SourceError(f"{self.where} answered {status} without a file: check the address.")
+        kind = response.headers.get("Content-Type", "").lower()
+        if kind.startswith("text/html") and status != 416 and Path(name).suffix not in PAGES:
+            raise SourceError(
+                f"{self.where} answers with a page where {name} was expected: it wants a login, or it is gone."
+            )
+        packing = packing_of(response)
+        if packing and not name.endswith(PACKED.get(packing, ())):
+            raise self._packed()
+
+    def _packed(self) -> SourceError:
+        return SourceError(
+            f"{self.where} answers packed, although it was asked not to: fetch it from a mirror, or by hand."
+        )
+
+    def _receive(self, response: requests.Response) -> None:
+        start = self.part.accept(response, shown(self.link or ""))
+        if start is None:
+            return
+        if response.status_code == 200:
+            self._show()
+        pace = Pace(self.http.patience_seconds)
+        for chunk in self._new_bytes(response, start):
+            if not wire.delimited(response) and not self.order.expected:
+                raise SourceError(f"{self.where} does not say where its file ends: give its size or its sha256.")
+            self.part.add(chunk)
+            self._came(len(chunk))
+            if not pace.keeps(len(chunk)):
+                raise Incomplete(
+                    f"{self.where} sends less than {SLOWEST_BYTES_PER_SECOND:,} bytes a second: "
+                    "what is there is kept, run this again later."
+                )
+        if not self.part.size and not wire.delimited(response) and not self._is_expected():
+            raise Dropped("dropped the connection before its reply")
+        self.part.end()
+
+    def _is_expected(self) -> bool:
+        expected = self.order.expected
+        return bool(expected) and not expected.missed(self.part.size, self.part.digests())
+
+    def _new_bytes(self, response: requests.Response, start: int) -> Iterator[bytes]:
+        """The body without what is there already; Changed where that differs."""
+        there = self.part.tail(start)
+        for chunk in wire.chunks(response, strict=not self.order.expected):
+            if not self.part.size and packed_twice(response, chunk):
+                raise self._packed()
+            if there[: len(chunk)] != chunk[: len(there)]:
+                raise Changed("it is another file now")
+            chunk, there = chunk[len(there) :], there[len(chunk) :]
+            if chunk:
+                yield chunk
+
+    def _came(self, number: int) -> None:
+        """Only bytes that had never come yet are progress: a file that always breaks at its middle has an end."""
+        self.refused = False
+        if self.order.progress:
+            self.order.progress.advance(self.order.place.name, number)
+        if self.part.size > self.most:
+            self.most = self.part.size
+            self.tries.begin_anew()
+
+    def _start_anew(self, change: Changed) -> None:
+        self.changes += 1
+        self.part.clear()
+        if self.changes >= CHANGES:
+            raise SourceError(f"{self.where} gives no whole file, {change}, {self.changes} times: check the address.")
+        self.http.sleep(BEFORE_ANEW_SECONDS)
+        self._show()
+
+    def _placed(self) -> Fetched:
+        """Everything is on the disk before the file has its name."""
+        part, place, digests = self.part, self.order.place, self.part.digests()
+        os.fsync(part.file.fileno())
+        fetched = {"url": part.version.url, "retrieved_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        found = {"bytes": part.size, **digests, "etag": part.version.etag, "facts": self.order.facts}
+        write_json(side_file(place), {**fetched, **found})
+        part.path.replace(place)
+        remove(part.notes)
+        sync(place.parent)
+        return Fetched(place, True, part.size, digests["sha256"])
+
+
+def packing_of(response: requests.Response) -> str:
+    """Its Content-Encoding. Servers name one of files that are packed themselves, and send these as they are."""
+    name = response.headers.get("Content-Encoding", "").strip().lower()
+    return "" if name == "identity" else name
+
+
+def packed_twice(response: requests.Response, start: bytes) -> bool:
+    """Whether the gzip file that begins so is itself sent as gzip."""
+    if packing_of(response) not in ("gzip", "x-gzip") or not start.startswith(GZIP_BEGINS):
+        return False
+    return bool(wire.decoder(response)(start, len(GZIP_BEGINS)) == GZIP_BEGINS)
+
+
+class Pace:
+    """Whether bytes keep coming: a server that sends one now and then must not hold a download for ever."""
+
+    def __init__(self, window_seconds: float) -> None:
+        self.window_seconds = window_seconds
+        self.since, self.bytes = time.monotonic(), 0
+
+    def keeps(self, number: int) -> bool:
+        self.bytes += number
+        seconds = time.monotonic() - self.since
+        if seconds < self.window_seconds:
+            return True
+        kept = self.bytes >= SLOWEST_BYTES_PER_SECOND * seconds
+        self.since, self.bytes = time.monotonic(), 0
+        return kept

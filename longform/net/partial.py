@@ -1,0 +1,250 @@
+"""The part of a file that has come: hashed as it is written, and only added to while the server's file is the same.
+
+    <name>.part         the first bytes of the file; locked by the one process that writes it
+    <name>.part.json    of which version at the server (ETag, Last-Modified, length) they are
+
+Whether it is the same is told by If-Range, by the length, and by the last bytes that are there, which are asked for
+again. That nothing changed the part meanwhile is told by its SHA-256, noted when a run ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import IO
+
+import requests
+
+from longform.errors import StoreError
+from longform.files import read_json, remove, unwritable, write_json
+from longform.machines import boot
+from longform.net import wire
+from longform.net.wire import Dropped
+
+OVERLAP_BYTES = 256
+DURABLE_EVERY = 256 << 20
+READ_BYTES = 1 << 20
+
+
+class Changed(Exception):
+    """What comes does not go on where the part ends: `str` says why. The next step is to begin anew."""
+
+
+@dataclass(slots=True)
+class Version:
+    """What a server says of its file. Up to `durable` bytes of the part outlive a loss of power since `boot`.
+
+    `sha256` is that of the part's first `hashed` bytes.
+    """
+
+    url: str = ""
+    etag: str | None = None
+    last_modified: str | None = None
+    size: int | None = None
+    durable: int = 0
+    boot: str = ""
+    hashed: int = 0
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        """TypeError for a document that is no version."""
+        texts, numbers = (self.url, self.boot, self.sha256), (self.durable, self.hashed)
+        unsure = isinstance(self.etag, str | None) and isinstance(self.last_modified, str | None)
+        known = all(isinstance(text, str) for text in texts) and all(isinstance(number, int) for number in numbers)
+        if not (known and unsure and isinstance(self.size, int | None)):
+            raise TypeError("not what a part is noted with")
+
+    @property
+    def validator(self) -> str | None:
+        """What If-Range takes: a strong ETag, else a time."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+
+@contextmanager
+def held(part: Path) -> Iterator[IO[bytes]]:
+    """The part, open to be added to, by nobody else: another process that asks for the same file waits here."""
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        file = _locked(part)
+    except OSError as error:
+        raise unwritable(part, error) from None
+    with file:
+        yield file
+
+
+def _locked(part: Path) -> IO[bytes]:
+    while True:
+        file = part.open("a+b", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            if part.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                return file
+        except FileNotFoundError:
+            pass
+        file.close()  # who held it has moved it to its place
+
+
+class Part:
+    """`digests`: those to work out, of sha256 and md5. `largest`: more bytes than that are never written."""
+
+    def __init__(self, place: Path, file: IO[bytes], digests: list[str], largest: int | None) -> None:
+        self.path, self.notes = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
+        self.file, self.names, self.largest = file, digests, largest
+        self.version, self.size, self.complete = Version(), 0, False
+        self._hash_anew()
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """What an earlier process left, hashed again; nothing where it is not known of which version it is."""
+        noted, length = self._noted(), os.fstat(self.file.fileno()).st_size
+        if noted is None or not length or (noted.size is not None and length > noted.size):
+            return self.clear()
+        if noted.boot != boot():
+            length = min(length, noted.durable)
+            os.ftruncate(self.file.fileno(), length)
+        self.version, self.size = noted, length
+        for block in blocks_of(self.path):
+            self._hash(block)
+        if length == noted.hashed and self.digests()["sha256"] != noted.sha256:
+            self.clear()
+        return None
+
+    def _noted(self) -> Version | None:
+        try:
+            found = read_json(self.notes)
+            return Version(**found) if found else None
+        except (StoreError, TypeError):
+            return None
+
+    @property
+    def whole(self) -> bool:
+        return self.complete or (self.version.size is not None and self.size == self.version.size)
+
+    def clear(self) -> None:
+        os.ftruncate(self.file.fileno(), 0)
+        remove(self.notes)
+        self.version, self.size, self.complete = Version(), 0, False
+        self._hash_anew()
+
+    def range_headers(self, url: str) -> dict[str, str]:
+        """What asks for the rest only; nothing where all of it is to come."""
+        if self.version.url != url or not self.size:
+            return {}
+        if not self.version.validator and self.version.size is None:
+            return {}
+        headers = {"Range": f"bytes={max(0, self.size - OVERLAP_BYTES)}-"}
+        return headers | ({"If-Range": self.version.validator} if self.version.validator else {})
+
+    def accept(self, response: requests.Response, url: str) -> int | None:
+        """The offset at which this reply begins; None where all of the file is there already."""
+        asked = response.request.headers.get("Range")
+        if response.status_code == 200:
+            self._begin(response, url)
+            return 0
+        if asked is None:
+            raise Changed(f"it answers {response.status_code} to a request for all of it")
+        etag = response.headers.get("ETag")
+        if etag and self.version.etag and etag != self.version.etag:
+            raise Changed("it is another file now")
+        start, total = content_range(response)
+        if response.status_code == 416:
+            self.complete = total == self.size
+            if not self.complete:
+                raise Changed("it is shorter now")
+            return None
+        return self._continued(start, int(asked.removeprefix("bytes=").rstrip("-")), total)
+
+    def _continued(self, start: int | None, asked: int, total: int | None) -> int:
+        size = self.version.size
+        if start != asked or (total is None and size is None):
+            raise Changed("it answers with another part than the one that was asked for")
+        if None not in (total, size) and total not in (size, self.size):
+            raise Changed("it has another length now")
+        self.version.size = size if total is None else total
+        return asked
+
+    def _begin(self, response: requests.Response, url: str) -> None:
+        self.clear()
+        length = wire.promised(response)
+        if length is not None and self.largest is not None and length != self.largest:
+            raise Changed(f"it has {length:,} bytes where {self.largest:,} are expected")
+        self.version = Version(url, response.headers.get("ETag"), dated(response), length, 0, boot())
+        self._note()
+
+    def _note(self) -> None:
+        write_json(self.notes, asdict(self.version))
+
+    def add(self, chunk: bytes) -> None:
+        if self.largest is not None and self.size + len(chunk) > self.largest:
+            raise Changed(f"it has more than the {self.largest:,} bytes that are expected")
+        view = memoryview(chunk)
+        while view:
+            view = view[self.file.write(view) :]
+        self._hash(chunk)
+        self.size += len(chunk)
+        if self.size - self.version.durable >= DURABLE_EVERY:
+            os.fsync(self.file.fileno())
+            self.version.durable = self.size
+            self._note()
+
+    def end(self) -> None:
+        """A body has come to its end: that is the file's end, unless its length says otherwise."""
+        if self.version.size is None:
+            self.complete = True
+        elif self.size != self.version.size:
+            raise Dropped(f"sent only the bytes up to {self.size:,} of {self.version.size:,}")
+
+    def leave(self) -> None:
+        """Note what is there, that the next process may tell if it is damaged."""
+        self.version.hashed, self.version.sha256 = self.size, self.digests()["sha256"]
+        with suppress(StoreError):
+            if self.size and self.path.exists():
+                self._note()
+
+    def tail(self, start: int) -> bytes:
+        """The bytes from `start` that are there."""
+        return os.pread(self.file.fileno(), self.size - start, start)
+
+    def digests(self) -> dict[str, str]:
+        return {name: each.hexdigest() for name, each in self.hashes.items()}
+
+    def _hash_anew(self) -> None:
+        self.hashes = {name: hashlib.new(name, usedforsecurity=False) for name in self.names}
+
+    def _hash(self, block: bytes) -> None:
+        for each in self.hashes.values():
+            each.update(block)
+
+
+def blocks_of(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while block := file.read(READ_BYTES):
+                yield block
+    except OSError as error:
+        raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
+
+
+def content_range(response: requests.Response) -> tuple[int | None, int | None]:
+    """(start, total) of Content-Range; None for what it does not say."""
+    found = re.fullmatch(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", response.headers.get("Content-Range", ""))
+    if not found:
+        return None, None
+    return int(found[1]) if found[1] else None, None if found[2] == "*" else int(found[2])
+
+
+def dated(response: requests.Response) -> str | None:
+    """Last-Modified, where the file cannot have changed once more in that second (RFC 9110, 8.8.2.2)."""
+    text = response.headers.get("Last-Modified")
+    try:
+        now = parsedate_to_datetime(response.headers.get("Date", ""))
+        return text if text and (now - parsedate_to_datetime(text)).total_seconds() >= 1 else None
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

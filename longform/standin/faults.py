@@ -1,0 +1,246 @@
+"""What can go wrong at a model's server, by name, and which request it happens to: by share, or by script.
+
+    {"fault": "429", "retry_after": 0.5}
+    {}
+    {"fault": "drip", "seconds": 3}
+    {"fault": "500", "path": "POST /v1/batches"}
+
+A script has one line a request to the model, in order of arrival; {} lets a request pass. A line with `path` waits for
+the next request there instead, named as in the counters. When its lines are used up, shares apply again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longform.errors import UsageError
+from longform.llm.ask.prompts import nearest
+from longform.standin.http import Reply, Way, as_json, error_document
+
+FAULTS = {
+    "429": "too many requests, with Retry-After",
+    "429-bare": "too many requests, without Retry-After",
+    "quota": "429 insufficient_quota: no money left",
+    "401": "the key is refused",
+    "401-echo": "the key is refused, and the message repeats the Authorization header",
+    "404": "the model is unknown",
+    "context": "400 context_length_exceeded",
+    "filter": "400 content_filter: the prompt is held back",
+    "parameter": "400 unknown parameter",
+    "500": "server error",
+    "502": "bad gateway, as HTML",
+    "503": "overloaded, with Retry-After",
+    "reset": "connection reset after the answer was made",
+    "reset-early": "connection reset before the request was read",
+    "drip": "the answer comes in drops, for longer than a time-out",
+    "truncated": "the body ends before its content-length",
+    "broken": "200, but the JSON breaks off",
+    "shape": "200 and JSON, but no completion",
+    "slow": "ten times the latency, at least a second",
+    "length": "the reply breaks off, finish_reason length",
+    "whitespace": "the reply is white space up to its limit",
+    "filtered": "the reply is held back, finish_reason content_filter",
+    "refusal": "the model declines",
+    "empty": "nothing said",
+}
+BATCH_FAULTS = {"expired": "half done", "failed": "nothing done", "cancelled": "half done"}
+
+REFUSING = frozenset(
+    ("429", "429-bare", "quota", "401", "401-echo", "404", "context", "filter", "parameter", "500", "502", "503")
+)
+LOST = frozenset(("reset", "reset-early", "drip", "truncated"))
+WAYS: dict[str, Way] = {"reset": "reset", "drip": "drip", "truncated": "truncated"}
+UNREADABLE = frozenset(("broken", "shape"))
+SAYS_NOTHING = frozenset(("whitespace", "empty"))
+SPOKEN = frozenset(("length", "whitespace", "filtered", "refusal", "empty"))
+
+RETRY_AFTER_SECONDS = 1.0
+SLOW_FACTOR, SLOW_SECONDS = 10, 1.0
+DRIP_SECONDS = 300.0
+CHARACTERS_PER_TOKEN = 4
+
+_HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+_WRONG_SHAPE = {"object": "chat.completion", "result": "ok"}
+_ERRORS: dict[str, tuple[int, str, str, str | None, str | None]] = {
+    "429": (429, "Rate limit reached. Please try again later.", "requests", None, "rate_limit_exceeded"),
+    "429-bare": (429, "Rate limit reached. Please try again later.", "requests", None, "rate_limit_exceeded"),
+    "quota": (429, "You exceeded your current quota.", "insufficient_quota", None, "insufficient_quota"),
+    "401": (401, "Incorrect API key provided.", "invalid_request_error", None, "invalid_api_key"),
+    "404": (404, "The model does not exist.", "invalid_request_error", "model", "model_not_found"),
+    "context": (
+        400,
+        "This model's maximum context length is exceeded by your messages.",
+        "invalid_request_error",
+        "messages",
+        "context_length_exceeded",
+    ),
+    "filter": (400, "The prompt was held back by a content filter.", "invalid_request_error", None, "content_filter"),
+    "parameter": (400, "Unknown parameter: 'seed'.", "invalid_request_error", "seed", "unknown_parameter"),
+    "500": (500, "The server had an error while processing your request.", "server_error", None, None),
+    "503": (503, "The engine is overloaded, please try again later.", "server_error", None, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`seconds`: of a drip or of a slow answer. `retry_after` in seconds."""
+
+    name: str
+    seconds: float | None = None
+    retry_after: float = RETRY_AFTER_SECONDS
+
+
+class Faults:
+    """Draws what happens to each request."""
+
+    def __init__(self, shares: Mapping[str, float], batches: Mapping[str, float], seed: int) -> None:
+        self.set_shares(shares)
+        self.set_batch_shares(batches)
+        self._random = random.Random(seed)
+        self._script: deque[dict[str, Any]] = deque()
+        self._by_path: dict[str, deque[dict[str, Any]]] = {}
+
+    def set_shares(self, shares: Mapping[str, float]) -> None:
+        self._shares = checked_shares(shares, FAULTS)
+
+    def set_batch_shares(self, shares: Mapping[str, float]) -> None:
+        self._batch_shares = checked_shares(shares, BATCH_FAULTS)
+
+    def add_script(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        for number, line in enumerate([*lines], 1):
+            checked = _checked_line(number, dict(line))
+            path = checked.pop("path", None)
+            (self._script if path is None else self._by_path.setdefault(path, deque())).append(checked)
+
+    def draw(self, path: str, *, asks_model: bool) -> Fault | None:
+        """For the next request of this path."""
+        waiting = self._by_path.get(path) or (self._script if asks_model else None)
+        if waiting:
+            line = waiting.popleft()
+            return Fault(**{"name": line["fault"], **_rest(line)}) if "fault" in line else None
+        return self.draw_line() if asks_model else None
+
+    def draw_line(self) -> Fault | None:
+        """For one line of a batch: by share only."""
+        name = _drawn(self._shares, self._random)
+        return Fault(name) if name else None
+
+    def draw_batch(self) -> str | None:
+        return _drawn(self._batch_shares, self._random)
+
+
+def _rest(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name != "fault"}
+
+
+def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
+    left = dice.random() if shares else 0.0
+    for name, share in shares.items():
+        left -= share
+        if left < 0:
+            return name
+    return None
+
+
+def error_reply(fault: Fault, authorization: str) -> Reply:
+    """The reply of a fault of REFUSING."""
+    if fault.name == "502":
+        return Reply(502, _HTML, media="text/html")
+    if fault.name == "401-echo":
+        message = f"Incorrect API key provided: {authorization}."
+        return as_json(error_document(message, code="invalid_api_key"), 401)
+    status, message, kind, parameter, code = _ERRORS[fault.name]
+    reply = as_json(error_document(message, kind, parameter, code), status)
+    if fault.name in ("429", "503"):
+        reply.headers["retry-after"] = f"{fault.retry_after:g}"
+    return reply
+
+
+def damaged(fault: Fault, reply: Reply, latency_seconds: float) -> Reply:
+    """An answer as this fault lets it through; unchanged by faults that are no matter of the wire."""
+    reply.way = WAYS.get(fault.name, "whole")
+    if fault.name == "drip":
+        reply.seconds = DRIP_SECONDS if fault.seconds is None else fault.seconds
+    elif fault.name == "slow":
+        slow = max(SLOW_FACTOR * latency_seconds, SLOW_SECONDS)
+        reply.seconds = slow if fault.seconds is None else fault.seconds
+    elif fault.name in UNREADABLE:
+        reply.body = unreadable(fault.name, reply.body)
+    return reply
+
+
+def unreadable(name: str, body: bytes) -> bytes:
+    return body[: len(body) // 2] if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
+
+
+def spoken(name: str, text: str, limit: int) -> tuple[dict[str, Any], str]:
+    """(what of the message is replaced, finish reason) under a fault of SPOKEN."""
+    said: dict[str, tuple[dict[str, Any], str]] = {
+        "length": ({"content": text[: len(text) // 2]}, "length"),
+        "whitespace": ({"content": "{" + "\n \t " * limit}, "length"),
+        "filtered": ({"content": None}, "content_filter"),
+        "refusal": ({"content": None, "refusal": "I am sorry, but I cannot help with that."}, "stop"),
+        "empty": ({"content": ""}, "stop"),
+    }
+    return said[name]
+
+
+def checked_shares(shares: Mapping[str, float], known: Mapping[str, str]) -> dict[str, float]:
+    """Raises UsageError for an unknown name, or shares that are none."""
+    for name, share in shares.items():
+        if name not in known:
+            raise UsageError(f'There is no fault "{name}": {nearest(name, known)}')
+        if not 0 <= share <= 1:
+            raise UsageError(f"The share {share} of fault {name} is not between 0 and 1.")
+    total = sum(shares.values())
+    if total > 1 + 1e-9:
+        raise UsageError(f"The shares of {', '.join(shares)} add up to {total:g}: they must not exceed 1.")
+    return dict(shares)
+
+
+def shares_of(words: Iterable[str]) -> dict[str, float]:
+    """NAME=SHARE, as typed."""
+    shares = {}
+    for word in words:
+        name, _, share = word.partition("=")
+        try:
+            shares[name] = float(share)
+        except ValueError:
+            raise UsageError(f'The fault "{word}" has no share: write it as {name}=0.05.') from None
+    return shares
+
+
+def read_script(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of JSON lines. Raises UsageError with the number of the first that is none."""
+    try:
+        written = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"The script {path} cannot be read: it must be a text file of JSON lines.") from None
+    lines = []
+    for number, line in enumerate(written, 1):
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            lines.append(None)
+        _checked_line(number, lines[-1])
+    return lines
+
+
+def _checked_line(number: int, line: Any) -> dict[str, Any]:
+    if not isinstance(line, dict) or line.keys() - {"fault", "seconds", "retry_after", "path"}:
+        raise UsageError(
+            f'Line {number} of the script is no line of a script: {{}} or {{"fault": "500"}}, with seconds, '
+            "retry_after and path where wanted."
+        )
+    if str(line.get("fault", "500")) not in FAULTS:
+        raise UsageError(f"Line {number} of the script names no fault: there are {', '.join(FAULTS)}.")
+    for name in ("seconds", "retry_after"):
+        if type(line.get(name, 0)) not in (int, float) or line.get(name, 0) < 0:
+            raise UsageError(f"Line {number} of the script: {name} must be a number of seconds.")
+    return line
