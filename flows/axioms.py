@@ -18,6 +18,7 @@ from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.assemble import assemble_pairs
+from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
@@ -37,6 +38,7 @@ from tasks.text.scrub import REGIONS
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
 
+OFFLINE = RULES
 ABOUT = About(
     dataset="axioms",
     title="Axiomatic preference pairs for long-form answers",

@@ -118,6 +118,7 @@ def build(
             retry_errors=options.retry_errors,
             run=name,
             dataset=dataset,
+            offline=module_of(dataset).OFFLINE,
         )
         made = Build(
             store,

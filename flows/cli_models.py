@@ -146,6 +146,7 @@ def standin(
     say: Annotated[str | None, typer.Option("--say", metavar="TEXT", help="answer this, instead of by rules")] = None,
 ) -> None:
     """Serve the offline model as an OpenAI-compatible API that fails as it is told to: to rehearse a build."""
+    from flows.offered import offline_rules
     from longform.standin.faults import FAULTS, read_script, shares_of
     from longform.standin.server import Settings, run
 
@@ -165,6 +166,7 @@ def standin(
         key=key,
         seed=seed,
         say=say,
+        rules=offline_rules(),
     )
     run(chosen, host, port)
 

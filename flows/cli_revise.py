@@ -79,6 +79,7 @@ def revise(
     from longform.settings import home as home_of
     from longform.settings import responses
     from tasks.revision_distance import distance
+    from tasks.revision_distance.offline import RULES
 
     if reference is not None and request:
         raise UsageError("--request says what a text without a reference was to be: leave out one of the two.")
@@ -88,7 +89,8 @@ def revise(
     editor, measuring = _editor(config, with_prompts(settings, prompts))
     root = home_of(home)
     cap = amount(max_cost)
-    with Models(responses(root), max_cost=cap, dataset="revision-distance", retry_errors=retry_errors) as models:
+    kept: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
+    with Models(responses(root), max_cost=cap, **kept) as models:
         found = distance(text, wanted, models.client(editor, stage="revise"), request=request, **measuring)
     if as_json:
         return print_json(document(found))

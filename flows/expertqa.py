@@ -53,6 +53,7 @@ from tasks.expertqa.evidence import (
 from tasks.expertqa.factscore import break_claims, judge_facts, leave_facts
 from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
+from tasks.expertqa.offline import RULES
 from tasks.expertqa.predictions import open_predictions, read_predictions, scorer_of
 from tasks.expertqa.released import open_commercial, read_commercial, read_released
 from tasks.expertqa.report import figures, tables
@@ -78,6 +79,7 @@ SECRETS = frozenset({"key", "apikey", "api_key", "api-key", "token", "access_tok
 ANSWERING = ("write_closed_book", "write_from_passages")
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
+OFFLINE = RULES
 ABOUT = About(
     dataset="expertqa",
     title="Experts' questions with attributed and verified answers",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longform.engine.stage import Stage
+    from longform.llm.offline import Rule
 
 DATASETS = {
     "axioms": "flows.axioms",
@@ -18,8 +19,13 @@ DATASETS = {
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's module: `rebuild`, `about`, `ABOUT`, and where it has its own `telling_row` and `trace`."""
+    """A dataset's module: `rebuild`, `about`, `ABOUT`, `OFFLINE`; where it has its own, `telling_row` and `trace`."""
     return import_module(DATASETS[dataset])
+
+
+def offline_rules() -> dict[str, Rule]:
+    """The rules of the offline model for the prompts of all datasets."""
+    return {name: rule for dataset in DATASETS for name, rule in module_of(dataset).OFFLINE.items()}
 
 
 def stages_of(dataset: str) -> dict[str, Stage]:

@@ -40,6 +40,7 @@ from tasks.revision_distance.draws import draw_candidates, take_cases
 from tasks.revision_distance.editing import propose_edits
 from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.measure import WEIGHTS
+from tasks.revision_distance.offline import RULES
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
 from tasks.revision_distance.rating import rate_drafts
 from tasks.revision_distance.related import find_cited, related_paragraphs
@@ -68,6 +69,7 @@ PROMPT_NAMES = (
 )
 LOW_EFFORT = (("effort", "low"),)
 
+OFFLINE = RULES
 ABOUT = About(
     dataset="revision-distance",
     title="Drafts and the edits that a reader would still make",

@@ -11,12 +11,20 @@ With settings of its own a test calls `serve(rpm=600, key="k")` instead.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
+from offline_rules import RULES
 
-from longform.standin.server import Server, serve
+from longform.standin import server as stand_in
+from longform.standin.server import Server
 
 __all__ = ["Server", "serve", "standin"]
+
+
+def serve(**settings: Any) -> AbstractContextManager[Server]:
+    return stand_in.serve(rules=RULES, **settings)
 
 
 @pytest.fixture

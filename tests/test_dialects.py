@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import build_axioms
+from offline_rules import respond
 from pydantic import BaseModel
 
 from flows.prompts import PROMPTS
 from longform.artifacts.store import Store
 from longform.artifacts.versions import artifact
 from longform.errors import EndpointError, Incomplete
-from longform.llm import offline
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Answer, Capability, Endpoint, Failure, Price, Request
 from longform.llm.client import Client
@@ -890,7 +890,7 @@ def test_a_build_goes_through_a_server_with_every_oddity(server: Server, tmp_pat
         if size % 10 == 1 and str(messages) not in failed:
             failed.add(str(messages))
             return Reply(200, error("gone", code=502))
-        text, finish, sent, made = offline.respond(Request(messages, task=tasks[messages[0][1].strip()]))
+        text, finish, sent, made = respond(Request(messages, task=tasks[messages[0][1].strip()]))
         usage = {"prompt_tokens": sent, "total_tokens": sent + made, "prompt_tokens_details": None}
         odd = said(text, "eos" if finish == "stop" else finish, {"reasoning_content": None}, usage=usage)
         return Reply(200, odd, {"x-ratelimit-reset": "1893456000"})

@@ -14,8 +14,8 @@ from flows.cli_revise import MOST_BYTES
 from flows.offered import stages_of
 from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.versions import versions
-from longform.llm.offline_editor import LONG_SENTENCE_WORDS
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS
+from tasks.revision_distance.offline_editor import LONG_SENTENCE_WORDS
 
 PAGE = page("revision-distance")
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from conftest import Silent, build_axioms
+from offline_rules import respond
 
 from flows.axioms import PROMPTS
 from longform.artifacts.store import Store
@@ -20,7 +21,6 @@ from longform.artifacts.versions import Version, artifact
 from longform.errors import EndpointError, Incomplete
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
-from longform.llm.offline import respond
 
 NAMES = ("open_book", "closed_book", "corrupt", "combine")
 Verdict = tuple[int, dict[str, str], bytes]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offline_rules import task_of
 
-from longform.llm import offline
 from longform.llm.ask.fence import unfenced
 from longform.llm.ask.prompts import Prompt, load_prompt
 from longform.llm.read.structured import read_reply, strict_schema
@@ -52,7 +52,7 @@ def test_these_are_all_prompts_of_the_dataset() -> None:
 def test_each_text_stands_under_its_label_by_which_the_task_is_found(name: str) -> None:
     texts = unfenced(message(name))
     assert [label for label, _ in texts] == LABELS[name]
-    assert offline.task_of([("user", message(name))]) == f"expertqa/{name}"
+    assert task_of([("user", message(name))]) == f"expertqa/{name}"
 
 
 def test_claims_and_evidence_have_the_same_numbers_and_missing_evidence_is_an_empty_fence() -> None:
@@ -63,7 +63,7 @@ def test_claims_and_evidence_have_the_same_numbers_and_missing_evidence_is_an_em
 
 def test_a_statement_without_passages_is_still_a_statement_to_judge() -> None:
     asked = message("judge_fact", fact="Copper turns green.", passages=[])
-    assert offline.task_of([("user", asked)]) == "expertqa/judge_fact"
+    assert task_of([("user", asked)]) == "expertqa/judge_fact"
 
 
 @pytest.mark.parametrize("name", ["closed_book", "from_passages"])

@@ -21,6 +21,7 @@ import pytest
 from conftest import build_axioms
 from hypothesis import example, given
 from hypothesis import strategies as st
+from offline_rules import respond
 
 from flows.axioms import PROMPTS
 from flows.cli import _run_command
@@ -29,7 +30,6 @@ from longform.artifacts.versions import Version, artifact
 from longform.llm.ask.fence import fenced, unfenced
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
-from longform.llm.offline import respond
 from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
 

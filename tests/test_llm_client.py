@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offline_rules import RULES
 from processes import started
 
 from longform.errors import EndpointError, Incomplete, UsageError
@@ -162,7 +163,7 @@ def endpoint(server: Server, **changes: Any) -> Endpoint:
 
 @contextmanager
 def asking(endpoint: Endpoint, store: Path, api_key: str | None, **settings: Any) -> Iterator[Client]:
-    with Models(store, key_of=lambda variable: api_key, first_pause_seconds=0.01, **settings) as models:
+    with Models(store, key_of=lambda variable: api_key, first_pause_seconds=0.01, **settings, offline=RULES) as models:
         yield models.client(endpoint)
 
 

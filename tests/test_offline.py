@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offline_rules import respond
 
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
-from longform.llm.falsify import falsify
-from longform.llm.offline import respond
-from longform.llm.prose import blocks, sentences
 from longform.llm.read.replies import cited_passages, strip_end_mark
 from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
+from tasks.axioms.falsify import falsify
+from tasks.text.prose import blocks, sentences
 
 FOLDER = Path(__file__).parents[1] / "prompts"
 REPO = Path(__file__).parents[1]

@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offline_rules import respond, task_of
 
-from longform.llm import offline
 from longform.llm.ask.fence import unfenced
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
-from longform.llm.offline import respond
-from longform.llm.offline_expertqa import atomic_claims, holds, said, share, supports
 from longform.llm.read.replies import strip_end_mark
 from longform.llm.read.structured import read_reply
 from schemas.replies import AtomicClaims, Entailment, Judgement
+from tasks.expertqa.offline import atomic_claims, holds, said, share, supports
 
 REPO = Path(__file__).parents[1]
 NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
@@ -267,7 +266,7 @@ def requests() -> list[Request]:
 
 
 def test_the_task_of_each_prompt_is_found_by_its_labels() -> None:
-    assert [offline.task_of(request.messages) for request in requests()] == [request.task for request in requests()]
+    assert [task_of(request.messages) for request in requests()] == [request.task for request in requests()]
 
 
 CHILD = """

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import UsageError
-from longform.llm.revising import Edit, revise
-from longform.llm.splitting import sentences
 from schemas.replies import ProposedEdit
 from tasks.revision_distance.placing import apply, place
+from tasks.text.revising import Edit, revise
+from tasks.text.splitting import sentences
 
 Words = list[str]
 FIELDS = set(ProposedEdit.model_fields)
@@ -547,7 +547,7 @@ def test_lists_are_reproduced(mark: str, head: str, data: st.DataObject) -> None
 
 PAIRS = """
 import hashlib, json, random, sys
-from longform.llm.revising import revise
+from tasks.text.revising import revise
 pick, found = random.Random(5), []
 def some(number):
     return ["".join(pick.choices("abdegiklmnorstu", k=pick.randrange(2, 8))) for _ in range(number)]
@@ -677,7 +677,7 @@ def test_hostile_shapes_take_seconds_at_most(shape: str) -> None:
 
 
 def test_it_loads_nothing_heavy() -> None:
-    script = "import sys, json, longform.llm.revising; print(json.dumps(sorted(sys.modules)))"
+    script = "import sys, json, tasks.text.revising; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"numpy", "spacy", "pydantic", "pyarrow", "prefect", "openai"} & set(json.loads(done.stdout))
 

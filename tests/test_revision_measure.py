@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from offline_rules import RULES
 from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import Incomplete, LongformError, UsageError
@@ -28,7 +29,7 @@ REORDERED = "First, Brook et al. (2016) proposed a tagger. Second, Marten et al.
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
-    with Models(tmp_path_factory.mktemp("models") / "responses.sqlite") as opened:
+    with Models(tmp_path_factory.mktemp("models") / "responses.sqlite", offline=RULES) as opened:
         yield opened
 
 

@@ -16,20 +16,21 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offline_rules import RULES, respond, task_of
 from standin_server import Server, serve, standin
 
 from longform.llm import offline
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Form, Request
 from longform.llm.models import Models
-from longform.llm.offline import respond, task_of
-from longform.llm.offline_editor import edit
-from longform.llm.offline_revision import asks_for, edits_as_json, rating
 from longform.llm.read.replies import strip_end_mark
 from longform.llm.read.structured import read_reply, response_format
-from longform.llm.revising import revise
 from schemas.replies import ProposedEdit, Rating, RevisionEdits, WritingCheck
+from tasks.revision_distance.offline import edits_as_json, rating
+from tasks.revision_distance.offline_editor import edit
+from tasks.revision_distance.offline_requests import asks_for
 from tasks.revision_distance.placing import apply, place
+from tasks.text.revising import revise
 
 __all__ = ["standin"]
 
@@ -220,7 +221,7 @@ def test_low_effort_changes_no_edit_and_no_rating() -> None:
 def test_the_effort_is_a_parameter_of_the_endpoint(tmp_path: Path) -> None:
     weak = Endpoint("offline", offline.MODEL, parameters=(("effort", "low"),))
     strong = Endpoint("offline", offline.MODEL)
-    with Models(tmp_path / "r.sqlite") as models:
+    with Models(tmp_path / "r.sqlite", offline=RULES) as models:
         texts, keys = [], []
         for endpoint in (weak, strong):
             [(_, answer)] = models.client(endpoint).ask([(0, asking("write"))])
@@ -533,7 +534,7 @@ def test_a_client_reads_edits_of_a_server_in_either_form(standin: Server, tmp_pa
     request = PROMPTS["edit_freely"].request(
         endpoint, max_tokens=4_096, reply=RevisionEdits, draft=draft, request="Write about the lamp."
     )
-    with Models(tmp_path / "r.sqlite") as models:
+    with Models(tmp_path / "r.sqlite", offline=RULES) as models:
         [(_, answer)] = models.client(endpoint).ask([(0, request)])
     assert isinstance(answer, Answer), answer
     edits = [each.model_dump() for each in answer.value.edits]

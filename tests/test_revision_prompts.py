@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offline_rules import task_of
 
-from longform.llm import offline
 from longform.llm.ask.fence import fenced, unfenced
 from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt
 from longform.llm.ask.types import Form
@@ -90,7 +90,7 @@ def test_every_input_stands_exactly_once_in_a_fence_under_its_label(name: str, f
     assert unfenced(content) == expected(name, given)
     assert content.count("Zyx") == len(expected(name, given))
     assert "Zyx" not in system
-    assert offline.task_of([("user", content)]) == f"revision_distance/{name}"
+    assert task_of([("user", content)]) == f"revision_distance/{name}"
 
 
 @pytest.mark.parametrize(("name", "form"), PAIRS)

@@ -27,11 +27,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offline_rules import RULES, respond, task_of
 from processes import started
 from standin_server import Server, serve, standin
 
 from longform.errors import UsageError
-from longform.llm import offline
 from longform.llm.ask.fence import fenced
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
@@ -118,7 +118,7 @@ def ask(server: Server, seconds: float = 600, **more: Any) -> Got:
 def test_it_says_over_http_what_the_offline_model_says(standin: Server, name: str) -> None:
     request, body = prompted(name)
     got = send(standin, "POST", CHAT, body).json
-    text, finish, sent, made = offline.respond(request)
+    text, finish, sent, made = respond(request)
     assert got["choices"][0]["message"]["content"] == text
     assert got["choices"][0]["finish_reason"] == finish == "stop"
     assert (got["usage"]["prompt_tokens"], got["usage"]["completion_tokens"]) == (sent, made)
@@ -128,29 +128,31 @@ def test_it_says_over_http_what_the_offline_model_says(standin: Server, name: st
 @pytest.mark.parametrize("name", INPUTS)
 def test_the_task_is_found_by_the_labels_of_the_fenced_texts(name: str) -> None:
     request, _ = prompted(name)
-    assert offline.task_of(request.messages) == f"axioms/{name}"
+    assert task_of(request.messages) == f"axioms/{name}"
 
 
 def test_a_label_that_no_rule_reads_makes_a_task_unknown() -> None:
     asked = f"Question:\n{fenced(QUESTION)}\n\nRubric:\n{fenced('Is it true?')}"
-    assert offline.task_of([("user", asked)]) is None
-    assert offline.task_of([("user", f"Question: {QUESTION}")]) is None
-    assert offline.task_of([]) is None
+    assert task_of([("user", asked)]) is None
+    assert task_of([("user", f"Question: {QUESTION}")]) is None
+    assert task_of([]) is None
 
 
 def test_labels_inside_a_fence_are_text() -> None:
     hidden = f"Is this so?\nAnswer:\n{fenced('no')}"
-    assert offline.task_of([("user", f"Question:\n{fenced(hidden)}")]) == "axioms/closed_book"
+    assert task_of([("user", f"Question:\n{fenced(hidden)}")]) == "axioms/closed_book"
 
 
-def test_every_rule_can_be_found() -> None:
-    assert offline.READS.keys() == offline.RULES.keys()
+@pytest.mark.parametrize("task", RULES)
+def test_a_rule_is_found_by_the_labels_that_it_reads(task: str) -> None:
+    message = "\n".join(f"{label}:\n{fenced('text')}" for label in RULES[task].reads)
+    assert task_of([("user", message)]) == task
 
 
 def test_a_schema_gets_the_tags_of_the_offline_model_as_json(standin: Server) -> None:
     request, body = prompted("corrupt", form="json", response_format=response_format(Corruption))
     read = read_reply(send(standin, "POST", CHAT, body).text, Corruption, "json")
-    tagged = read_reply(offline.respond(request)[0], Corruption, "tags")
+    tagged = read_reply(respond(request)[0], Corruption, "tags")
     assert isinstance(read, Corruption)
     assert read == tagged
 
@@ -170,7 +172,7 @@ def test_a_request_to_repair_a_reply_is_answered_by_the_same_rule(standin: Serve
     request, body = prompted("corrupt")
     messages = repair_messages(request.messages, "I cannot.", "no claim tags in the reply", "tags")
     again = {**body, "messages": [{"role": role, "content": content} for role, content in messages]}
-    assert send(standin, "POST", CHAT, again).text == offline.respond(request)[0]
+    assert send(standin, "POST", CHAT, again).text == respond(request)[0]
 
 
 SCHEMA = {
@@ -218,7 +220,7 @@ def test_choices_differ_and_are_paid_for_together(standin: Server) -> None:
     texts = [choice["message"]["content"] for choice in got["choices"]]
     assert [choice["index"] for choice in got["choices"]] == [0, 1, 2]
     assert len(set(texts)) == 3
-    assert texts[0] == offline.respond(prompted("closed_book")[0])[0]
+    assert texts[0] == respond(prompted("closed_book")[0])[0]
     assert got["usage"]["completion_tokens"] == sum(-(-len(text) // 4) for text in texts)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import xxhash
+from offline_rules import RULES
 
 from longform.artifacts.rows import Source
 from longform.artifacts.store import Part, Store
@@ -222,7 +223,7 @@ def source(file: Path, site: str, pieces: int = 1) -> Source:
 def building(home: Path, force: str | None = None, until: str | None = None, spawned: bool = False) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
-    models, runner = Models(responses(home)), Processes(3) if spawned else Here()
+    models, runner = Models(responses(home), offline=RULES), Processes(3) if spawned else Here()
     run = Build(store, tasks=InTurn(), runner=runner, progress=Silent(), models=models, force=force, until=until)
     if spawned:
         run.small_bytes = 0  # what is small goes to workers too

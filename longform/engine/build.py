@@ -213,7 +213,7 @@ class Build:
         return None if self.models.retry_errors and failed(artifact.parts) else artifact
 
     def _make(self, call: StageCall, contents: str) -> StageRun:
-        jobs = [replace(job, shared=self.shared, responses=self.models.where) for job in jobs_of(self.store, call)]
+        jobs = [self._sent(call, job) for job in jobs_of(self.store, call)]
         made = {job.unit: self._made(call.stage, job) for job in jobs}
         todo = {job.unit: job for job in jobs if made[job.unit] is None}
         endpoint = next(iter(call.endpoints), None)
@@ -232,6 +232,11 @@ class Build:
         self.store.commit_artifact(artifact)
         spent = self.models.budget.spent_by(call.name)
         return StageRun(call.name, artifact, "run", 0.0, len(todo), len(jobs) - len(todo), spent)
+
+    def _sent(self, call: StageCall, job: Job) -> Job:
+        """A job with what a worker needs for it, wherever that is."""
+        rules = self.models.offline if call.endpoints else {}
+        return replace(job, shared=self.shared, responses=self.models.where, offline=rules)
 
     def _status(self, call: StageCall, weights: dict[str, int], made: dict[str, list[Part] | None]) -> dict[str, Any]:
         """How far a stage is, by the bytes of its units, and how its calls go, if it makes any."""

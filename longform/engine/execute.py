@@ -59,7 +59,7 @@ class Meter:
 def execute(job: Job) -> list[Part]:
     """Do one unit of work in a worker, and commit its parts; Incomplete where the build is broken off meanwhile."""
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
-    with Models(where) as models, _watched(job, models, meter) as stop:
+    with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
         return execute_with(job, models, stop, meter)
 
 

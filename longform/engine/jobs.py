@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, Shard
 from longform.artifacts.store import Part, Store
 from longform.engine.stage import Shape, Stage, StageCall
+from longform.llm.offline import Rules
 
 PARTS = 4  # of a group, as far as the rows of each stay within the bounds
 ROWS_PER_PART = (16_384, 32_768)  # fewer cost more in Prefect than they save, more cost memory
@@ -26,7 +27,8 @@ NUMBERED = "part"  # of keys that do not change with the file they are from
 class Job:
     """One unit of work, as it is sent to a worker: it pickles, and names its stage by module and name.
 
-    `responses`: where answers of models are kept; `shared`: the folder of the build, None outside of one.
+    `responses`: where answers of models are kept; `shared`: the folder of the build, None outside of one;
+    `offline`: the rules of the offline model.
     """
 
     module: str
@@ -40,6 +42,7 @@ class Job:
     recipe: str
     responses: Path | str = ""
     shared: Path | None = None
+    offline: Rules = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:

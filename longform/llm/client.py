@@ -96,6 +96,7 @@ class Shared(Protocol):
     """What the clients of a build have in common: see Models."""
 
     retry_errors: bool
+    offline: offline.Rules
 
     @property
     def store(self) -> ResponseStore: ...
@@ -251,7 +252,7 @@ class Client:
     def _offline(self, request: Request, sample: int) -> Answer | Failure:
         key = key_of(self.endpoint.name, CHAT, canonical(body_of(self.endpoint, request, sample)), sample=sample)
         effort = str(dict(self.endpoint.parameters).get("effort", ""))
-        text, finish, input_tokens, output_tokens = offline.respond(request, sample, effort)
+        text, finish, input_tokens, output_tokens = offline.respond(self.models.offline, request, sample, effort)
         if finish == "length":
             return _too_long(key, text, request.max_tokens, sample)
         told = Completion(finish, offline.MODEL, None, (input_tokens, 0, output_tokens), 0, text, "", None)

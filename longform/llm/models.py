@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from longform.llm.client import Client
+    from longform.llm.offline import Rules
     from longform.llm.responses.records import ResponseStore
     from longform.llm.send.dispatch import Dispatcher
 
@@ -33,7 +34,8 @@ class Models:
     """`where` is the response store: a file, or the URL of a PostgreSQL database. Opened when first needed.
 
     `max_cost` is in US dollars. With `retry_errors` a question that ended as a failure is asked again. `run` and
-    `dataset` are for the ledger. `transport` takes the place of the network, `key_of` that of the environment.
+    `dataset` are for the ledger. `offline` has the rules of the offline model. `transport` takes the place of the
+    network, `key_of` that of the environment.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Models:
         retry_errors: bool = False,
         run: str = "",
         dataset: str = "",
+        offline: Rules | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
@@ -52,6 +55,7 @@ class Models:
         self.retry_errors = retry_errors
         self.where, self._transport, self._key_of = where, transport, key_of
         self._run, self._dataset, self._first_pause_seconds = run, dataset, first_pause_seconds
+        self.offline: Rules = offline or {}
         self._lock = threading.RLock()
         self._store: ResponseStore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -20,6 +20,7 @@ from typing import Any
 
 from longform.llm import offline
 from longform.llm.ask.types import Request
+from longform.llm.offline import Rules
 from longform.standin.faults import SPOKEN, spoken
 from longform.standin.http import refusal
 
@@ -98,11 +99,11 @@ def read_question(body: Any, digest: bytes) -> Question:
     )
 
 
-def complete(question: Question, fault: str | None = None, say: str | None = None) -> Said:
+def complete(question: Question, rules: Rules, fault: str | None = None, say: str | None = None) -> Said:
     """The completion of a question: under a fault of SPOKEN, or with the text `say`."""
     choices, tokens = [], 0
     for sample in range(question.choices):
-        text, finish = (say, "stop") if say is not None else _text(question, sample)
+        text, finish = (say, "stop") if say is not None else _text(question, rules, sample)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if fault in SPOKEN:
             changes, finish = spoken(fault or "", text, question.limit)
@@ -199,13 +200,14 @@ def _schema(given: Any) -> dict[str, Any] | None:
 # answering it
 
 
-def _text(question: Question, sample: int) -> tuple[str, str]:
+def _text(question: Question, rules: Rules, sample: int) -> tuple[str, str]:
     """(text, finish)"""
-    known = _known(question.messages)
+    known = _known(rules, question.messages)
     if question.schema is not None:
-        text = _as_json(question, question.schema, known, sample)
+        text = _as_json(question, rules, question.schema, known, sample)
     elif known is not None:
-        text, finish, _, _ = offline.respond(Request(known[1], known[0], question.limit), sample, question.effort)
+        asked = Request(known[1], known[0], question.limit)
+        text, finish, _, _ = offline.respond(rules, asked, sample, question.effort)
         return text, finish
     else:
         dice = hashlib.sha256(question.digest + bytes([sample])).digest()
@@ -214,20 +216,22 @@ def _text(question: Question, sample: int) -> tuple[str, str]:
     return text[:room], "length" if len(text) > room else "stop"
 
 
-def _known(messages: Messages) -> tuple[str, Messages] | None:
+def _known(rules: Rules, messages: Messages) -> tuple[str, Messages] | None:
     """The task, and the messages up to the one that sets it: a request to repair a reply stands behind."""
     for end in range(len(messages), 0, -1):
-        task = offline.task_of(messages[:end]) if messages[end - 1][0] == "user" else None
+        task = offline.task_of(rules, messages[:end]) if messages[end - 1][0] == "user" else None
         if task is not None:
             return task, messages[:end]
     return None
 
 
-def _as_json(question: Question, schema: dict[str, Any], known: tuple[str, Messages] | None, sample: int) -> str:
+def _as_json(
+    question: Question, rules: Rules, schema: dict[str, Any], known: tuple[str, Messages] | None, sample: int
+) -> str:
     found = None
     if known is not None:
-        text, _, _, _ = offline.respond(Request(known[1], known[0], UNCUT), sample, question.effort)
-        found = _from_json(text, schema) if known[0] in offline.OBJECTS else _from_tags(text, schema)
+        text, _, _, _ = offline.respond(rules, Request(known[1], known[0], UNCUT), sample, question.effort)
+        found = _from_json(text, schema) if rules[known[0]].gives_object else _from_tags(text, schema)
     if found is None:
         found = _made_up(schema, random.Random(question.digest + bytes([sample])))
     return json.dumps(found, ensure_ascii=False)

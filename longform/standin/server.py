@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from longform.errors import UsageError
-from longform.llm.offline import MODEL
+from longform.llm.offline import MODEL, Rules
 from longform.standin.batches import MOST_FILE_BYTES, Batches, Line, form_fields
 from longform.standin.faults import (
     LOST,
@@ -73,7 +73,7 @@ class Settings:
 
     `burst` is how many requests may come at once under `rpm` (else a minute's). `model` is the only one served, else
     any is; `key` the only one accepted, else any is. `say` is said to every question instead of the offline model's
-    reply, for measuring clients.
+    reply, for measuring clients. `rules` are the offline model's.
     """
 
     latency_seconds: float = 0.0
@@ -89,6 +89,7 @@ class Settings:
     batch_seconds: float = 1.0
     batch_faults: Mapping[str, float] = field(default_factory=dict)
     say: str | None = None
+    rules: Rules = field(default_factory=dict)
 
 
 class Counts:
@@ -234,7 +235,10 @@ class Standin:
         return damaged(fault, reply, self._settings.latency_seconds) if fault else reply
 
     def _said(self, question: Question | Texts, digest: bytes, fault: str | None) -> Said:
-        said = embed(question) if isinstance(question, Texts) else complete(question, fault, self._settings.say)
+        if isinstance(question, Texts):
+            said = embed(question)
+        else:
+            said = complete(question, self._settings.rules, fault, self._settings.say)
         self._counts.bill(said)
         if fault not in UNUSABLE:
             self._counts.answer(digest)

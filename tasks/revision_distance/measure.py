@@ -6,8 +6,9 @@ they are for ("each generated revision item is assigned equal weight": its limit
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT
 from tasks.revision_distance import distance
+from tasks.revision_distance.offline import RULES
 
-with Models(home / "llm" / "responses.sqlite") as models:
+with Models(home / "llm" / "responses.sqlite", offline=RULES) as models:
     found = distance(draft, reference, models.client(ENDPOINT))
 print(found.distance, [edit.edit.revision_description for edit in found.edits])
 """

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from longform.llm.offline_revision import asks_for, telling
-from longform.llm.prose import sentences
+from tasks.revision_distance.offline_requests import asks_for, telling
+from tasks.text.prose import sentences
 
 LONG_SENTENCE_WORDS = 45
 REPEAT, REPEAT_WORDS, COMPARED_SENTENCES = 0.8, 5, 200

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from longform.llm.prose import Span, balanced, sentences
+from tasks.text.prose import Span, balanced, sentences
 
 MOST_CLAIMS = 12
 MOST_TERMS = 40

@@ -7,13 +7,13 @@ for examples; its other answers quote. A verdict compares words without their en
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from longform.llm.material import COMMON, READ_CHARACTERS, Material, fit_to_quote
-from longform.llm.prose import sentences
+from longform.llm.offline import Rule
+from longform.llm.prompt_inputs import PromptInputs
+from tasks.text.prose import COMMON, READ_CHARACTERS, fit_to_quote, sentences
 
 QUOTED_SENTENCES = 5
 ENTAILED = 2 / 3
@@ -96,14 +96,14 @@ _LACKS = {
 }
 
 
-def _closed_book(material: Material, dice: bytes, room: int) -> str:
+def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """Hedges around the question's words, with addresses at example.org as their sources: no facts."""
-    telling = _telling(material.one("Question")[:READ_CHARACTERS])
+    telling = _telling(inputs.one("Question")[:READ_CHARACTERS])
     if not telling:
         return _UNKNOWN
     telling += [word for word in ("practice", "experience") if word not in telling]
     a, b, c = (telling[(dice[0] + step) % len(telling)] for step in range(3))
-    field = " ".join(_WORD.findall(material.one("Field")[:60])) or "this question"
+    field = " ".join(_WORD.findall(inputs.one("Field")[:60])) or "this question"
     first, number = dice[1] % len(_HEDGES), 3 + dice[2] % 3
     hedges = [_HEDGES[(first + step) % len(_HEDGES)] for step in range(number)]
     text = " ".join(hedge.format(a=a, b=b, c=c, field=field) for hedge in hedges)
@@ -121,10 +121,10 @@ def _slug(word: str, dice: bytes) -> str:
     return "-".join(re.findall("[a-z0-9]+", word.lower())) or dice.hex()[:8]
 
 
-def _from_passages(material: Material, dice: bytes, room: int) -> str:
+def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """The sentences of the passages that share most words with the question, each with its passage's number."""
-    asked = said(material.one("Question")[:READ_CHARACTERS]).words
-    passages = material.passages()
+    asked = said(inputs.one("Question")[:READ_CHARACTERS]).words
+    passages = inputs.passages()
     chosen = _quoted(passages, asked)
     if not chosen:
         near = any(asked & said(text[:READ_CHARACTERS]).words for _, text in passages)
@@ -146,12 +146,12 @@ def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tupl
     return sorted(((number, sentence) for _, number, sentence in best), key=lambda pair: pair[0])
 
 
-def _revise(material: Material, dice: bytes, room: int) -> str:
+def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """The answer as it is where its evidence supports all; else the claims that have support or had no evidence."""
-    evidence = dict(material.numbered("Evidence"))
-    claims = [(" ".join(text.split()), evidence.get(number, "")) for number, text in material.numbered("Claim")]
+    evidence = dict(inputs.numbered("Evidence"))
+    claims = [(" ".join(text.split()), evidence.get(number, "")) for number, text in inputs.numbered("Claim")]
     kept = [claim for claim, text in claims if not text.strip() or supports(text, claim)]
-    answer = material.one("Answer").strip()
+    answer = inputs.one("Answer").strip()
     whole = len(kept) == len(claims) and len(answer) + END_MARK_CHARACTERS <= room
     revised = answer if whole else _fitting(kept or _best(claims), room - END_MARK_CHARACTERS)
     return revised if _WORD.search(revised) else "Nothing of this answer can be kept."
@@ -177,15 +177,15 @@ def supports(evidence: str, claim: str) -> bool:
     return share(said(claim), said(evidence[:READ_CHARACTERS])) >= ENTAILED
 
 
-def _entails(material: Material, dice: bytes, room: int) -> str:
-    supported = supports(material.one("Evidence"), material.one("Claim")[:READ_CHARACTERS])
+def _entails(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    supported = supports(inputs.one("Evidence"), inputs.one("Claim")[:READ_CHARACTERS])
     return f"<verdict>{'supported' if supported else 'not supported'}</verdict>"
 
 
-def _judge_fact(material: Material, dice: bytes, room: int) -> str:
+def _judge_fact(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """True where a passage has most of its words, and its numbers, and its nearest sentence is not its negation."""
-    fact = material.one("Statement")[:READ_CHARACTERS]
-    held = any(holds(text[:READ_CHARACTERS], fact) for _, text in material.passages())
+    fact = inputs.one("Statement")[:READ_CHARACTERS]
+    held = any(holds(text[:READ_CHARACTERS], fact) for _, text in inputs.passages())
     return f"<verdict>{'true' if held else 'false'}</verdict>"
 
 
@@ -224,8 +224,8 @@ _MARKUP = re.compile(r"\A\s*(?:[-*•+]|\d{1,3}[.)])\s+|\*\*|`|^#{1,6}\s+")
 _TAG = re.compile(r"<(?=\s{0,3}/?\s{0,3}[^\W\d_])")
 
 
-def _break_claim(material: Material, dice: bytes, room: int) -> str:
-    statements = atomic_claims(material.one("Claim")[:READ_CHARACTERS])
+def _break_claim(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    statements = atomic_claims(inputs.one("Claim")[:READ_CHARACTERS])
     tame = (_TAG.sub("‹", statement) for statement in statements or [""])
     return "\n".join(f"<atomic_claim>{statement}</atomic_claim>" for statement in tame)
 
@@ -288,19 +288,11 @@ def _as_sentence(statement: str) -> str:
     return f"{statement[:1].upper()}{statement[1:].rstrip(' .;:,')}."
 
 
-RULES: dict[str, Callable[[Material, bytes, int], str]] = {
-    "expertqa/closed_book": _closed_book,
-    "expertqa/from_passages": _from_passages,
-    "expertqa/entails": _entails,
-    "expertqa/break_claim": _break_claim,
-    "expertqa/judge_fact": _judge_fact,
-    "expertqa/revise": _revise,
-}
-READS: dict[str, set[str]] = {
-    "expertqa/closed_book": {"Field", "Question"},
-    "expertqa/from_passages": {"Field", "Question", "Passage"},
-    "expertqa/entails": {"Claim", "Evidence"},
-    "expertqa/break_claim": {"Claim"},
-    "expertqa/judge_fact": {"Statement", "Passage"},
-    "expertqa/revise": {"Question", "Answer", "Claim", "Evidence"},
+RULES = {
+    "expertqa/closed_book": Rule(_closed_book, {"Field", "Question"}),
+    "expertqa/from_passages": Rule(_from_passages, {"Field", "Question", "Passage"}, {"Passage"}),
+    "expertqa/entails": Rule(_entails, {"Claim", "Evidence"}),
+    "expertqa/break_claim": Rule(_break_claim, {"Claim"}),
+    "expertqa/judge_fact": Rule(_judge_fact, {"Statement", "Passage"}, {"Passage"}),
+    "expertqa/revise": Rule(_revise, {"Question", "Answer", "Claim", "Evidence"}),
 }

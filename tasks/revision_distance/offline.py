@@ -1,19 +1,21 @@
 """Rules of the offline model for Revision Distance: what is asked for, drafts, edits as JSON, a rating.
 
 Its drafts are made of the request's own words or of sentences of the cited papers, in frames of ours: they state
-nothing that was not given. With low effort it leaves out about half. What it edits is in longform.llm.revising (to a
-reference) and longform.llm.offline_editor (without one); a rating compares words, never meaning.
+nothing that was not given. With low effort it leaves out about half. What it edits is in tasks.text.revising (to a
+reference) and tasks.revision_distance.offline_editor (without one); a rating compares words, never meaning.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from longform.llm.material import COMMON, READ_CHARACTERS, Material
-from longform.llm.prose import balanced, sentences
+from longform.llm.offline import Rule
+from longform.llm.prompt_inputs import PromptInputs
+from tasks.revision_distance.offline_requests import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, telling
+from tasks.text.prose import COMMON, READ_CHARACTERS, balanced, sentences
 
 MOST_POINTS = 8
 POINT_CHARACTERS = 240
@@ -25,66 +27,13 @@ SEGMENT_SENTENCES = 3
 REFERENCE_WEIGHT = 0.7
 END_MARK_CHARACTERS = 6
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _TOKEN = re.compile(r"\w+")
 _BLANKS = re.compile(r"\s+")
 
 
-# what a message asks for
-
-_VERB = re.compile(
-    r"\b(?:(?P<plainly>write|draft|compose|create|generate|prepare|craft|produce|pen|come up with)"
-    r"|make|type|need|want|help (?:me|us) with)\b",
-    re.IGNORECASE,
-)
-_NO_TEXT = (
-    r"(?! (?:address(?:es)?|lists?|subject|titles?|headlines?|ideas?|topics?|outlines?|summar(?:y|ies)|clients?"
-    r"|servers?|of the alphabet|marketing|campaigns?)\b)"
-)
-_KINDS = {
-    "email": re.compile(rf"\b(?:e-?mails?|mails?)\b{_NO_TEXT}", re.IGNORECASE),
-    "letter": re.compile(rf"\b(?:letters?)\b{_NO_TEXT}", re.IGNORECASE),
-    "article": re.compile(
-        rf"\b(?:articles?|blog ?(?:posts?|entry)?|press releases?|columns?|essays?|op-ed|editorial"
-        rf"|news (?:stor(?:y|ies)|items?|reports?))\b{_NO_TEXT}",
-        re.IGNORECASE,
-    ),
-    "other": re.compile(
-        rf"\b(?:poems?|stor(?:y|ies)|tales?|songs?|lyrics|speech(?:es)?|toast|eulogy|reviews?|reports?|captions?|posts?"
-        rf"|descriptions?|bio|biograph(?:y|ies)|paragraphs?|tweets?|scenes?|dialogues?|statements?|announcements?"
-        rf"|invitations?|newsletters?|memos?|notices?|proposals?)\b{_NO_TEXT}",
-        re.IGNORECASE,
-    ),
-}
-_NO_PIECE = re.compile(
-    r"\b(?:translate|proof-?read|summari[sz]e|rewrite|rephrase|paraphrase|correct|shorten|explain"
-    r"|how (?:do|can|should|to)|what (?:is|are|does)|python|javascript|sql|regex|html|function|code|program"
-    r"|validat\w+|parse|capital letters?)\b",
-    re.IGNORECASE,
-)
-_ASKED_CHARACTERS = 2_000
-_APART, _NEAR = 80, 30
-
-
-def _check_request(material: Material, dice: bytes, room: int) -> str:
-    verdict, kind = asks_for(material.one("Message"))
+def _check_request(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    verdict, kind = asks_for(inputs.one("Message"))
     return f"<verdict>{verdict}</verdict>\n<kind>{kind}</kind>"
-
-
-def asks_for(message: str) -> tuple[str, str]:
-    """(yes or no, kind) by the words of its beginning: a verb of writing with a kind of text not far behind it."""
-    asked = message[:_ASKED_CHARACTERS]
-    found = [
-        (noun.start() - verb.end(), noun.start(), kind, asked[verb.start() : noun.end()])
-        for verb in _VERB.finditer(asked)
-        for kind, names in _KINDS.items()
-        if (noun := names.search(asked, verb.end(), verb.end() + (_APART if verb["plainly"] else _NEAR)))
-    ]
-    if not found:
-        return "no", "other"
-    _, place, kind, between = min(found)
-    before = asked[:place][-2 * _APART :]
-    return ("no", "other") if _NO_PIECE.search(before) or re.search(r"[.!?]\s", between) else ("yes", kind)
 
 
 # a piece of writing from a request's own words
@@ -117,13 +66,6 @@ _MANNER = re.compile(
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
-_OF_REQUESTS = """
-write draft compose create generate prepare craft produce make type please help email emails mail letter letters
-article articles blog post essay text words word want needs need would like tone formal informal professional
-short long polite friendly paragraph paragraphs number main could mention include ask explain say tell make sure
-titled talk keep last next
-"""
-_NO_SUBJECT = frozenset(_OF_REQUESTS.split())
 
 
 class Frames(NamedTuple):
@@ -191,11 +133,11 @@ _FOR_READERS = Frames(
 )
 
 
-def _write(material: Material, dice: bytes, room: int) -> str:
+def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """An e-mail, a letter or an article that says back what it was asked to say: no facts of its own."""
-    request = material.one("Writing task")[:READ_CHARACTERS]
+    request = inputs.one("Writing task")[:READ_CHARACTERS]
     kind = asks_for(request)[1]
-    low = material.effort == "low"
+    low = inputs.effort == "low"
     frames = _TO_SOMEBODY if kind in ("email", "letter") else _FOR_READERS
     subject, points, words = _subject(request), _points(request), telling(request)
     a, b = (words * 2)[:2] if words else ("this", "the rest")
@@ -224,13 +166,13 @@ def _head(kind: str, subject: str) -> list[str]:
 
 
 def _reader(request: str) -> str:
-    found = _TO.search(request[:_ASKED_CHARACTERS])
-    return found[1] if found and found[1] not in _NO_SUBJECT and found[1] not in COMMON else "reader"
+    found = _TO.search(request[:ASKED_CHARACTERS])
+    return found[1] if found and found[1] not in NO_SUBJECT and found[1] not in COMMON else "reader"
 
 
 def _subject(request: str) -> str:
     """What stands behind `about`, at most ten words, else the first telling words."""
-    found = _ABOUT.search(request[:_ASKED_CHARACTERS])
+    found = _ABOUT.search(request[:ASKED_CHARACTERS])
     rest = _CUT.split(request[found.end() : found.end() + 2 * POINT_CHARACTERS], maxsplit=1)[0] if found else ""
     words = _SUBJECT_END.split(rest, maxsplit=1)[0].strip(" \"'.,;:!?").split()[:10]
     return _plain(" ".join(words)) or " and ".join(telling(request)[:2]) or "what was asked"
@@ -242,7 +184,7 @@ def _points(request: str) -> list[str]:
     for piece in _CUT.split(request)[: 4 * MOST_POINTS]:
         bare = _SAY.sub("", _ASK.sub("please ", _beyond_subject(_LIST_MARK.sub("", piece))))
         point = _plain(" ".join(bare.split())[:POINT_CHARACTERS]).strip(" \"'.,;:!?-")
-        if len(_WORD.findall(point)) >= 2 and not _MANNER.search(point):
+        if len(WORD.findall(point)) >= 2 and not _MANNER.search(point):
             found.append(point[:1].lower() + point[1:] if point[1:2].islower() else point)
     return list(dict.fromkeys(found))[:MOST_POINTS] or [" and ".join(telling(request)[:3]) or "this is all for now"]
 
@@ -261,18 +203,6 @@ def _beyond_subject(piece: str) -> str:
 def _plain(text: str) -> str:
     """Without what would be markup, a placeholder or a frame's own field in a text of ours."""
     return re.sub(r"[\[\]{}<>*`#|\\]", "", text).strip()
-
-
-def telling(request: str) -> list[str]:
-    """Its words that are neither common nor about writing, each once, in order; small where a sentence begins."""
-    found: dict[str, str] = {}
-    for word in _WORD.finditer(request):
-        plain = word[0].lower()
-        if 4 <= len(plain) <= 30 and plain not in COMMON and plain not in _NO_SUBJECT:
-            before = request[max(0, word.start() - 3) : word.start()].rstrip(" \"'(*-")
-            first = not before or before[-1] in ".!?:\n"
-            found.setdefault(plain, plain if first and not word[0].isupper() else word[0])
-    return [*found.values()]
 
 
 def _turn(frames: Sequence[str], draw: int) -> str:
@@ -314,7 +244,7 @@ def _quotable(text: str) -> list[str]:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word for word in map(str.lower, _WORD.findall(text)) if len(word) > 3 and word not in COMMON)
+    return frozenset(word for word in map(str.lower, WORD.findall(text)) if len(word) > 3 and word not in COMMON)
 
 
 def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
@@ -322,12 +252,12 @@ def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
     return sorted(among, key=lambda sentence: -len(wanted & _words(sentence)))
 
 
-def _related_vanilla(material: Material, dice: bytes, room: int) -> str:
+def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """A sentence of each abstract, in the order given; with low effort every other paper by its title alone."""
-    own = paper(material.one("Own paper"))
-    papers = [paper(text) for _, text in material.numbered("Cited paper")]
+    own = paper(inputs.one("Own paper"))
+    papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     told = [_told(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
-    if material.effort == "low":
+    if inputs.effort == "low":
         told = [text if at % 2 == 0 else _NAMED.format(title=papers[at].title) for at, text in enumerate(told)]
     return _fitting(told, room) or _NO_PAPERS
 
@@ -349,10 +279,10 @@ _GENERAL = (
 )
 
 
-def _recall(material: Material, dice: bytes, room: int) -> str:
+def _recall(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """General sentences around words of the subject: no facts."""
-    subject = paper(material.one("Subject"))
-    near = _shared_by_most([subject.words, *(paper(text).words for _, text in material.numbered("Cited paper"))])
+    subject = paper(inputs.one("Subject"))
+    near = _shared_by_most([subject.words, *(paper(text).words for _, text in inputs.numbered("Cited paper"))])
     own = [word for word in telling(subject.title) if word.lower() in subject.words]
     a, b, c = ([*dict.fromkeys([*own, *near]), "this subject", "its methods", "its data"])[:3]
     first = dice[0] % 2
@@ -368,16 +298,16 @@ def _shared_by_most(said: list[frozenset[str]]) -> list[str]:
     return sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
 
 
-def _segment(material: Material, dice: bytes, room: int) -> str:
+def _segment(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """A few sentences: what of the papers, and then of the knowledge, is nearest to the perspective."""
-    own, perspective = paper(material.one("Own paper")), material.one("Perspective")[:READ_CHARACTERS]
-    papers = [paper(text) for _, text in material.numbered("Cited paper")]
+    own, perspective = paper(inputs.one("Own paper")), inputs.one("Perspective")[:READ_CHARACTERS]
+    papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     wanted = _words(perspective) or own.words
     ranked = sorted(enumerate(papers), key=lambda each: (_score(each[1], wanted, own.words), each[0]))
-    most = 2 if material.effort == "low" else SEGMENT_SENTENCES
+    most = 2 if inputs.effort == "low" else SEGMENT_SENTENCES
     chosen = sorted(at for at, _ in ranked[:most])
     told = [_told(papers[at], wanted | own.words, at + dice[0]) for at in chosen]
-    known = _nearest(_quotable(material.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
+    known = _nearest(_quotable(inputs.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
     named = " ".join(perspective.partition(":")[0].split())[:80].rstrip(".").lower() or "the whole"
     return " ".join([f"Seen from the side of {named}, this can be said.", *told, *known])
 
@@ -396,14 +326,14 @@ _ALONE = ("Apart from these stands another work.", "On its own stands one more w
 _TURNS = ("", "Likewise, ", "Next to it, ", "In the same line, ")
 
 
-def _related_cot(material: Material, dice: bytes, room: int) -> str:
+def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """Papers that share words together, each group with a sentence that says so, then what segments add to it.
 
     With low effort only the first paper of a group is quoted, and segments are not read.
     """
-    own = paper(material.one("Own paper"))
-    papers = [paper(text) for _, text in material.numbered("Cited paper")]
-    low = material.effort == "low"
+    own = paper(inputs.one("Own paper"))
+    papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
+    low = inputs.effort == "low"
     if not papers:
         return _NO_PAPERS
     said: list[str] = []
@@ -414,7 +344,7 @@ def _related_cot(material: Material, dice: bytes, room: int) -> str:
             told[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
         said += [_turned(sentence, place) for place, sentence in enumerate(told)]
     if not low:
-        said += _added(said, _merged(material))
+        said += _added(said, _merged(inputs))
     ending = _OWN.format(title=own.title)
     return f"{_fitting(said, room - len(ending) - 1)} {ending}"
 
@@ -448,8 +378,8 @@ def _turned(sentence: str, place: int) -> str:
     return f"{turn}{sentence[0].lower()}{sentence[1:]}" if turn else sentence
 
 
-def _merged(material: Material) -> Iterable[str]:
-    for _, text in material.numbered("Segment"):
+def _merged(inputs: PromptInputs) -> Iterable[str]:
+    for _, text in inputs.numbered("Segment"):
         yield from _quotable(text[:READ_CHARACTERS])
 
 
@@ -477,16 +407,16 @@ def _fitting(said: list[str], room: int) -> str:
 # edits
 
 
-def _edit_to_reference(material: Material, dice: bytes, room: int) -> str:
-    from longform.llm.revising import revise
+def _edit_to_reference(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    from tasks.text.revising import revise
 
-    return edits_as_json(revise(material.one("Draft"), material.one("Reference")))
+    return edits_as_json(revise(inputs.one("Draft"), inputs.one("Reference")))
 
 
-def _edit_freely(material: Material, dice: bytes, room: int) -> str:
-    from longform.llm.offline_editor import edit
+def _edit_freely(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    from tasks.revision_distance.offline_editor import edit
 
-    return edits_as_json(edit(material.one("Draft"), material.one("Request")))
+    return edits_as_json(edit(inputs.one("Draft"), inputs.one("Request")))
 
 
 def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
@@ -497,8 +427,8 @@ def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
 # a rating
 
 
-def _rate(material: Material, dice: bytes, room: int) -> str:
-    texts = (material.one(label)[:READ_CHARACTERS] for label in ("Draft", "Reference", "Request"))
+def _rate(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    texts = (inputs.one(label)[:READ_CHARACTERS] for label in ("Draft", "Reference", "Request"))
     return f"<score>{rating(*texts)}</score>"
 
 
@@ -509,30 +439,21 @@ def rating(draft: str, reference: str, request: str) -> int:
     said, wanted = ({*_TOKEN.findall(text.lower())} for text in (draft, reference))
     near = 2 * len(said & wanted) / (len(said) + len(wanted)) if said or wanted else 0.0
     asked = {word.lower() for word in telling(request)}
-    taken = len(asked.intersection([*said, *_WORD.findall(draft.lower())])) / len(asked) if asked else near
+    taken = len(asked.intersection([*said, *WORD.findall(draft.lower())])) / len(asked) if asked else near
     return min(99, round(100 * (REFERENCE_WEIGHT * near + (1 - REFERENCE_WEIGHT) * taken)))
 
 
-RULES: dict[str, Callable[[Material, bytes, int], str]] = {
-    "revision_distance/check_request": _check_request,
-    "revision_distance/write": _write,
-    "revision_distance/related_vanilla": _related_vanilla,
-    "revision_distance/recall": _recall,
-    "revision_distance/segment": _segment,
-    "revision_distance/related_cot": _related_cot,
-    "revision_distance/edit_to_reference": _edit_to_reference,
-    "revision_distance/edit_freely": _edit_freely,
-    "revision_distance/rate": _rate,
+_CITED = {"Cited paper"}
+_BOTH = {"Own paper", *_CITED}
+
+RULES = {
+    "revision_distance/check_request": Rule(_check_request, {"Message"}),
+    "revision_distance/write": Rule(_write, {"Writing task"}),
+    "revision_distance/related_vanilla": Rule(_related_vanilla, _BOTH, _CITED),
+    "revision_distance/recall": Rule(_recall, {"Subject", *_CITED}, _CITED),
+    "revision_distance/segment": Rule(_segment, {*_BOTH, "Knowledge", "Perspective"}, _CITED),
+    "revision_distance/related_cot": Rule(_related_cot, {*_BOTH, "Knowledge", "Segment"}, _CITED),
+    "revision_distance/edit_to_reference": Rule(_edit_to_reference, {"Draft", "Reference"}, gives_object=True),
+    "revision_distance/edit_freely": Rule(_edit_freely, {"Request", "Draft"}, gives_object=True),
+    "revision_distance/rate": Rule(_rate, {"Request", "Reference", "Draft"}),
 }
-READS: dict[str, set[str]] = {
-    "revision_distance/check_request": {"Message"},
-    "revision_distance/write": {"Writing task"},
-    "revision_distance/related_vanilla": {"Own paper", "Cited paper"},
-    "revision_distance/recall": {"Subject", "Cited paper"},
-    "revision_distance/segment": {"Own paper", "Cited paper", "Knowledge", "Perspective"},
-    "revision_distance/related_cot": {"Own paper", "Cited paper", "Knowledge", "Segment"},
-    "revision_distance/edit_to_reference": {"Draft", "Reference"},
-    "revision_distance/edit_freely": {"Request", "Draft"},
-    "revision_distance/rate": {"Request", "Reference", "Draft"},
-}
-OBJECTS = ("revision_distance/edit_to_reference", "revision_distance/edit_freely")

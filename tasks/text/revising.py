@@ -17,8 +17,8 @@ from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
 from longform.errors import UsageError
-from longform.llm.alignment import Alignment, Moves, align, words_of
-from longform.llm.splitting import Sentence, folded, sentences, split_alike
+from tasks.text.alignment import Alignment, Moves, align, words_of
+from tasks.text.splitting import Sentence, folded, sentences, split_alike
 
 Edit = dict[str, str | None]
 

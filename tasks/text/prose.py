@@ -4,7 +4,20 @@ Everything here is linear in the text, also for texts without a line break or a 
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+READ_CHARACTERS = 20_000
+
+_COMMON_WORDS = """
+a about after all also am an and another any anyone are as at be because been before being between both but by
+can could did different do does doing for from had has have having how i if in into is it its just know like
+make many may me might more most much my need no not of off on one only or other our out over really same
+should since so some someone something such than that the their them then there these they thing things this
+those through to too use used using very want was way we were what when where which while who why will with
+without would you your
+"""
+COMMON = frozenset(_COMMON_WORDS.split())
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(?=\S)")
 _RULE = re.compile(r"(?:[-*_=][ \t]{0,3}){3,}\Z")
@@ -149,3 +162,17 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     while start < end and text[end - 1].isspace():
         end -= 1
     return Span(start, end)
+
+
+def fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Of (score, passage number, sentence) those that can stand alone, on one line, each once.
+
+    No questions, announcements, images or HTML.
+    """
+    seen = set()
+    for score, number, raw in ranked:
+        sentence = " ".join(raw.split())
+        whole = sentence[-1] not in "?:," and "![" not in sentence and "<" not in sentence and balanced(sentence)
+        if whole and sentence not in seen:
+            seen.add(sentence)
+            yield score, number, sentence
