@@ -95,7 +95,7 @@ def empty(name: str, parts: int) -> Source:
 def speed_up(name: str, dump: Path) -> dict[str, float]:
     """Seconds of reading a dump with one and with two workers, which are warm."""
     from longform.artifacts.store import Digests
-    from tasks.sources.stackexchange import open_dumps, read_posts
+    from tasks.sources.stackexchange.posts import open_dumps, read_posts
 
     found: dict[str, float] = {}
     for workers in (1, 2):

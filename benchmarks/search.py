@@ -11,7 +11,7 @@ One process for each way; a rate is of one run over all queries, ten passages ea
     growing    tasks/retrieval/growing.py: tantivy
     dense      tasks/retrieval/dense.py: FAISS, a block at a time from a file
     matmul     numpy: all products in memory, the ten largest
-    extracted  MB/s of pages as tasks/sources/extraction.py makes text of them, in its own process
+    extracted  MB/s of pages as tasks/sources/web/extraction.py makes text of them, in its own process
     parsed     MB/s of the same pages parsed by lxml, and nothing else
 """
 
@@ -187,7 +187,7 @@ def pages() -> list[bytes]:
 
 
 def extracted(passages: int, queries: int) -> dict[str, float]:
-    from tasks.sources.extraction import Extractor
+    from tasks.sources.web.extraction import Extractor
 
     made = pages()
     with tempfile.TemporaryDirectory() as folder, Extractor(Path(folder)) as extractor:

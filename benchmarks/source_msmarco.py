@@ -50,8 +50,8 @@ def ours(path: Path, home: Path) -> int:
     """The stage read_passages, with as many worker processes as there are processors; the lines accounted for."""
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
-    from tasks.sources.files import open_files
-    from tasks.sources.msmarco import COLLECTION, ENDINGS, GROUP, PIECE_BYTES, holding, read_passages
+    from tasks.sources.files.found import open_files
+    from tasks.sources.released.msmarco import COLLECTION, ENDINGS, GROUP, PIECE_BYTES, holding, read_passages
 
     digest = Digests(home)
     files = open_files([path], group=GROUP, endings=ENDINGS, digest=digest, piece_bytes=PIECE_BYTES)

@@ -31,10 +31,10 @@ def ours(path: Path, home: Path) -> int:
     """The stage read_pdfs with PDFium in a home of its own; the PDFs accounted for."""
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
-    from tasks.sources.bundles import open_bundles
-    from tasks.sources.pdf import Pdfium
-    from tasks.sources.pdfs import ENDINGS, FILES_PER_BUNDLE, read_pdfs
-    from tasks.sources.tei import GROUP
+    from tasks.sources.files.bundles import open_bundles
+    from tasks.sources.papers.pdf import Pdfium
+    from tasks.sources.papers.pdfs import ENDINGS, FILES_PER_BUNDLE, read_pdfs
+    from tasks.sources.papers.tei import GROUP
 
     digest = Digests(home)
     sources = open_bundles([path], group=GROUP, endings=ENDINGS, digest=digest, mean=FILES_PER_BUNDLE)

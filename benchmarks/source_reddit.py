@@ -110,7 +110,7 @@ def _read(path: Path, home: Path, subreddits: list[str]) -> int:
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
     from longform.pseudonyms import Pseudonyms
-    from tasks.sources.reddit import open_dumps, read_items
+    from tasks.sources.reddit.dumps import open_dumps, read_items
 
     sources = open_dumps([path], Digests(home))
     with building(home) as build:

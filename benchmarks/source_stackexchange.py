@@ -27,7 +27,7 @@ def ours(path: Path, home: Path) -> int:
     """The stage `read_posts`: HTML to Markdown and all checks included; posts and rejected rows."""
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
-    from tasks.sources.stackexchange import open_dumps, read_posts
+    from tasks.sources.stackexchange.posts import open_dumps, read_posts
 
     with building(home) as build:
         read_posts(build, open_dumps(str(path), SITE, None, Digests(home)))

@@ -104,8 +104,8 @@ def ours(path: Path, home: Path) -> int:
     """The stage read_tei in a home of its own; the documents accounted for."""
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
-    from tasks.sources.bundles import open_bundles
-    from tasks.sources.tei import ENDINGS, FILES_PER_BUNDLE, GROUP, read_tei
+    from tasks.sources.files.bundles import open_bundles
+    from tasks.sources.papers.tei import ENDINGS, FILES_PER_BUNDLE, GROUP, read_tei
 
     digest = Digests(home)
     sources = open_bundles([path], group=GROUP, endings=ENDINGS, digest=digest, mean=FILES_PER_BUNDLE)

@@ -95,9 +95,9 @@ def ours(path: Path, home: Path) -> int:
     """The stages list_conversations and read_conversations; the conversations accounted for."""
     from benchmarks.building import building
     from longform.artifacts.store import Digests
-    from tasks.sources.files import open_files
-    from tasks.sources.hub import pinned
-    from tasks.sources.wildchat import ENDINGS, GROUP, PIECE_BYTES, list_conversations, read_conversations
+    from tasks.sources.files.found import open_files
+    from tasks.sources.files.hub import pinned
+    from tasks.sources.released.wildchat import ENDINGS, GROUP, PIECE_BYTES, list_conversations, read_conversations
 
     digest = Digests(home)
     files = open_files([path], group=GROUP, endings=ENDINGS, digest=digest, piece_bytes=PIECE_BYTES)

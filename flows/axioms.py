@@ -26,13 +26,13 @@ from tasks.axioms.report import tables
 from tasks.axioms.sides import assign_splits, sign_questions
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import telling_pair, trace_pair
-from tasks.card import Paper, Wording
-from tasks.publish import About, Table, publish
+from tasks.publishing.card import Paper, Wording
+from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
-from tasks.sources.scrubbing import scrub_posts
-from tasks.sources.stackexchange import open_dumps, read_posts
-from tasks.sources.threads import join_threads
-from tasks.sources.users import open_users, read_users
+from tasks.sources.stackexchange.posts import open_dumps, read_posts
+from tasks.sources.stackexchange.scrubbing import scrub_posts
+from tasks.sources.stackexchange.threads import join_threads
+from tasks.sources.stackexchange.users import open_users, read_users
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent

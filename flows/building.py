@@ -30,7 +30,7 @@ from longform.files import read_json, write_json
 from longform.llm.models import Models
 from longform.llm.price.budget import NANO
 from longform.settings import responses
-from tasks.publish import About, Published, existing, publish_version, recipe_of
+from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 
 
 def declare(dataset: str, config: BaseModel, options: Options) -> Method:
@@ -138,15 +138,15 @@ def build(
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
-    with ThreadPoolExecutor(1) as beside:
-        try:
-            build.make(method)
+    try:
+        build.make(method)
+        with ThreadPoolExecutor(1) as beside:
             ended = beside.submit(build.runner.close)  # which takes a second: the version is written meanwhile
             published = publish_version(build, options.version) if method.publication else None
-            ended.result()
-            return published
-        finally:
-            build.close()
+        ended.result()
+        return published
+    finally:
+        build.close()
 
 
 @contextmanager

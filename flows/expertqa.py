@@ -31,7 +31,6 @@ from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from longform.net.web import Manners
 from longform.settings import qafacteval_models
-from tasks.card import Paper, Wording
 from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.answers import CORPORA as READ
 from tasks.expertqa.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
@@ -61,9 +60,10 @@ from tasks.expertqa.revised import revise_answers
 from tasks.expertqa.sampling import sample_answers, take_claims
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace_row
-from tasks.publish import About, Table, publish
+from tasks.publishing.card import Paper, Wording
+from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit, taken_down
-from tasks.sources.web import BRAVE, Crawl, WebBackend
+from tasks.sources.web.web import BRAVE, Crawl, WebBackend
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "expertqa"

@@ -21,8 +21,8 @@ from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
-from tasks.card import Paper, Wording
-from tasks.publish import About, Table, publish
+from tasks.publishing.card import Paper, Wording
+from tasks.publishing.publish import About, Table, publish
 from tasks.revision_distance.checks import check_requests
 from tasks.revision_distance.distances import place_edits
 from tasks.revision_distance.drafting import (
@@ -51,7 +51,7 @@ from tasks.revision_distance.selection import select_conversations, select_prefe
 from tasks.revision_distance.structure import open_pairs, read_structure
 from tasks.revision_distance.takedown import responses_of as responses_of
 from tasks.revision_distance.trace import trace_row
-from tasks.sources.s2_releases import open_release
+from tasks.sources.s2orc.s2_releases import open_release
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent

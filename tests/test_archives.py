@@ -7,7 +7,8 @@ import py7zr
 import pytest
 
 from longform.errors import SourceError
-from tasks.sources import archives, files
+from tasks.sources.files import archives
+from tasks.sources.files import found as files
 
 libarchive: Any = archives._libarchive()
 TEXT = b"".join(b"%d squared is %d\r\n" % (number, number**2) for number in range(40_000))

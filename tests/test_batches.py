@@ -2,7 +2,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.sources.batches import batch_of, text_array
+from tasks.sources.files.batches import batch_of, text_array
 
 TEXTS = st.lists(st.none() | st.text(st.characters(codec="utf-8")), max_size=20)
 

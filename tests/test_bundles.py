@@ -16,8 +16,8 @@ import pytest
 from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from tasks.sources.bundles import Bundle, Member, members, open_bundles
-from tasks.sources.files import SIDE_FILE
+from tasks.sources.files.bundles import Bundle, Member, members, open_bundles
+from tasks.sources.files.found import SIDE_FILE
 
 XML = (".xml",)
 

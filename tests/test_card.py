@@ -22,7 +22,7 @@ from markdown_it import MarkdownIt
 
 from schemas import column, table
 from schemas.axioms import PAIRS
-from tasks.card import (
+from tasks.publishing.card import (
     Config,
     File,
     Paper,
@@ -338,9 +338,9 @@ def test_creative_commons_deeds_are_known_in_both_spellings() -> None:
 
 WRITE_ALL = """
 import hashlib, test_card
-from tasks.card import card
-from tasks.croissant import croissant
-from tasks.report import report
+from tasks.publishing.card import card
+from tasks.publishing.croissant import croissant
+from tasks.publishing.report import report
 version = test_card.made_up()
 text = card(version) + croissant(version) + report(version, version.counts)
 print(hashlib.sha256(text.encode()).hexdigest())

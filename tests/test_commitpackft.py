@@ -24,7 +24,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.commitpackft import parse_commits, permalink, repositories
+from tasks.sources.released.commitpackft import parse_commits, permalink, repositories
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "commitpackft"
 COMMIT = {

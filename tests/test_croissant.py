@@ -22,8 +22,8 @@ from test_card import ROWS, made_up, version_of, write_files
 from longform.errors import SchemaError
 from schemas import column, table
 from schemas.axioms import PAIRS
-from tasks.card import Config, File, Split, Version
-from tasks.croissant import croissant, semantic_version
+from tasks.publishing.card import Config, File, Split, Version
+from tasks.publishing.croissant import croissant, semantic_version
 
 mlc = pytest.importorskip("mlcroissant")
 

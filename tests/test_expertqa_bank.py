@@ -33,7 +33,7 @@ from tasks.expertqa.vocabulary import (
     type_text,
     type_texts,
 )
-from tasks.sources.lines import read_lines
+from tasks.sources.files.lines import read_lines
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa"
 OPEN_ENDED = "Open-ended question that is potentially ambiguous"

@@ -42,7 +42,7 @@ from tasks.expertqa.evidence import (
     link_evidence,
 )
 from tasks.retrieval.counts import STOP_WORDS
-from tasks.sources.web import Crawl, WebBackend
+from tasks.sources.web.web import Crawl, WebBackend
 
 CUT = {"tokenizer": "spacy-en", "size": 1000, "overlap": 200}
 QUICK = Manners(per_second=None, tries=2, patience_seconds=600.0, timeout_seconds=(600.0, 600.0))

@@ -28,13 +28,13 @@ from schemas.expertqa import (
     RANDOM_SPLIT,
     SAMPLES,
 )
-from tasks.card import Figure, ReportTable, figure
 from tasks.expertqa import tables as made
 from tasks.expertqa.autoais import disagreements
 from tasks.expertqa.distributions import distribution
 from tasks.expertqa.figures import plots, shown
 from tasks.expertqa.predictions import missing
 from tasks.expertqa.report import figures, sources_of, tables
+from tasks.publishing.card import Figure, ReportTable, figure
 
 PLOTTED = ("questions", "claims", "labels", "second_labels")
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"

@@ -33,9 +33,9 @@ from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
 from tasks.expertqa.admission import admit_commercial, admit_questions, question_of
 from tasks.expertqa.takedown import responses_of
-from tasks.publish import check_takedowns
+from tasks.publishing.publish import check_takedowns
 from tasks.sources.permalinks import names_of_address, record_of
-from tasks.sources.web import Crawl
+from tasks.sources.web.web import Crawl
 
 DAY = "2026-11-21"
 LINES = 4

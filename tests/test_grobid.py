@@ -36,9 +36,9 @@ from toy_stages import building
 from flows.sources import papers
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError, UsageError
-from tasks.sources.bundles import Member
-from tasks.sources.grobid import Grobid, client_of, code_of, connect
-from tasks.sources.unreadable import UnreadableError
+from tasks.sources.files.bundles import Member
+from tasks.sources.papers.grobid import Grobid, client_of, code_of, connect
+from tasks.sources.papers.unreadable import UnreadableError
 
 KITES = (Path(__file__).parents[1] / "data" / "samples" / "papers" / "kites.tei.xml").read_bytes()
 PDF = b"%PDF-1.4 a kite"
@@ -62,9 +62,9 @@ class Hasty(random.Random):
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are short and deadlines far: a machine that is busy with other things fails no test."""
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: time.sleep(seconds / 100))
-    monkeypatch.setattr("tasks.sources.grobid.time", clock)
-    monkeypatch.setattr("tasks.sources.grobid.random", SimpleNamespace(Random=Hasty))
-    monkeypatch.setattr("tasks.sources.grobid.CONNECT_SECONDS", 600.0)
+    monkeypatch.setattr("tasks.sources.papers.grobid.time", clock)
+    monkeypatch.setattr("tasks.sources.papers.grobid.random", SimpleNamespace(Random=Hasty))
+    monkeypatch.setattr("tasks.sources.papers.grobid.CONNECT_SECONDS", 600.0)
 
 
 def quick(server: Server, **options: Any) -> Grobid:
@@ -192,7 +192,7 @@ def test_what_passes_is_waited_for(server: Server, tmp_path: Path, answers: list
 
 def test_a_server_that_stays_busy_leaves_the_part_open(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     looks = itertools.count()  # at a clock that goes on by a tenth of a second with each
-    monkeypatch.setattr("tasks.sources.grobid.time", SimpleNamespace(monotonic=lambda: next(looks) / 10))
+    monkeypatch.setattr("tasks.sources.papers.grobid.time", SimpleNamespace(monotonic=lambda: next(looks) / 10))
     server.on(FULLTEXT, *[BUSY] * 30, tei(KITES))
     with pytest.raises(Incomplete, match="is busy"):
         asked(server, tmp_path, patience_seconds=2)

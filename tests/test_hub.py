@@ -12,7 +12,7 @@ from huggingface_hub import HfApi
 from longform.artifacts.rows import Source
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.net.download import Downloader
-from tasks.sources.hub import fetch_hub, hub_file, list_hub, origin_of, pinned
+from tasks.sources.files.hub import fetch_hub, hub_file, list_hub, origin_of, pinned
 
 REPO, COMMIT = "someone/some-set", "0123456789abcdef0123456789abcdef01234567"
 TREE = f"/api/datasets/{REPO}/tree/{COMMIT}"

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from tasks.sources import files, lines
-from tasks.sources.files import open_files
-from tasks.sources.lines import read_lines, split_lines, unpacked
+from tasks.sources.files import found as files
+from tasks.sources.files import lines
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines, split_lines, unpacked
 
 PACK = {".gz": gzip.compress, ".zst": zstd.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".jsonl": bytes}
 CONTENT = b"".join(

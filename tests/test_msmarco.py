@@ -23,8 +23,8 @@ from longform.engine.tasks import InTurn
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.files import open_files
-from tasks.sources.msmarco import (
+from tasks.sources.files.found import open_files
+from tasks.sources.released.msmarco import (
     COLLECTION,
     ENDINGS,
     GROUP,

@@ -20,7 +20,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from schemas.openreview import DECISIONS, SUBMISSIONS
-from tasks.sources.openreview import (
+from tasks.sources.openreview.submissions import (
     Replies,
     by_kind,
     decide,

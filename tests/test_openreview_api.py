@@ -20,8 +20,8 @@ import pytest
 from flows.sources.openreview import Fetch, fetch
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.net.download import Downloader
-from tasks.sources.openreview_api import Api, years
-from tasks.sources.openreview_pdfs import Paper, batches, fetch_pdfs
+from tasks.sources.openreview.openreview_api import Api, years
+from tasks.sources.openreview.openreview_pdfs import Paper, batches, fetch_pdfs
 
 PDF = b"%PDF-1.4\n%of a test\n" + b"x" * 2_000
 
@@ -498,7 +498,7 @@ def test_a_damaged_zip_costs_nothing_but_its_request(two, http, tmp_path):
 
 
 def test_a_bomb_in_a_zip_is_not_unpacked(two, http, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.sources.openreview_pdfs.MAX_PDF_BYTES", 100_000)
+    monkeypatch.setattr("tasks.sources.openreview.openreview_pdfs.MAX_PDF_BYTES", 100_000)
     wanted = many(two, 2)
     two.pdfs["p001"] = b"%PDF-" + b"\0" * 1_000_000
     with pytest.raises(SourceError, match="p001"):

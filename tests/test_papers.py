@@ -13,9 +13,9 @@ from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
-from tasks.sources import s2_metadata
-from tasks.sources.papers import introduction, paragraphs_of, related_work
-from tasks.sources.s2orc import from_record
+from tasks.sources.papers.papers import introduction, paragraphs_of, related_work
+from tasks.sources.s2orc import s2_metadata
+from tasks.sources.s2orc.s2orc import from_record
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "s2orc"
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "s2orc"

@@ -19,11 +19,11 @@ from toy_stages import building
 from flows.sources import papers
 from longform.artifacts.rows import Row, Rows
 from longform.errors import UsageError
-from tasks.sources import pdf_lines
-from tasks.sources.bundles import Member
-from tasks.sources.pdf import Line, Pdfium, Reader, paper_of
-from tasks.sources.tei import paper_of as paper_of_tei
-from tasks.sources.unreadable import UnreadableError
+from tasks.sources.files.bundles import Member
+from tasks.sources.papers import pdf_lines
+from tasks.sources.papers.pdf import Line, Pdfium, Reader, paper_of
+from tasks.sources.papers.tei import paper_of as paper_of_tei
+from tasks.sources.papers.unreadable import UnreadableError
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "papers"
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "grobid_tei"

@@ -14,9 +14,9 @@ from lxml import etree, html
 from test_card import made_up
 
 from longform.errors import LongformError
-from tasks.card import Figure
-from tasks.plots import inline, svg_of
-from tasks.report import report
+from tasks.publishing.card import Figure
+from tasks.publishing.plots import inline, svg_of
+from tasks.publishing.report import report
 
 SVG = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 

@@ -27,7 +27,7 @@ from longform.artifacts.versions import Version, find, problems, versions
 from longform.errors import NothingToPublish, StoreError, UsageError
 from longform.files import sha256_of
 from schemas.axioms import PAIRS
-from tasks.publish import free_name
+from tasks.publishing.publish import free_name
 
 mlc = pytest.importorskip("mlcroissant")
 SPLITS = ("train", "test", "overlap")

@@ -31,8 +31,8 @@ from longform.engine.stage import PerGroup, Row, Rows, StageContext, stage
 from longform.errors import LongformError, NothingToPublish, UsageError
 from schemas import column, table
 from schemas.stackexchange import MOMENT
-from tasks.card import Figure, Paper, ReportTable, Wording
-from tasks.publish import About, Published, Table, publish, publish_version
+from tasks.publishing.card import Figure, Paper, ReportTable, Wording
+from tasks.publishing.publish import About, Published, Table, publish, publish_version
 
 mlc = pytest.importorskip("mlcroissant")
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
 from schemas.reddit import ITEMS
-from tasks.sources.lines import split_lines, unpacked
-from tasks.sources.reddit import Reading, base36, dump_lines, open_dumps, record_of, seconds, unescaped, votes
+from tasks.sources.files.lines import split_lines, unpacked
+from tasks.sources.reddit.dumps import Reading, base36, dump_lines, open_dumps, record_of, seconds, unescaped, votes
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "reddit"
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "reddit"

@@ -21,8 +21,8 @@ from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
 from longform.settings import reddit_client
-from tasks.sources.reddit_api import RedditApi, fullname, more_ids, state_of, things
-from tasks.sources.reddit_states import States, check, names_of, write_takedowns
+from tasks.sources.reddit.reddit_api import RedditApi, fullname, more_ids, state_of, things
+from tasks.sources.reddit.states import States, check, names_of, write_takedowns
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "reddit"
 NOW = "2026-11-21T10:00:00+00:00"
@@ -202,7 +202,7 @@ def test_a_reply_that_is_no_listing_takes_nothing_for_missing(server: Server, od
 def test_the_rate_is_kept_and_the_servers_word_heeded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     api = api_of(server, slept, requests_a_minute=100)
-    monkeypatch.setattr("tasks.sources.reddit_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(slept)))
+    monkeypatch.setattr("tasks.sources.reddit.reddit_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(slept)))
     for _ in range(3):
         api.states(["t1_a"], NOW)
     assert slept == pytest.approx([0.6, 0.6])

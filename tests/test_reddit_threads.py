@@ -18,9 +18,9 @@ from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from schemas.reddit import ITEMS, REDDIT_THREADS
-from tasks.sources.reddit import Reading, base36
-from tasks.sources.reddit_selection import title_tag, without_eli5
-from tasks.sources.reddit_threads import threads
+from tasks.sources.reddit.dumps import Reading, base36
+from tasks.sources.reddit.reddit_threads import threads
+from tasks.sources.reddit.selection import title_tag, without_eli5
 from tests.test_reddit import COMMENT, SUBMISSION, line
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "reddit"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lxml import html
 from test_card import made_up
 
-from tasks.report import ReportTable, as_data, report
+from tasks.publishing.report import ReportTable, as_data, report
 
 TABLE_10 = ReportTable(
     "Sites (table 10)",

@@ -31,7 +31,7 @@ from tasks.revision_distance.judgements import (
     read_judgements,
 )
 from tasks.revision_distance.sheets import MARK, sheet_file, sheets
-from tasks.sources.csv_cells import as_meant, harmless
+from tasks.sources.files.csv_cells import as_meant, harmless
 
 NASTY = '=HYPERLINK("http://tea.example")\r\n\'=1+1\t"a", ‮ \x1b[31m'
 

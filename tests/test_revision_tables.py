@@ -20,9 +20,9 @@ from lxml import etree
 
 from longform.artifacts.rows import Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED, JUDGEMENTS, PUBLISHED_DRAFTS
-from tasks.card import ReportTable
 from tasks.metrics.agreement import alpha, pairwise_share
-from tasks.plots import inline
+from tasks.publishing.card import ReportTable
+from tasks.publishing.plots import inline
 from tasks.revision_distance import tables as made
 from tasks.revision_distance.experts import expert_tables, verdict
 from tasks.revision_distance.intervals import mean_interval, wilson

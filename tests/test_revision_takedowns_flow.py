@@ -31,8 +31,8 @@ from longform.errors import LongformError, NothingToPublish
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from tasks.publish import check_takedowns
-from tasks.purging import words_of
+from tasks.publishing.publish import check_takedowns
+from tasks.publishing.purging import words_of
 from tasks.revision_distance.takedown import ASKED, responses_of
 from tasks.sources.permalinks import record_of
 

@@ -9,8 +9,8 @@ import pytest
 from flows.sources import s2orc as source
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.net.download import Downloader
-from tasks.sources.s2_api import DatasetsApi, fetch_differences, fetch_release, file_names
-from tasks.sources.s2_releases import open_release
+from tasks.sources.s2orc.s2_api import DatasetsApi, fetch_differences, fetch_release, file_names
+from tasks.sources.s2orc.s2_releases import open_release
 from tests.http_server import Answer, Server, document, serve
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "s2orc"
@@ -133,7 +133,7 @@ def test_too_fast_is_waited_for(api: Server, storage: Server, tmp_path: Path) ->
 def test_one_request_a_second(api: Server, storage: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     released(api, storage, ["a.jsonl"])
     waited: list[float] = []
-    monkeypatch.setattr("tasks.sources.s2_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(waited)))
+    monkeypatch.setattr("tasks.sources.s2orc.s2_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(waited)))
     polite = DatasetsApi(Downloader(), api.url + "/v1", key=KEY, sleep=waited.append)
     fetch_release(polite, ["s2orc"], tmp_path, "latest", None, None)
     assert waited == [1]

@@ -21,9 +21,9 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from schemas.papers import PAPERS
-from tasks.sources.s2_metadata import merge_metadata, read_s2_metadata
-from tasks.sources.s2_releases import newest_papers, open_release
-from tasks.sources.s2orc import Unusable, from_doc2json, from_record, loaded, read_s2orc, records_of, shape_of
+from tasks.sources.s2orc.s2_metadata import merge_metadata, read_s2_metadata
+from tasks.sources.s2orc.s2_releases import newest_papers, open_release
+from tasks.sources.s2orc.s2orc import Unusable, from_doc2json, from_record, loaded, read_s2orc, records_of, shape_of
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "s2orc"
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "s2orc"
@@ -360,7 +360,7 @@ KEYS = st.sampled_from(
     st.dictionaries(KEYS, JSON) | st.lists(st.dictionaries(KEYS, JSON)) | JSON,
 )
 def test_any_json_is_a_row_or_a_rejected_row(key: str, value: Any) -> None:
-    from tasks.sources.s2orc import converted
+    from tasks.sources.s2orc.s2orc import converted
 
     record = {"corpusid": 7, "paper_id": "7", key: value, "bibliography": value}
     line = (

@@ -38,7 +38,7 @@ from tasks.retrieval.fixed import FixedIndex
 from tasks.retrieval.growing import GrowingIndex
 from tasks.retrieval.hits import Hit, words
 from tasks.retrieval.hybrid import Hybrid, fuse
-from tasks.sources.search import search_passages
+from tasks.sources.web.search import search_passages
 
 ROOT = Path(__file__).parents[1]
 TEXT = st.lists(st.sampled_from(["tea", "pot", "C", "the", "hot", "cup", "ale", "ÄLE", "茶", "unseen?"]), max_size=7)

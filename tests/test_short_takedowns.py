@@ -24,7 +24,7 @@ from longform.llm.ask.fence import fenced
 from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
 from tasks.expertqa.answers import QUESTION_CHARACTERS
-from tasks.purging import WINDOW, words_of
+from tasks.publishing.purging import WINDOW, words_of
 from tasks.sources.permalinks import record_of
 
 DAY = "2026-11-21"

@@ -18,9 +18,9 @@ from benchmarks.make_dump import write_dump
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
 from schemas.stackexchange import POSTS, THREADS
-from tasks.sources.stackexchange import open_dump, parse_posts
-from tasks.sources.tables import read_rows, repair, split_rows
-from tasks.sources.threads import threads
+from tasks.sources.stackexchange.posts import open_dump, parse_posts
+from tasks.sources.stackexchange.tables import read_rows, repair, split_rows
+from tasks.sources.stackexchange.threads import threads
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "stackexchange"
 SITE = "beer.example.org"

@@ -30,7 +30,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import BusyError, LongformError, StoreError, UsageError
 from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from tasks.purging import holds, windows_of, words_of
+from tasks.publishing.purging import holds, windows_of, words_of
 
 __all__ = ["server"]
 BEER = "beer.stackexchange.com"

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row
-from tasks.sources.papers import introduction, related_work
-from tasks.sources.tei import fold, paper_of
-from tasks.sources.unreadable import UnreadableError
+from tasks.sources.papers.papers import introduction, related_work
+from tasks.sources.papers.tei import fold, paper_of
+from tasks.sources.papers.unreadable import UnreadableError
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "papers"
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "grobid_tei"

@@ -17,7 +17,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.ultrafeedback import MENDED, document, doubt_of, instructions, number, rating
+from tasks.sources.released.ultrafeedback import MENDED, document, doubt_of, instructions, number, rating
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "ultrafeedback"
 ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")

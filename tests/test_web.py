@@ -35,8 +35,8 @@ from longform.net.hosts import Refused, Robots, check_address, public
 from longform.net.pages import Page, PageStore, key_of
 from longform.net.web import Ask, Manners, open_web
 from schemas import column, table
-from tasks.sources.extraction import Extractor, Unusable, check_html, clean, decoded, media
-from tasks.sources.web import Crawl, Found, WebBackend, fetch_pages, read_brave, read_searxng, search_web
+from tasks.sources.web.extraction import Extractor, Unusable, check_html, clean, decoded, media
+from tasks.sources.web.web import Crawl, Found, WebBackend, fetch_pages, read_brave, read_searxng, search_web
 
 ROOT = Path(__file__).parents[1]
 QUICK = Manners(per_second=None, tries=2, patience_seconds=600.0, timeout_seconds=(600.0, 600.0))
@@ -825,8 +825,8 @@ def test_a_page_that_takes_too_long_costs_only_itself(tmp_path: Path, monkeypatc
 
     with Extractor(tmp_path) as extractor:
         with monkeypatch.context() as patch:
-            patch.setattr("tasks.sources.extraction.SECONDS", 0.3)
-            patch.setattr("tasks.sources.extraction._start", absorbed)
+            patch.setattr("tasks.sources.web.extraction.SECONDS", 0.3)
+            patch.setattr("tasks.sources.web.extraction._start", absorbed)
             with pytest.raises(Unusable) as error:
                 extractor.text(ARTICLE.encode(), {"content-type": "text/html"})
         assert extractor.text(ARTICLE.encode(), {"content-type": "text/html"}).title == "Of tea"

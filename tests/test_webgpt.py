@@ -18,7 +18,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.webgpt import cites, comparison, comparisons
+from tasks.sources.released.webgpt import cites, comparison, comparisons
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "webgpt"
 

@@ -23,8 +23,8 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources import wildchat
-from tasks.sources.wildchat import conversation, conversations, created
+from tasks.sources.released import wildchat
+from tasks.sources.released.wildchat import conversation, conversations, created
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "wildchat"
 NOON = datetime(2024, 1, 5, 12, tzinfo=UTC)

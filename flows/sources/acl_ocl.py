@@ -12,11 +12,11 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 from tasks.sources.admission import admit, admit_metadata, admit_papers
-from tasks.sources.bundles import open_bundles
-from tasks.sources.files import open_files
-from tasks.sources.hub import HUB, fetch_hub
+from tasks.sources.files.bundles import open_bundles
+from tasks.sources.files.found import open_files
+from tasks.sources.files.hub import HUB, fetch_hub
+from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 
 FILES_A_BUNDLE = 200
 TABLE = "acl-publication-info*.parquet"

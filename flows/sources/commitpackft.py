@@ -13,9 +13,9 @@ from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_commits
-from tasks.sources.commitpackft import GROUP, REPOSITORY, read_commits
-from tasks.sources.files import open_files
-from tasks.sources.hub import HUB, fetch_hub
+from tasks.sources.files.found import open_files
+from tasks.sources.files.hub import HUB, fetch_hub
+from tasks.sources.released.commitpackft import GROUP, REPOSITORY, read_commits
 
 TERMS = Terms(
     what="commits to single files of public repositories: contents before and after, and the message",

@@ -11,9 +11,9 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources import msmarco
 from tasks.sources.admission import admit, admit_passages
-from tasks.sources.files import open_files
+from tasks.sources.files.found import open_files
+from tasks.sources.released import msmarco
 
 TERMS = Terms(
     what="8.8 million passages of web pages, a million queries, and which passage answers which query",

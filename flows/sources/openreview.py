@@ -13,10 +13,19 @@ from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from schemas.openreview import DECISIONS
 from tasks.sources.admission import admit, admit_submissions
-from tasks.sources.files import open_files
-from tasks.sources.openreview import GROUP, REPLIES, Replies, read_submissions
-from tasks.sources.openreview_api import API_V1, API_V2, Api, Wanted, fetch_year, held, submissions_queries, years
-from tasks.sources.openreview_pdfs import fetch_pdfs, papers
+from tasks.sources.files.found import open_files
+from tasks.sources.openreview.openreview_api import (
+    API_V1,
+    API_V2,
+    Api,
+    Wanted,
+    fetch_year,
+    held,
+    submissions_queries,
+    years,
+)
+from tasks.sources.openreview.openreview_pdfs import fetch_pdfs, papers
+from tasks.sources.openreview.submissions import GROUP, REPLIES, Replies, read_submissions
 
 TERMS = Terms(
     what="submissions to ICLR from 2018 on: titles, abstracts, authors, decisions, ratings, reviews, PDFs",

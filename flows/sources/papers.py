@@ -12,11 +12,11 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.settings import grobid_url
-from tasks.sources import grobid as server
-from tasks.sources import pdf, pdfs, tei
 from tasks.sources.admission import admit, admit_papers
-from tasks.sources.bundles import open_bundles
-from tasks.sources.papers import split_paragraphs
+from tasks.sources.files.bundles import open_bundles
+from tasks.sources.papers import grobid as server
+from tasks.sources.papers import pdf, pdfs, tei
+from tasks.sources.papers.papers import split_paragraphs
 
 TERMS = Terms(
     what="papers of your own: TEI documents that GROBID wrote, and PDFs",

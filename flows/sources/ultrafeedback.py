@@ -11,10 +11,10 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources import ultrafeedback
 from tasks.sources.admission import admit, admit_completions
-from tasks.sources.files import open_files
-from tasks.sources.hub import HUB, fetch_hub, pinned
+from tasks.sources.files.found import open_files
+from tasks.sources.files.hub import HUB, fetch_hub, pinned
+from tasks.sources.released import ultrafeedback
 
 TERMS = Terms(
     what="64,000 instructions, each with up to four models' answers and their ratings by GPT-4",

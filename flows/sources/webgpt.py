@@ -11,9 +11,9 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources import webgpt
 from tasks.sources.admission import admit, admit_comparisons
-from tasks.sources.files import open_files
+from tasks.sources.files.found import open_files
+from tasks.sources.released import webgpt
 
 FILE = "comparisons.jsonl"
 

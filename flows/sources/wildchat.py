@@ -11,10 +11,10 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources import wildchat
 from tasks.sources.admission import admit, admit_conversations
-from tasks.sources.files import open_files
-from tasks.sources.hub import HUB, fetch_hub, pinned
+from tasks.sources.files.found import open_files
+from tasks.sources.files.hub import HUB, fetch_hub, pinned
+from tasks.sources.released import wildchat
 
 TERMS = Terms(
     what="up to a million conversations of people with ChatGPT, most without what was found toxic",

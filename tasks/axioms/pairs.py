@@ -13,7 +13,7 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from schemas.axioms import PAIR_IDS
 from tasks.axioms.negatives import choose
 from tasks.axioms.votes import margin, ordered_pairs
-from tasks.sources.stackexchange import posts_at_most
+from tasks.sources.stackexchange.posts import posts_at_most
 
 GENERATED_MARGIN = 0.25
 Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | None]

@@ -13,7 +13,7 @@ from schemas.attribution import ATTRIBUTION
 from schemas.stackexchange import THREADS
 from tasks.axioms.votes import why_not
 from tasks.sources.permalinks import permalink, profile
-from tasks.sources.stackexchange import posts_at_most
+from tasks.sources.stackexchange.posts import posts_at_most
 
 
 def _kept_at_most(of: Sizes) -> float:

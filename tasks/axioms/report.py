@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longform.artifacts.rows import Row, Rows
 from tasks.axioms.tables import Table10, questions_by_axiom
-from tasks.card import Cell, ReportTable
+from tasks.publishing.card import Cell, ReportTable
 
 AXIOMS = {0: "usefulness", 1: "relevance", 2: "groundedness", 3: "truthfulness", 5: "thoroughness"}
 

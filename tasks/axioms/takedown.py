@@ -5,8 +5,8 @@
 
 Found by the ids in the rows of the model stages, all that lie in the home, whichever build made them. What no row
 names (the reply of a rejected row, of a build that was interrupted, of stages that `gc` removed; embeddings) is found
-by the record's words in the request, where a text of a few words must stand by itself: see tasks.purging. In doubt a
-response goes: it can be asked for again.
+by the record's words in the request, where a text of a few words must stand by itself
+(tasks.publishing.purging). In doubt a response goes: it can be asked for again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from longform.artifacts.store import Store
 from longform.llm.responses.records import ResponseStore
 from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
 from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
-from tasks.purging import by_words, each, files_of, first_column, register, responses_in
+from tasks.publishing.purging import by_words, each, files_of, first_column, register, responses_in
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
 ASKED = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers")

@@ -13,7 +13,7 @@ from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
 from longform.errors import UsageError
-from tasks.lineage import Line, ancestors, calls_of, rows_where, taken
+from tasks.publishing.lineage import Line, ancestors, calls_of, rows_where, taken
 
 MADE_BY = {"open_book": "answer_open_book", "closed_book": "answer_closed_book", "corrupted": "corrupt_answers"}
 MADE_BY["combined"] = "combine_answers"

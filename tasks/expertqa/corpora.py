@@ -26,11 +26,11 @@ from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.expertqa import DOCUMENTS
-from tasks.sources.extraction import clean
-from tasks.sources.files import moment, open_files
-from tasks.sources.lines import read_lines
-from tasks.sources.parquet import is_parquet, parquet_batches
-from tasks.sources.sizes import of_source, records_at_most
+from tasks.sources.files.found import moment, open_files
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.parquet import is_parquet, parquet_batches
+from tasks.sources.files.sizes import of_source, records_at_most
+from tasks.sources.web.extraction import clean
 from tasks.text.windows import check_tokenizer, check_windows, windows
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")

@@ -17,9 +17,9 @@ from longform.artifacts.rows import Source
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Shard, StageContext, stage
 from schemas.expertqa import ENTAILED
 from tasks.expertqa.bank import GROUP, defect, jsonl_records
-from tasks.sources.files import open_files
-from tasks.sources.lines import read_lines
-from tasks.sources.sizes import lines_of, of_source
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.sizes import lines_of, of_source
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 LEAST = '{"claim_id":"a","model":"a","label":1}'

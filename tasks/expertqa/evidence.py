@@ -29,9 +29,9 @@ from longform.llm.ask.types import Endpoint
 from schemas.expertqa import CLAIMS, DOCUMENTS, FOUND_FOR_CLAIMS, FOUND_FOR_FACTS, FOUND_FOR_QUESTIONS
 from tasks.expertqa.citations import without_marks
 from tasks.expertqa.corpora import Document, passages_of
-from tasks.sources.extraction import Extractor, Unusable
-from tasks.sources.search import Passage, best_of_corpora, best_passages, check_backend
-from tasks.sources.web import Crawl, Found, WebBackend, get_page, page_text, web_results
+from tasks.sources.web.extraction import Extractor, Unusable
+from tasks.sources.web.search import Passage, best_of_corpora, best_passages, check_backend
+from tasks.sources.web.web import Crawl, Found, WebBackend, get_page, page_text, web_results
 from tasks.text.windows import check_tokenizer, check_windows
 
 if TYPE_CHECKING:

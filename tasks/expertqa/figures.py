@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from longform.artifacts.rows import Row
-from tasks.card import Figure
 from tasks.expertqa.distributions import (
     Counts,
     Distribution,
@@ -20,7 +19,8 @@ from tasks.expertqa.distributions import (
     distribution,
     types_by_field,
 )
-from tasks.plots import svg_of
+from tasks.publishing.card import Figure
+from tasks.publishing.plots import svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -27,8 +27,8 @@ from tasks.expertqa.label_studio import is_minimal, is_task, read_task
 from tasks.expertqa.released import LONGEST_TIME, NO_LABEL, labels_of
 from tasks.expertqa.sheets import read_sheet
 from tasks.expertqa.vocabulary import UnknownLabel, label
-from tasks.sources.files import open_files
-from tasks.sources.lines import read_lines
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines
 
 GROUP = "expertqa"
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz", ".json.zst", ".jsonl.zst")

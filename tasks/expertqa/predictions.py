@@ -32,9 +32,9 @@ from tasks.expertqa.citations import without_marks
 from tasks.expertqa.longform_qa import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
-from tasks.sources.csv_cells import raw_text
-from tasks.sources.files import open_files
-from tasks.sources.lines import read_lines
+from tasks.sources.files.csv_cells import raw_text
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines
 
 GROUP = "predictions"
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")

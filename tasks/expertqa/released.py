@@ -30,10 +30,10 @@ from tasks.expertqa.claims import given_evidence
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.given import filled
 from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
-from tasks.sources.csv_cells import raw_text
-from tasks.sources.files import open_files
-from tasks.sources.lines import read_lines
-from tasks.sources.sizes import of_source, records_at_most
+from tasks.sources.files.csv_cells import raw_text
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.sizes import of_source, records_at_most
 
 SYSTEM_CHARS = 200
 LONGEST_TIME = 1e15

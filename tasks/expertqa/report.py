@@ -8,7 +8,6 @@ import duckdb
 import pyarrow as pa
 
 from longform.artifacts.rows import Row, Rows, read_parquet
-from tasks.card import Figure, ReportTable
 from tasks.expertqa import tables as made
 from tasks.expertqa.agreement import agreement
 from tasks.expertqa.autoais import disagreements
@@ -16,6 +15,7 @@ from tasks.expertqa.citations import without_marks
 from tasks.expertqa.figures import plots
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
+from tasks.publishing.card import Figure, ReportTable
 
 CLAIMS = (
     *("claim_id", "answer_id", "system", "field", "question_types", "random_split", *LABELLED),

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from longform.artifacts.rows import Row
 from longform.settings import qafacteval_models
-from tasks.card import Cell, ReportTable
 from tasks.expertqa.agreement import agreement, both_labelled
 from tasks.expertqa.autoais import RELEASED, autoais_against_people, autoais_table, by_system
 from tasks.expertqa.distributions import (
@@ -26,6 +25,7 @@ from tasks.expertqa.factscore import factscore_table
 from tasks.expertqa.predictions import missing, predictions_table
 from tasks.expertqa.sampling import abstention_rates
 from tasks.expertqa.vocabulary import type_texts
+from tasks.publishing.card import Cell, ReportTable
 
 TEST = "test"
 SHOWN = 5

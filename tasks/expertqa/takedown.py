@@ -6,8 +6,8 @@
 
 Found by the ids in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
 interrupted, embeddings) by the words of the question, of the document, or of claims that were made from them or judged
-by it, in a request, where a text of a few words must stand by itself: see tasks.purging. In doubt a response goes: it
-can be asked for again.
+by it, in a request, where a text of a few words must stand by itself (tasks.publishing.purging). In doubt a response
+goes: it can be asked for again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tasks.expertqa import autoais, factscore, revised
 from tasks.expertqa.admission import is_listed
 from tasks.expertqa.answers import QUESTION_CHARACTERS
 from tasks.expertqa.autoais import judged_text
-from tasks.purging import by_words, each, files_of, first_column, register, responses_in
+from tasks.publishing.purging import by_words, each, files_of, first_column, register, responses_in
 
 FROM_ANSWERS = ("estimate_attribution", "break_claims", "judge_facts", "revise_answers")
 ASKED = ("write_closed_book", "write_from_passages", *FROM_ANSWERS)

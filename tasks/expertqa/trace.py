@@ -9,7 +9,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.errors import UsageError
 from tasks.expertqa.vocabulary import LABELLED
-from tasks.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
+from tasks.publishing.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
 
 MADE_BY = {"random": "split_randomly", "domain": "split_by_field", "claims": "publish_claims"}
 ANSWERS_BY, REVISED_BY = "collect_answers", "revise_answers"

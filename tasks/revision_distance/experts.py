@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from longform.artifacts.rows import Row
-from tasks.card import Cell, ReportTable
 from tasks.metrics.agreement import alpha, pairwise_share
+from tasks.publishing.card import Cell, ReportTable
 from tasks.revision_distance.intervals import mean, mean_interval
 from tasks.revision_distance.tables import METRICS, SYSTEMS, Metric, Pairs, scored
 

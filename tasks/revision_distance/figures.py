@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from longform.artifacts.rows import Row
-from tasks.card import Figure
-from tasks.plots import svg_of
+from tasks.publishing.card import Figure
+from tasks.publishing.plots import svg_of
 from tasks.revision_distance.tables import DISTANCES, WEAK_AND_STRONG, Pairs, pairs_of, scored
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from longform.engine.stage import Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.revision_distance import JUDGEMENTS
 from tasks.revision_distance.sheets import FILLED_IN, RATED, SYSTEMS, folded, pairs, sheet_id
-from tasks.sources.csv_cells import as_meant, csv_rows, raw_text
-from tasks.sources.files import open_files
-from tasks.sources.lines import read_lines
+from tasks.sources.files.csv_cells import as_meant, csv_rows, raw_text
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines
 
 GROUP = "judgements"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))

@@ -21,8 +21,8 @@ import pyarrow as pa
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.revision_distance import HARD, RELATED
-from tasks.sources.papers import related_work
-from tasks.sources.s2_releases import database
+from tasks.sources.papers.papers import related_work
+from tasks.sources.s2orc.s2_releases import database
 from tasks.text.scrub import scrub
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import islice
 import pyarrow as pa
 
 from longform.artifacts.rows import Row, Rows
-from tasks.card import Figure, ReportTable
+from tasks.publishing.card import Figure, ReportTable
 from tasks.revision_distance import tables as made
 from tasks.revision_distance.experts import expert_tables
 from tasks.revision_distance.figures import plots

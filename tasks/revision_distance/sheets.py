@@ -23,7 +23,7 @@ import orjson
 from longform.artifacts.parts import key_hash
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Row
-from tasks.sources.csv_cells import harmless
+from tasks.sources.files.csv_cells import harmless
 
 SYSTEMS = ("vanilla", "cot")
 RATED = ("content", "structure", "argument")

@@ -23,9 +23,9 @@ from longform.artifacts.rows import Source
 from longform.engine.stage import AtMost, Rejected, Row, Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.revision_distance import STRUCTURE
-from tasks.sources.files import moment, open_files
-from tasks.sources.lines import read_lines
-from tasks.sources.sizes import lines_of, of_source
+from tasks.sources.files.found import moment, open_files
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.sizes import lines_of, of_source
 from tasks.text.scrub import scrub
 
 GROUP = "structure"

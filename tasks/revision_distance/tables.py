@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from longform.artifacts.rows import Row
 from schemas.replies import INTENTIONS
-from tasks.card import Cell, ReportTable
+from tasks.publishing.card import Cell, ReportTable
 from tasks.revision_distance.intervals import mean, mean_interval, wilson
 
 TASKS = ("easy", "hard", "free", "structure")

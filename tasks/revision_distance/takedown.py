@@ -5,8 +5,8 @@
 
 Found by the cases in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
 interrupted, `longform revise`) by the words of the record, of the reference, or of what models made of them, in a
-request, where a text of a few words must stand by itself: see tasks.purging. In doubt a response goes: it can be asked
-for again.
+request, where a text of a few words must stand by itself (tasks.publishing.purging). In doubt a response goes:
+it can be asked for again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.records import ResponseStore
-from tasks.purging import by_words, each, first_column, register, responses_in
+from tasks.publishing.purging import by_words, each, first_column, register, responses_in
 from tasks.revision_distance.checks import MESSAGE_CHARACTERS
 from tasks.revision_distance.drafting import paper_text
 from tasks.revision_distance.edits import REQUEST_CHARACTERS

@@ -8,7 +8,7 @@ from typing import Any
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.errors import UsageError
-from tasks.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
+from tasks.publishing.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
 
 MADE_BY = {"draft_id": "publish_drafts", "edit_id": "publish_edits"}
 JUDGED = ("collect_judgements", "read_judgements")

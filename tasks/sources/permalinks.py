@@ -58,7 +58,7 @@ def record_of(text: str) -> str:
 
 def names_of(record: str) -> list[str]:
     """The id, and what it is under the hosts that its site had before: a dump may have been read as one of those."""
-    from tasks.sources.stackexchange import RENAMED
+    from tasks.sources.stackexchange.posts import RENAMED
 
     host, _, number = record.partition("/")
     first, _, rest = host.partition(".")
@@ -136,7 +136,7 @@ def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> s
 
 def _host(host: str) -> str:
     """The site's host of today, however old the link is."""
-    from tasks.sources.stackexchange import host_of_today
+    from tasks.sources.stackexchange.posts import host_of_today
 
     host = host.lower().removeprefix("www.")
     if match := re.fullmatch(r"meta\.([a-z]+)\.stackexchange\.com", host):

@@ -1,0 +1,219 @@
+"""croissant.json of a dataset version: Croissant 1.1 as plain JSON-LD.
+
+    {"@type": "cr:Field", "@id": "pairs/test/evidence", "dataType": "sc:Text", "isArray": true,
+     "arrayShape": "-1", "source": {"fileObject": {"@id": "test/a.parquet"}, "extract": {"column": ...}}}
+
+One FileObject per Parquet file, one RecordSet `<config>/<split>` per split. mlcroissant (1.1.1) cannot read
+one RecordSet from several FileObjects: a FileSet that is contained in them loses its columns. So a split of
+several files is read through a FileSet that lists them, which by itself checks no hash; therefore each of its
+files also has a RecordSet `<path>/keys` of the key column alone. Reading every record set checks every file.
+"""
+
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from longform.errors import SchemaError
+from tasks.publishing.card import Config, File, Split, Version, doc_of, key_of, licence_url, offline_note
+
+Node = dict[str, Any]
+
+CONTEXT: Node = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "arrayShape": "cr:arrayShape",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "containedIn": "cr:containedIn",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isArray": "cr:isArray",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "name": {"@container": "@language"},
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+DATA_TYPES = {
+    pa.string(): "sc:Text",
+    pa.large_string(): "sc:Text",
+    pa.bool_(): "sc:Boolean",
+    pa.date32(): "sc:Date",
+    pa.int8(): "cr:Int8",
+    pa.int16(): "cr:Int16",
+    pa.int32(): "cr:Int32",
+    pa.int64(): "cr:Int64",
+    pa.uint8(): "cr:UInt8",
+    pa.uint16(): "cr:UInt16",
+    pa.uint32(): "cr:UInt32",
+    pa.uint64(): "cr:UInt64",
+    pa.float32(): "cr:Float32",
+    pa.float64(): "cr:Float64",
+}
+
+
+def croissant(version: Version) -> str:
+    """croissant.json, in a fixed order, with a newline at its end."""
+    splits = [(config, split) for config in version.configs for split in config.splits if split.files]
+    files = [_file_object(file) for _, split in splits for file in split.files]
+    sets = [_file_set(config, split) for config, split in splits if len(split.files) > 1]
+    records = [node for config, split in splits for node in _record_sets(config, split)]
+    dataset = {**_dataset(version), "distribution": files + sets, "recordSet": records}
+    return json.dumps(dataset, indent=1, ensure_ascii=False) + "\n"
+
+
+def semantic_version(name: str) -> str:
+    """The version's name as MAJOR.MINOR.PATCH+BUILD, the only form Croissant takes without a warning.
+
+    2026.01.05.2 -> 2026.1.5+2 (no leading zeros, three numbers); a name without three numbers at its start
+    becomes the build: pilot_b -> 0.0.0+pilot-b.
+    """
+    found = re.match(r"([0-9]+)\.([0-9]+)\.([0-9]+)(?![0-9])", name)
+    core = ".".join(str(int(number)) for number in found.groups()) if found else "0.0.0"
+    rest = name[found.end() :] if found else name
+    build = re.sub(r"[^0-9A-Za-z]+", "-", rest).strip("-")
+    return f"{core}+{build}" if build else core
+
+
+def _dataset(version: Version) -> Node:
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": version.dataset,
+        "alternateName": f"{version.title}, version {version.version}",
+        "description": " ".join(filter(None, (version.summary, offline_note(version)))),
+        "version": semantic_version(version.version),
+        **({"datePublished": version.date_published} if version.date_published else {}),
+        "license": [licence_url(licence) or licence for licence in version.licence],
+        "citeAs": version.paper.citation,
+        "creator": {"@type": "sc:Organization", "name": "longform"},
+        "url": "README.md",
+    }
+
+
+def _file_object(file: File) -> Node:
+    return {
+        "@type": "cr:FileObject",
+        "@id": file.path,
+        "name": file.path,
+        "contentUrl": file.path,
+        "contentSize": f"{file.bytes} B",
+        "encodingFormat": "application/x-parquet",
+        "sha256": file.sha256,
+    }
+
+
+def _file_set(config: Config, split: Split) -> Node:
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"files/{config.name}/{split.name}",
+        "name": f"files of {config.name}/{split.name}",
+        "encodingFormat": "application/x-parquet",
+        "includes": [file.path for file in split.files],
+    }
+
+
+def _record_sets(config: Config, split: Split) -> list[Node]:
+    """The record set of a split; of several files also one per file, which reads it past its hash."""
+    name, schema = f"{config.name}/{split.name}", config.schema
+    if len(split.files) == 1:
+        return [_record_set(name, schema, key_of(schema), _object(split.files[0]))]
+    whole = _record_set(name, schema, key_of(schema), {"fileSet": {"@id": f"files/{name}"}})
+    keys = pa.schema([schema.field(key_of(schema))])
+    return [whole, *(_record_set(f"{f.path}/keys", keys, key_of(schema), _object(f)) for f in split.files)]
+
+
+def _object(file: File) -> Node:
+    return {"fileObject": {"@id": file.path}}
+
+
+def _record_set(name: str, columns: pa.Schema, key: str, source: Node) -> Node:
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "key": {"@id": f"{name}/{key}"},
+        "field": [_field(name, column, source) for column in columns],
+    }
+
+
+def _field(record_set: str, column: pa.Field, source: Node) -> Node:
+    is_list = pa.types.is_list(column.type)
+    if is_list and pa.types.is_struct(column.type.value_type):
+        return _field_of_structs(record_set, column, source)
+    return {
+        "@type": "cr:Field",
+        "@id": f"{record_set}/{column.name}",
+        "name": column.name,
+        "description": doc_of(column),
+        "dataType": _data_type(column, column.type.value_type if is_list else column.type),
+        **({"isArray": True, "arrayShape": "-1"} if is_list else {}),
+        "source": {**source, "extract": {"column": column.name}},
+    }
+
+
+def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
+    """A list of structs: a field without a type of its own, and a sub-field for what each of them holds."""
+    name = f"{record_set}/{column.name}"
+    inner = [column.type.value_type.field(number) for number in range(column.type.value_type.num_fields)]
+    return {
+        "@type": "cr:Field",
+        "@id": name,
+        "name": column.name,
+        "description": doc_of(column),
+        "isArray": True,
+        "arrayShape": "-1",
+        "subField": [
+            {
+                **_field(name, one, source),
+                "source": {
+                    **source,
+                    "extract": {"column": column.name},
+                    "transform": {"jsonPath": f"$.{one.name}"},
+                },
+            }
+            for one in inner
+        ],
+    }
+
+
+def _data_type(column: pa.Field, type: pa.DataType) -> str:
+    if pa.types.is_timestamp(type):
+        return "sc:DateTime"
+    if type not in DATA_TYPES:
+        raise SchemaError(
+            f"Column {column.name} has type {column.type}, but a published column is a scalar or a list of "
+            "scalars: flatten it before publishing, or add its Croissant type to tasks/publishing/croissant.py."
+        )
+    return DATA_TYPES[type]

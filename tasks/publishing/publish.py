@@ -1,0 +1,395 @@
+"""A dataset version: plain Parquet by split, card, Croissant, attribution, report, manifest; whole or not at all.
+
+train/*.parquet          splits of the first table, which is the default config
+claims/full/*.parquet    splits of a further table: <config>/<split>/
+tables.json              the tables of report.html as data, figures not rounded
+figures/*.svg            the plots of report.html
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from longform.artifacts.parts import group_of
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Rows, read_parquet
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import held
+from longform.artifacts.versions import Version, check_name, no_wrecks, versions
+from longform.engine.build import Build
+from longform.engine.stage import Builder
+from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
+from longform.files import sha256_of, sync, unwritable, write_json
+from longform.machines import temporary
+from tasks.publishing import card
+from tasks.publishing.croissant import croissant
+from tasks.publishing.report import as_data, report
+from tasks.sources.admission import taken_down
+
+REVISION = 2
+FORMAT = 1
+SPLITS = ("train", "validation", "test", "overlap", "full")
+DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a person wrote about a dataset. `terms`: what its configuration says of them; `terms_said`: a sentence.
+
+    `to_set`: the settings to begin with for a build of real data.
+    """
+
+    dataset: str
+    title: str
+    summary: str
+    paper: card.Paper
+    terms: str = ""
+    terms_said: str = ""
+    wording: card.Wording = card.Wording()  # noqa: RUF009 - frozen
+    to_set: str = "its sources and model"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows to publish as a config, by the value of their part's split. Splits `apart` are configs of their own."""
+
+    config: str
+    rows: Rows
+    apart: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What a flow publishes: tables, the first as the default config, their attribution, and what the report shows."""
+
+    about: About
+    published: Sequence[Table]
+    attribution: Rows
+    tables: Callable[[], list[card.ReportTable]]
+    figures: Callable[[], list[card.Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A version and whether this run made it."""
+
+    version: Version
+    new: bool
+
+
+def recipe_of(about: About, stages: dict[str, str]) -> str:
+    """Identity of a version: the fingerprints of all its stages, and the terms its sources were got under."""
+    return fingerprint([about.dataset, REVISION, stages, about.terms])
+
+
+def stages_of(build: Build) -> dict[str, str]:
+    """stage -> fingerprint, in order."""
+    return {entry.stage: entry.artifact.fingerprint for entry in build.done}
+
+
+def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: dict[str, str]) -> Version | None:
+    """The version that has this recipe already (under this name, if one is given), else None.
+
+    Raises UsageError where another recipe has taken the name.
+    """
+    no_wrecks(home, dataset)
+    there = versions(home, dataset)
+    if name is None:
+        return next((version for version in reversed(there) if version.recipe == recipe), None)
+    taken = next((version for version in there if version.name == check_name(name)), None)
+    if taken is None or taken.recipe == recipe:
+        return taken
+    changed = [stage for stage, mark in stages.items() if taken.stages.get(stage) != mark]
+    raise UsageError(
+        f"{dataset} {name} was built by another recipe (it differs from {changed[0] if changed else 'publishing'} on): "
+        f"choose another --version, or `longform withdraw {dataset}@{name}` first."
+    )
+
+
+def free_name(home: Path, dataset: str, today: date) -> str:
+    """Today's date, then `.2`, `.3`."""
+    day = f"{today:%Y.%m.%d}"
+    taken = {version.name for version in versions(home, dataset)}
+    return next(name for n in range(1, 10_000) if (name := day if n == 1 else f"{day}.{n}") not in taken)
+
+
+def no_figures() -> list[card.Figure]:
+    return []
+
+
+def publish(
+    builder: Builder,
+    about: About,
+    published: Sequence[Table],
+    attribution: Rows,
+    *,
+    tables: Callable[[], list[card.ReportTable]],
+    figures: Callable[[], list[card.Figure]] = no_figures,
+) -> None:
+    """Name what is published once all stages are made: the last line of a flow."""
+    builder.publication = Publication(about, published, attribution, tables, figures)
+
+
+def publish_version(build: Build, version: str | None) -> Published:
+    """Publish what the flow named, unless a version has this recipe and these rows.
+
+    Rows differ under one recipe where a model was asked again.
+    """
+    publication: Publication = build.publication
+    about, published = publication.about, publication.published
+    stages = stages_of(build)
+    recipe = recipe_of(about, stages)
+    known = existing(build.store.home, about.dataset, recipe, version, stages)
+    if known and _holds(known, published):
+        return Published(known, new=False)
+    if known and version:
+        raise UsageError(
+            f"{about.dataset} {version} holds other rows of this recipe (a model was asked again): "
+            f"choose another --version, or `longform withdraw {about.dataset}@{version}` first."
+        )
+    if not any(table.rows.count for table in published):
+        raise NothingToPublish(
+            f"{about.dataset} has no row to publish: every one was left out or rejected{_emptied(build)}. "
+            "Look at the settings and at the source."
+        )
+    name = version or free_name(build.store.home, about.dataset, datetime.now(UTC).date())
+    place = build.store.home / "datasets" / about.dataset / name
+    folder = place.with_name(temporary())
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        manifest = _write(build, publication, name, recipe, folder)
+        check_takedowns(build.store.home, about.dataset, folder)
+        build.store.check_locks()
+        folder.rename(place)
+        sync(place.parent)
+    except OSError as error:
+        build.store.check_locks()  # who took the lock over has removed the folder
+        raise unwritable(place, error) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Published(Version(about.dataset, name, place, manifest), new=True)
+
+
+def _emptied(build: Build) -> str:
+    """The stages that left out all they had, and their commonest reasons."""
+    empty = [(entry.stage, entry.artifact.rejected()) for entry in build.done if not entry.artifact.rows]
+    said = [
+        f"{stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
+        for stage, reasons in empty
+        if reasons
+    ]
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
+    """Raise LongformError where rows or attribution name a record that is taken down by now."""
+    hits = held(sorted(folder.rglob("*.parquet")), taken_down(home))
+    if hits:
+        more = f" (and {len(hits) - 1:,} more)" if len(hits) > 1 else ""
+        raise LongformError(
+            f"{dataset} was not published: {hits[0].id} is taken down, but {hits[0].column} of "
+            f"{hits[0].file.relative_to(folder)} names it{more}. Build again: the takedown came while this build ran."
+        )
+
+
+def _holds(version: Version, published: Iterable[Table]) -> bool:
+    """Whether a version's splits are these parts."""
+    files = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path and "rows" in file}
+    return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
+
+
+def _write(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
+    about, published, attribution = publication.about, publication.published, publication.attribution
+    splits = {
+        table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
+    }
+    _concatenate(attribution, folder / "attribution.parquet")
+    version = _version(build, about, published, attribution, name, splits)
+    shown, plots = [*publication.tables(), _rejected(build)], publication.figures()
+    texts = {
+        "README.md": card.card(version),
+        "croissant.json": croissant(version),
+        "report.html": report(version, shown, plots),
+        "tables.json": as_data(shown),
+        **{f"figures/{plot.name}.svg": plot.svg for plot in plots},
+    }
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8", newline="\n")
+    counts = {config: {split.name: split.rows for split in found} for config, found in splits.items()}
+    manifest = {
+        "format": FORMAT,
+        "dataset": about.dataset,
+        "version": name,
+        "number": 1 + max((v.manifest["number"] for v in versions(build.store.home, about.dataset)), default=0),
+        "recipe": recipe,
+        "stages": stages_of(build),
+        "inputs": {call.name: {name: rows.stage for name, rows in call.upstream.items()} for call in build.calls},
+        "splits": counts[published[0].config],
+        "configs": counts,
+        "keys": {table.config: table.rows.key for table in published},
+        "offline": version.offline,
+        "terms": about.terms,
+        "files": {str(path.relative_to(folder)): _file(path) for path in sorted(folder.rglob("*")) if path.is_file()},
+    }
+    write_json(folder / "manifest.json", manifest)
+    return manifest
+
+
+def _rejected(build: Build) -> card.ReportTable:
+    rows = [
+        (entry.stage, "filtered" if kind == "filtered" else "rejected", reason, number)
+        for entry in build.done
+        for (kind, reason), number in entry.artifact.rejected().items()
+    ]
+    return card.ReportTable(
+        title="Rows left out",
+        note="`longform rejects` shows each of them.",
+        columns=("stage", "kind", "reason", "rows"),
+        rows=rows,
+    )
+
+
+def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> list[card.Split]:
+    """Each part into the folder of its split, byte by byte: a published file is a part."""
+    files: dict[str, list[card.File]] = {}
+    counts: dict[str, int] = {}
+    for part in table.rows.parts or ():
+        if not part.rows:
+            continue
+        split = part.key.rsplit("/", 1)[1]
+        place = split if first else f"{table.config}/{split}"
+        path = f"{place}/{group_of(part.key)}-{part.key.split('/')[1]}.parquet"
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(store.rows_path(part), folder / path)
+        if sha256_of(folder / path) != part.sha256:
+            raise StoreError(f"{store.rows_path(part)} is damaged: run `longform verify`, then build with --force.")
+        files.setdefault(split, []).append(card.File(path, part.bytes, part.sha256))
+        counts[split] = counts.get(split, 0) + part.rows
+    return [
+        card.Split(split, counts[split], sorted(files[split], key=lambda file: file.path))
+        for split in sorted(files, key=_split_order)
+    ]
+
+
+def _split_order(name: str) -> tuple[int, str]:
+    """Those that a reader knows in the order they are used, then others by name."""
+    return (SPLITS.index(name) if name in SPLITS else len(SPLITS), name)
+
+
+def _concatenate(rows: Rows, path: Path) -> None:
+    from longform.artifacts.parts import open_parquet
+
+    with open_parquet(path, rows.schema) as writer:
+        for batch in rows.batches(size=20_000):
+            writer.write_batch(batch.cast(rows.schema))
+
+
+def _file(path: Path) -> dict[str, Any]:
+    rows = {"rows": pq.read_metadata(path).num_rows} if path.suffix == ".parquet" else {}
+    return {"sha256": sha256_of(path), "bytes": path.stat().st_size, **rows}
+
+
+def _version(
+    build: Build,
+    about: About,
+    published: Sequence[Table],
+    attribution: Rows,
+    name: str,
+    splits: dict[str, list[card.Split]],
+) -> card.Version:
+    facts = _facts(attribution)
+    models = [_offline(table.rows) for table in published]
+    return card.Version(
+        dataset=about.dataset,
+        version=name,
+        title=about.title,
+        summary=about.summary,
+        paper=about.paper,
+        licence=facts["licences"],
+        terms=about.terms_said,
+        scrubbed=facts["scrubbed"],
+        offline=any(models),
+        offline_kinds=sorted({kind for found in models for kind in found if kind}),
+        configs=_configs(published, splits),
+        sites=facts["sites"],
+        stages=[_stage(entry) for entry in build.done],
+        date_published=_date(name, facts["last"]),
+        wording=about.wording,
+    )
+
+
+def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) -> list[card.Config]:
+    """Those that have rows, the first as the default; splits apart follow their table, unless they are all it has."""
+    found: list[tuple[str, list[card.Split], Rows]] = []
+    for table in published:
+        sides = [split for split in splits[table.config] if split.name not in table.apart]
+        apart = [split for split in splits[table.config] if split.name in table.apart]
+        found += [(table.config, sides or apart, table.rows)]
+        found += [(split.name, [split], table.rows) for split in apart if sides]
+    with_rows = [entry for entry in found if entry[1]]
+    return [
+        card.Config(name, number == 0, splits, rows.schema) for number, (name, splits, rows) in enumerate(with_rows)
+    ]
+
+
+def _stage(entry: Any) -> card.Stage:
+    kinds = {"filtered": 0, "defect": 0}
+    for (kind, _), number in entry.artifact.rejected().items():
+        kinds[kind] += number
+    return card.Stage(entry.stage, entry.artifact.fingerprint, entry.artifact.rows, kinds["filtered"], kinds["defect"])
+
+
+def _facts(attribution: Rows) -> dict[str, Any]:
+    """Of the sources: licences, sites, the day of the newest, how many were scrubbed; what their table does not say is
+    empty."""
+    names = attribution.schema.names
+    newest = next((name for name in ("created", "retrieved_at") if name in names), None)
+    columns = {
+        "licences": _distinct("licence", names),
+        "sites": _distinct("site", names),
+        "last": f"coalesce(strftime(max({newest}), '%Y-%m-%d'), '')" if newest else "''",
+        "scrubbed": "count_if(scrubbed > 0)" if "scrubbed" in names else "0",
+    }
+    with duckdb.connect() as database:
+        found = database.execute(f"SELECT {', '.join(columns.values())} FROM {read_parquet(attribution.paths)}")
+        return dict(zip(columns, found.fetchone() or ([], [], "", 0), strict=True))
+
+
+def _distinct(column: str, names: list[str]) -> str:
+    values = f"list_sort(list(DISTINCT {column}) FILTER ({column} IS NOT NULL))"
+    return f"coalesce({values}, [])" if column in names else "[]"
+
+
+def _offline(rows: Rows) -> list[str]:
+    """The kinds of text that the offline model wrote, empty where no column says the kind: X_source beside X_model."""
+    queries = [
+        f"SELECT DISTINCT {_kind(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
+        f"WHERE {column} LIKE 'offline-%'"
+        for column in card.model_columns([rows.schema])
+    ]
+    if not queries or not rows.paths:
+        return []
+    with duckdb.connect() as database:
+        return [kind for (kind,) in database.execute(" UNION ".join(queries)).fetchall()]
+
+
+def _kind(column: str, names: list[str]) -> str:
+    source = column.removesuffix("model") + "source"
+    return source if column != "model" and source in names else "''"
+
+
+def _date(name: str, last: str) -> str:
+    """The day a version's name says, else that of the newest post: a clock would make equal builds differ."""
+    dated = DATED.fullmatch(name)
+    return "-".join(dated.groups()[:3]) if dated else last

@@ -1,0 +1,261 @@
+"""report.html of a dataset version: one page that asks nobody for anything.
+
+No script, no font, no image, no request (a Content-Security-Policy says so too); light or dark as the reader
+has it; wide tables scroll inside their own frame, so the page fits 390 pixels. All text is escaped by Jinja.
+Plots are inline SVG, of which only known elements and attributes come in (tasks/publishing/plots.py).
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.publishing.card import (
+    Figure,
+    ReportTable,
+    Version,
+    figure,
+    numeric_columns,
+    offline_note,
+    rows_of,
+    splits_table,
+    stages_table,
+)
+from tasks.publishing.plots import inline
+
+__all__ = ["ReportTable", "as_data", "report"]
+
+GENERAL = ("%", "from", "to")  # columns that say more of the one before
+
+STYLE = """
+:root {
+  color-scheme: light dark;
+  --page: #fbfaf8; --sheet: #ffffff; --ink: #1d1f24; --soft: #5d6470; --line: #e4e1da; --stripe: #f6f4ef;
+  --accent: #2f5d8a; --warn: #8a4b08; --warn-page: #fdf3e1; --warn-line: #efd3a0;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #14161a; --sheet: #1b1e24; --ink: #e7e8ea; --soft: #a0a7b3; --line: #2d323b; --stripe: #20242b;
+    --accent: #8fbbe8; --warn: #f0c078; --warn-page: #2b2214; --warn-line: #57431f;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0; background: var(--page); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+}
+main { max-width: 60rem; margin: 0 auto; padding: 3rem 1.25rem 4rem; }
+h1 { margin: 0 0 .25rem; font-size: clamp(1.6rem, 1.1rem + 2.4vw, 2.4rem); line-height: 1.2; }
+h1, h2 { letter-spacing: -.01em; text-wrap: balance; overflow-wrap: anywhere; }
+h2 { margin: 0; font-size: 1.15rem; line-height: 1.3; }
+p { margin: 0 0 1rem; max-width: 44rem; }
+a { color: var(--accent); }
+.facts { color: var(--soft); margin-bottom: 1.25rem; max-width: none; }
+.facts span { display: inline-block; max-width: 100%; overflow-wrap: anywhere; }
+.warn {
+  padding: .75rem 1rem; border: 1px solid var(--warn-line); border-radius: .5rem;
+  background: var(--warn-page); color: var(--warn); max-width: none;
+}
+.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.5rem 0; padding: 0; list-style: none; }
+.tiles li {
+  flex: 1 1 8rem; padding: .75rem 1rem; background: var(--sheet);
+  border: 1px solid var(--line); border-radius: .5rem;
+}
+.tiles strong { display: block; font-size: 1.5rem; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.tiles span { color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
+nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: 0; padding: 0; list-style: none; }
+figure { margin: 2.75rem 0 0; scroll-margin-top: 1rem; }
+figcaption { margin-bottom: .75rem; }
+figcaption p { margin: .25rem 0 0; color: var(--soft); font-size: .9375rem; }
+.frame { overflow-x: auto; background: var(--sheet); border: 1px solid var(--line); border-radius: .5rem; }
+.frame:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+table { width: 100%; border-collapse: collapse; font-size: .9375rem; }
+th, td { padding: .5rem .875rem; text-align: left; vertical-align: top; border-top: 1px solid var(--line); }
+thead th {
+  border-top: 0; border-bottom: 1px solid var(--line); color: var(--soft);
+  font-size: .8125rem; font-weight: 600; vertical-align: bottom; white-space: nowrap;
+}
+tbody tr:first-child > * { border-top: 0; }
+tbody th { font-weight: 500; }
+tbody :not(.figure) { max-width: 24rem; overflow-wrap: break-word; }
+tbody tr:nth-child(even) { background: var(--stripe); }
+.figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.none { padding: .75rem 1rem; margin: 0; color: var(--soft); }
+footer { margin-top: 3.5rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--soft); }
+@media (max-width: 30rem) {
+  main { padding-top: 1.75rem; }
+  th, td { padding: .5rem .625rem; }
+  thead th { white-space: normal; }
+}
+"""
+
+PLOT_STYLE = """\
+.plot { padding: .75rem; background: #ffffff; }
+.plot svg * { stroke-linejoin: round; stroke-linecap: butt; }
+.plot svg { display: block; width: 100%; min-width: 36rem; height: auto; color-scheme: light; }
+"""
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{{ version.title }} {{ version.version }}</title>
+<style>{{ style }}{{ plot_style }}</style>
+</head>
+<body>
+<main>
+<h1>{{ version.title }}</h1>
+<p class="facts">
+{% for fact in facts %}
+<span>{{ fact }}{{ " ·" if not loop.last }}</span>
+{% endfor %}
+</p>
+{% if offline %}
+<p class="warn"><strong>Offline model.</strong> {{ offline }}</p>
+{% endif %}
+<p>{{ version.summary }}</p>
+<ul class="tiles">
+{% for name, rows in tiles %}
+<li><strong>{{ rows }}</strong><span>{{ name }}</span></li>
+{% endfor %}
+</ul>
+<nav aria-label="Tables">
+<ul>
+{% for table in tables %}
+<li><a href="#table-{{ loop.index }}">{{ table.title }}</a></li>
+{% endfor %}
+{% for plot in plots %}
+<li><a href="#plot-{{ loop.index }}">{{ plot.title }}</a></li>
+{% endfor %}
+</ul>
+</nav>
+{% for table in tables %}
+<figure id="table-{{ loop.index }}">
+<figcaption>
+<h2 id="caption-{{ loop.index }}">{{ table.title }}</h2>
+{% if table.note %}
+<p>{{ table.note }}</p>
+{% endif %}
+</figcaption>
+<div class="frame" role="region" tabindex="0" aria-labelledby="caption-{{ loop.index }}">
+{% if table.rows %}
+<table>
+<thead>
+<tr>
+{% for name, numeric in table.columns %}
+<th scope="col"{% if numeric %} class="figure"{% endif %}>{{ name }}</th>
+{% endfor %}
+</tr>
+</thead>
+<tbody>
+{% for row in table.rows %}
+<tr>
+{% for text, numeric in row %}
+{% set tag = "th" if loop.first and not numeric else "td" %}
+<{{ tag }}{% if tag == "th" %} scope="row"{% endif %}{% if numeric %} class="figure"{% endif %}>
+{{- text }}</{{ tag }}>
+{% endfor %}
+</tr>
+{% endfor %}
+</tbody>
+</table>
+{% else %}
+<p class="none">None.</p>
+{% endif %}
+</div>
+</figure>
+{% endfor %}
+{% for plot in plots %}
+<figure id="plot-{{ loop.index }}">
+<figcaption>
+<h2 id="plot-caption-{{ loop.index }}">{{ plot.title }}</h2>
+{% if plot.note %}
+<p>{{ plot.note }}</p>
+{% endif %}
+</figcaption>
+<div class="frame plot" role="region" tabindex="0" aria-labelledby="plot-caption-{{ loop.index }}">
+{{ plot.svg }}
+</div>
+</figure>
+{% endfor %}
+<footer>
+<p>Rebuilt after <cite>{{ version.paper.title }}</cite>. {{ version.paper.citation }}</p>
+</footer>
+</main>
+</body>
+</html>
+"""
+
+
+def as_data(tables: Sequence[ReportTable]) -> str:
+    """The tables as JSON: title, note, and a row each as column -> cell; figures as they were computed.
+
+    A column that says more of the one before is called after it: `Complete %`.
+    """
+    found = [{"title": each.title, "note": each.note, "rows": _named_rows(each)} for each in tables]
+    return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _named_rows(table: ReportTable) -> list[dict[str, Any]]:
+    names: list[str] = []
+    before = ""
+    for column in table.columns:
+        of_another = column in GENERAL or column in names
+        name = f"{before} {column}".strip() if of_another else column
+        names.append(f"{name} ({len(names) + 1})" if name in names else name)
+        before = before if of_another else column
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
+    """report.html: rows per split, the given tables, the version's splits and stages, then the plots."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    return environment.from_string(PAGE).render(
+        version=version,
+        style=Markup(STYLE),
+        plot_style=Markup(PLOT_STYLE if figures else ""),
+        facts=_facts(version),
+        offline=offline_note(version),
+        tiles=_tiles(version),
+        tables=[_shown(table) for table in (*tables, splits_table(version), stages_table(version))],
+        plots=[
+            {"title": plot.title, "note": plot.note, "svg": Markup(inline(plot.svg, f"plot-{number}"))}
+            for number, plot in enumerate(figures, start=1)
+        ],
+    )
+
+
+def _facts(version: Version) -> list[str]:
+    return [
+        f"{version.dataset} {version.version}",
+        *([f"published {version.date_published}"] if version.date_published else []),
+        f"{figure(rows_of(version))} rows",
+        *version.licence,
+    ]
+
+
+def _tiles(version: Version) -> list[tuple[str, str]]:
+    several = len(version.configs) > 1
+    return [
+        (f"rows, {config.name}/{split.name}" if several else f"rows, {split.name}", figure(split.rows))
+        for config in version.configs
+        for split in config.splits
+    ]
+
+
+def _shown(table: ReportTable) -> dict[str, Any]:
+    """The table with its cells as text, each beside whether its column holds figures."""
+    numeric = numeric_columns(table)
+    rows = [list(zip(map(figure, row), numeric, strict=True)) for row in table.rows]
+    columns = list(zip(table.columns, numeric, strict=True))
+    return {"title": table.title, "note": table.note, "columns": columns, "rows": rows}

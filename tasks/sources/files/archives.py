@@ -1,0 +1,273 @@
+"""Members of .7z archives as streams of bytes, in constant memory; names never become paths.
+
+    stackoverflow.com-Posts.7z   -> Posts.xml
+    beer.stackexchange.com.7z    -> Badges.xml, ..., Posts.xml, ...
+    beer.stackexchange.com.7z    -> beer.stackexchange.com.7z -> Posts.xml      (a few dumps of 2024)
+
+A .7z keeps its list of members at its end, so a truncated download is seen at opening; damage inside shows only
+while reading (checksums). Members before the wanted one are decompressed as well: an archive cannot be entered
+in its middle. libarchive, where the system has it, is pulled from; py7zr, which needs no system library, pushes
+from a thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import struct
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from longform.errors import SourceError
+from tasks.sources.files.found import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
+
+MAGIC = b"7z\xbc\xaf\x27\x1c"
+BLOCK_BYTES = 1 << 20
+QUEUED_BLOCKS = 4
+DEEPEST = 3
+MOST_FILES = 10_000
+
+
+def check(path: Path, member: str) -> None:
+    """SourceError unless `path` is a whole, unencrypted .7z with `member`, or an archive that may hold it."""
+    with path.open("rb") as file:
+        _choose(file, member, subject=str(path))
+
+
+def holds(path: Path, member: str) -> bool:
+    """Whether an archive itself has a file called `member`, with something in it."""
+    with path.open("rb") as file:
+        return any(_is_called(name, member) and size for name, size in _sizes(file, str(path)).items())
+
+
+def unpacked_bytes(path: Path, member: str) -> float:
+    """Bytes of the file called `member`, as the archive states them; of one in an archive inside it, at most."""
+    with path.open("rb") as file:
+        name = _choose(file, member, subject=str(path))
+        size = _sizes(file, str(path))[name]
+    return size if _is_called(name, member) else max(RATIO_FROM_BYTES, LARGEST_RATIO * size)
+
+
+def member_blocks(path: Path, member: str) -> Iterator[bytes]:
+    """The bytes of the file called `member` (whatever its folder), archives inside the archive included."""
+    with path.open("rb") as file:
+        yield from _descend(file, member, subject=str(path), depth=1)
+
+
+def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Iterator[bytes]:
+    name = _choose(file, member, subject=subject)
+    if _is_called(name, member):
+        yield from _bounded(file, name, subject)
+        return
+    if depth == DEEPEST:
+        raise SourceError(f"{subject} nests archives {depth} deep without {member}: unpack it and give that file.")
+    with tempfile.TemporaryFile() as inner:
+        for block in _bounded(file, name, subject):
+            inner.write(block)
+        yield from _descend(inner, member, subject=f"{subject} ({name})", depth=depth + 1)
+
+
+def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
+    """The member's bytes, as long as they are no bomb."""
+    packed, unpacked = file.seek(0, 2), 0
+    for block in _blocks(file, name, subject):
+        unpacked += len(block)
+        refuse_bomb(f"{name} in {subject}", unpacked, packed)
+        yield block
+
+
+def _choose(file: IO[bytes], member: str, *, subject: str) -> str:
+    """The name of the member, else of the one archive inside that may hold it."""
+    sizes = _sizes(file, subject)
+    refuse_bomb(subject, sum(sizes.values()), file.seek(0, 2))  # also for what stands before the member
+    names = list(sizes)
+    table = f"-{PurePosixPath(member).stem}.7z".lower()
+    archives = [name for name in names if name.lower().endswith(".7z")]
+    for found in (
+        [name for name in names if _is_called(name, member)],
+        [name for name in archives if name.lower().endswith(table)],
+        archives,
+    ):
+        if len(found) > 1:
+            raise SourceError(f"{subject} holds {len(found)} files called {member} or archives of it: unpack one.")
+        if found and not sizes[found[0]]:
+            raise SourceError(f"{subject} holds {found[0]}, but it is empty: fetch it again.")
+        if found:
+            return found[0]
+    listed = ", ".join(names[:5]) or "nothing"
+    raise SourceError(f"{subject} holds no {member} (but {listed}): fetch the archive of posts.")
+
+
+def _is_called(name: str, member: str) -> bool:
+    return PurePosixPath(name.replace("\\", "/")).name.lower() == member.lower()
+
+
+def _sizes(file: IO[bytes], subject: str) -> dict[str, int]:
+    """Uncompressed bytes of each file, by name, in the archive's order."""
+    py7zr = _py7zr()
+    _check_header(file, subject)
+    with _readable(subject), py7zr.SevenZipFile(file) as archive:
+        if archive.needs_password():
+            raise py7zr.PasswordRequired(subject)
+        return {info.filename: info.uncompressed for info in archive.list() if info.is_file}
+
+
+def _py7zr() -> Any:
+    """The library, with bounds that no dump comes near: by its own, a kilobyte may list millions of empty files."""
+    import py7zr
+    from py7zr import archiveinfo
+
+    archiveinfo.MAX_NUMFILES = archiveinfo.MAX_NUMFOLDERS = archiveinfo.MAX_SUBSTREAMS = MOST_FILES
+    archiveinfo.MAX_HEADER_SIZE = MOST_FILES << 10
+    return py7zr
+
+
+def _check_header(file: IO[bytes], subject: str) -> None:
+    """SourceError for what is no .7z, or ends before its list of members."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    start = file.read(32)
+    if not start.startswith(MAGIC):
+        raise SourceError(f"{subject} is no 7z archive (its first bytes are another format's): fetch it again.")
+    if len(start) < 32 or zlib.crc32(start[12:]) != struct.unpack("<I", start[8:12])[0]:
+        raise SourceError(f"{subject} is truncated or damaged in its first 32 bytes: fetch it again.")
+    offset, length = struct.unpack("<QQ", start[12:28])
+    if 32 + offset + length > size:
+        raise SourceError(f"{subject} is truncated: it has {size} of {32 + offset + length} bytes: fetch it again.")
+    file.seek(0)
+
+
+def _blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
+    file.seek(0)
+    libarchive = _libarchive()
+    if libarchive is None:
+        return py7zr_blocks(file, name, subject)
+    return libarchive_blocks(libarchive, file, name, subject)
+
+
+def _libarchive() -> Any:
+    """The binding, or None where the system has no libarchive."""
+    try:
+        import libarchive
+    except (ImportError, OSError, AttributeError, TypeError):
+        return None
+    return libarchive
+
+
+def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
+    """The member's bytes, pulled.
+
+    The binding's own `get_blocks` yields stale bytes where libarchive warns of a bad checksum.
+    """
+    try:
+        with libarchive.read.new_archive_read("7zip", "none") as archive:
+            libarchive.ffi.read_open_fd(archive, file.fileno(), BLOCK_BYTES)
+            if not any(entry.pathname == name for entry in libarchive.read.ArchiveRead(archive)):
+                raise SourceError(_damaged(subject, f"{name} was not found"))
+            buffer = ctypes.create_string_buffer(BLOCK_BYTES)
+            while size := libarchive.ffi.read_data(archive, buffer, BLOCK_BYTES):
+                if size < 0:
+                    raise SourceError(_damaged(subject, "wrong checksum"))
+                yield ctypes.string_at(buffer, size)
+    except libarchive.ArchiveError as error:
+        raise SourceError(_damaged(subject, error)) from error
+
+
+def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
+    """The same bytes from py7zr, whose thread is ended when the iterator is, however early."""
+    feed = _Feed()
+    thread = threading.Thread(target=_push, args=(file, name, feed))
+    thread.start()
+    try:
+        while (block := feed.blocks.get()) is not None:
+            yield block
+    finally:
+        feed.stopped.set()
+        thread.join()
+    if feed.error is not None:
+        with _readable(subject):
+            raise feed.error
+
+
+class _StoppedError(Exception):
+    """The reader went away."""
+
+
+class _Feed:
+    """What py7zr writes one member into and a reader takes blocks from; the last one is None."""
+
+    def __init__(self) -> None:
+        self.blocks: queue.Queue[bytes | None] = queue.Queue(QUEUED_BLOCKS)
+        self.stopped = threading.Event()
+        self.error: Exception | None = None
+
+    def put(self, block: bytes | None) -> None:
+        while not self.stopped.is_set():
+            try:
+                return self.blocks.put(block, timeout=0.1)
+            except queue.Full:
+                continue
+        if block is not None:
+            raise _StoppedError
+
+
+def _push(file: IO[bytes], name: str, feed: _Feed) -> None:
+    py7zr = _py7zr()
+    try:
+        with py7zr.SevenZipFile(file) as archive:
+            archive.extract(targets=[name], factory=_writers(feed))
+    except _StoppedError:
+        return
+    except Exception as error:  # handed to the reading thread, which raises it
+        feed.error = error
+    finally:
+        feed.put(None)
+
+
+def _writers(feed: _Feed) -> Any:
+    """A py7zr writer factory whose files are `feed`."""
+    from py7zr.io import Py7zIO, WriterFactory
+
+    class Writer(Py7zIO):
+        def write(self, s: bytes | bytearray) -> int:
+            feed.put(bytes(s))
+            return len(s)
+
+        def read(self, size: int | None = None) -> bytes:
+            return b""
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return 0
+
+        def flush(self) -> None: ...
+
+        def size(self) -> int:
+            return 0
+
+    class Writers(WriterFactory):
+        def create(self, filename: str) -> Py7zIO:
+            return Writer()
+
+    return Writers()
+
+
+@contextmanager
+def _readable(subject: str) -> Iterator[None]:
+    """Translates what py7zr raises; on damaged input that is nearly any exception."""
+    import py7zr
+
+    try:
+        yield
+    except py7zr.PasswordRequired as error:
+        raise SourceError(f"{subject} is encrypted: decrypt it first, passwords are not taken.") from error
+    except Exception as error:
+        raise SourceError(_damaged(subject, error)) from error
+
+
+def _damaged(subject: str, why: object) -> str:
+    return f"{subject} is damaged ({why}): fetch it again and compare its SHA-256."

@@ -1,0 +1,247 @@
+"""Files of a dataset repository on the Hugging Face hub, at one commit.
+
+    GET <hub>/api/datasets/<owner>/<name>/tree/<commit>?recursive=true
+        [{"type": "directory", "path": "data", "oid": "<git tree>"},
+         {"type": "file", "path": "README.md", "size": 512, "oid": "<git blob>"},
+         {"type": "file", "path": "data/train-00000.parquet", "size": 91, "oid": "<git blob of the pointer>",
+          "lfs": {"oid": "<sha256 of the content>", "size": 91, "pointerSize": 128}}]
+    GET <hub>/datasets/<owner>/<name>/resolve/<commit>/<path>     the content, mostly behind a redirect
+
+A listing goes on at the address of its header Link, rel="next". A branch such as main names other files tomorrow:
+some repositories changed their content and their licence under one name, so only a commit is taken. Large files are
+checked against their SHA-256, small ones against their git hash. Large files come from another host by a signed
+link, which must never see the token. A limit that is reached says in the header RateLimit (t=) how long to wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+import requests
+
+from longform.artifacts.rows import Source
+from longform.errors import HttpError, SourceError, UsageError
+from longform.net.download import Downloader, Progress
+from longform.settings import api_key
+from tasks.sources.files.found import SIDE_FILE
+
+HUB = "https://huggingface.co"
+TOKEN = "HF_TOKEN"
+BLOCK_BYTES = 1 << 20
+MOST_PAGES = 1_000
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
+_SECONDS = re.compile(r"\bt=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a repository. `sha256` is of its content; null where the hub only knows `git`, its blob's hash."""
+
+    path: str
+    size: int
+    sha256: str | None
+    git: str
+
+
+def fetch_hub(
+    http: Downloader,
+    repo: str,
+    revision: str,
+    paths: Sequence[str],
+    folder: Path,
+    progress: Progress | None = None,
+    *,
+    base_url: str = HUB,
+) -> list[Path]:
+    """The files of the repository at this commit whose paths match one of `paths` (* and ?), whole and checked.
+
+    They are put into `folder/<commit>`, under the paths that they have in the repository.
+    """
+    check_commit(repo, revision, base_url)
+    files = chosen(list_hub(http, repo, revision, base_url=base_url), paths, f"{repo} at {revision}")
+    return [_fetched(http, repo, revision, file, folder / revision, progress, base_url) for file in files]
+
+
+def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
+    """UsageError unless the revision is a whole commit hash, and the name of the repository one."""
+    if not _REPO.fullmatch(repo):
+        raise UsageError(f'"{repo}" names no dataset repository: write owner/name, e.g. allenai/WildChat-1M.')
+    if not _COMMIT.fullmatch(revision or ""):
+        given = f'revision "{revision}" is no commit' if revision else "no revision is set"
+        raise UsageError(
+            f"{repo}: {given}, and what a branch holds changes: set revision to the 40 hex digits of a commit from "
+            f"{base_url}/datasets/{repo}/commits/main."
+        )
+
+
+def pinned(sources: Sequence[Source], *, repository: str | None, revision: str | None) -> list[Source]:
+    """The sources with the repository and commit they are of as facts: as a fetch noted, else as given."""
+    return [_pinned(source, repository, revision) for source in sources]
+
+
+def _pinned(source: Source, repository: str | None, revision: str | None) -> Source:
+    if revision is not None and not _COMMIT.fullmatch(revision):
+        raise UsageError(f'revision "{revision}" is no commit: give its 40 hex digits, or leave it out.')
+    noted = _noted(Path(source.path))
+    facts = {"repository": noted.get("repository", repository), "revision": noted.get("revision", revision)}
+    return replace(source, facts=(*source.facts, *facts.items()))
+
+
+def _noted(file: Path) -> dict[str, str]:
+    """What the fetch of a file noted of where it came from."""
+    try:
+        side = json.loads(file.with_name(file.name + SIDE_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    facts = side.get("facts") if isinstance(side, dict) else None
+    return {name: value for name, value in facts.items() if isinstance(value, str)} if isinstance(facts, dict) else {}
+
+
+def origin_of(source: Source) -> dict[str, str | None]:
+    """The columns revision and url of rows of a pinned source."""
+    facts = dict(source.facts)
+    repository, revision = facts.get("repository"), facts.get("revision")
+    url = f"{HUB}/datasets/{repository}/tree/{revision}" if repository and revision else None
+    return {"revision": revision, "url": url}
+
+
+# ---------------------------------------------------------------- listing
+
+
+def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB) -> Iterator[HubFile]:
+    """All files of the repository at this commit."""
+    url: str | None = f"{base_url}/api/datasets/{repo}/tree/{revision}?recursive=true"
+    for _ in range(MOST_PAGES):
+        if url is None:
+            return
+        with _Explained(repo, revision, base_url):
+            reply = http.get(url, credentials=_token(), retry_after=limit_reset)
+        yield from _files(reply.json(), repo)
+        url = _next(reply.headers, url)
+    raise SourceError(f"The listing of {repo} at {revision} does not end within {MOST_PAGES} pages: try again later.")
+
+
+def _files(entries: Any, repo: str) -> Iterator[HubFile]:
+    try:
+        for entry in entries:
+            if entry["type"] == "file":
+                yield hub_file(entry)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"{repo}: its listing is not what the hub's interface gives ({error}): is base_url a hub?"
+        ) from None
+
+
+def hub_file(entry: Mapping[str, Any]) -> HubFile:
+    """ValueError where its path would lead out of a folder."""
+    path = str(entry["path"])
+    pieces = path.split("/")
+    if path != str(PurePosixPath(path)) or ".." in pieces or not all(pieces) or re.search(r"[\\:\x00-\x1f]", path):
+        raise ValueError(f"the path {path!r} is none of a file")
+    lfs = entry.get("lfs")
+    if not lfs:
+        return HubFile(path, int(entry["size"]), None, str(entry["oid"]))
+    return HubFile(path, int(lfs["size"]), str(lfs["oid"]).removeprefix("sha256:"), str(entry["oid"]))
+
+
+def chosen(files: Iterator[HubFile], patterns: Sequence[str], subject: str) -> list[HubFile]:
+    """The files that match, by path; SourceError where a pattern matches none."""
+    found = sorted(files, key=lambda file: file.path)
+    for pattern in patterns:
+        if not any(fnmatchcase(file.path, pattern) for file in found):
+            there = ", ".join(file.path for file in found[:8]) or "nothing"
+            raise SourceError(f"{subject} has no file {pattern}: it holds {there}{', …' if len(found) > 8 else ''}.")
+    return [file for file in found if any(fnmatchcase(file.path, pattern) for pattern in patterns)]
+
+
+def _next(headers: Mapping[str, str], url: str) -> str | None:
+    """Where the listing goes on; never at another host, which would be sent the token."""
+    link = next((value for name, value in headers.items() if name.lower() == "link"), "")
+    match = _NEXT.search(link)
+    if match is None:
+        return None
+    following: str = urljoin(url, match[1])
+    if urlsplit(following)[:2] != urlsplit(url)[:2]:
+        raise SourceError(f"The listing at {url} goes on at another host ({urlsplit(following).netloc}): not followed.")
+    return following
+
+
+def limit_reset(response: requests.Response) -> float | None:
+    """Seconds until the hub's limit is lifted, as its header RateLimit says: "api";r=0;t=55."""
+    match = _SECONDS.search(response.headers.get("RateLimit", ""))
+    return float(match[1]) if match else None
+
+
+# ---------------------------------------------------------------- content
+
+
+def _fetched(
+    http: Downloader, repo: str, revision: str, file: HubFile, folder: Path, progress: Progress | None, base_url: str
+) -> Path:
+    place = folder / file.path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _Explained(repo, revision, base_url):
+        http.download(
+            f"{base_url}/datasets/{repo}/resolve/{revision}/{quote(file.path)}",
+            place,
+            size=file.size,
+            sha256=file.sha256,
+            credentials=_token(),
+            facts={"repository": repo, "revision": revision},
+            progress=progress,
+            retry_after=limit_reset,
+        )
+    if file.sha256 is None and git_hash(place) != file.git:
+        place.unlink()
+        raise SourceError(f"{file.path} of {repo} arrived with another git hash than {file.git}: fetch it again.")
+    return place
+
+
+def git_hash(path: Path) -> str:
+    """SHA-1 of the file as git's blob."""
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _token() -> dict[str, str] | None:
+    token = api_key(TOKEN)
+    return {"Authorization": f"Bearer {token}"} if token else None
+
+
+class _Explained:
+    """Says what to do about the statuses with which the hub refuses."""
+
+    def __init__(self, repo: str, revision: str, base_url: str) -> None:
+        self.repo, self.revision, self.page = repo, revision, f"{base_url}/datasets/{repo}"
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, HttpError):
+            return
+        if advice := self._advice(error.status):
+            raise HttpError(advice, status=error.status, body=error.body) from error
+
+    def _advice(self, status: int) -> str | None:
+        if status in (401, 403):
+            return (
+                f"The hub refuses {self.repo} ({status}): it may be gated, private or misspelt; accept its terms at "
+                f"{self.page} and set {TOKEN} to a token of yours."
+            )
+        if status == 404:
+            return f"The hub knows no commit {self.revision} of {self.repo}: look at {self.page}/commits/main."
+        return None

@@ -1,0 +1,184 @@
+"""Lines of text files, plain or packed (.gz, .zst, .bz2, .xz), in constant memory; a truncated file is told.
+
+Lines end with a line feed and nothing else: other characters that Python's `splitlines` takes for line ends stand
+inside texts. A packed file that ends early is a SourceError of the reader, never a shorter file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from longform.artifacts.rows import Shard
+from longform.errors import SourceError
+from tasks.sources.files.found import WHOLE, refuse_bomb, refuse_chaff
+
+BLOCK_BYTES = 1 << 20
+PACKED_BYTES = 64 << 10
+MAX_LINE_BYTES = 64 << 20
+ZSTD_WINDOW_LOG = 31
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_ENDINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
+_SKIPPED = tuple(bytes((byte, 0x2A, 0x4D, 0x18)) for byte in range(0x50, 0x60))  # frames of notes, pzstd's first one
+_MAGIC = {
+    **dict.fromkeys(_SKIPPED, "zstd"),
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+}
+
+
+def read_lines(piece: Shard) -> Iterator[bytes]:
+    """The lines of a piece, without their line feeds. A byte range has the lines that start in it.
+
+    Of a line over MAX_LINE_BYTES only the first MAX_LINE_BYTES are given. A file's byte order mark is left out.
+    """
+    lines = _lines(piece)
+    if piece.start == 0:
+        yield from (line.removeprefix(BYTE_ORDER_MARK) for line in islice(lines, 1))
+    yield from lines
+
+
+def _lines(piece: Shard) -> Iterator[bytes]:
+    path = Path(piece.source.path)
+    if (piece.start, piece.end) == WHOLE:
+        yield from split_lines(unpacked(path), path)
+        return
+    with path.open("rb") as file:
+        start = piece.start
+        if start:
+            file.seek(start - 1)
+            start += _rest_of_line(file) - 1
+        yield from _until(_measured(_blocks(file), path), piece.end - start)
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.read(BLOCK_BYTES), b"")
+
+
+def _rest_of_line(file: IO[bytes]) -> int:
+    """Read on to the start of the next line; the bytes read."""
+    read = 0
+    while chunk := file.readline(BLOCK_BYTES):
+        read += len(chunk)
+        if chunk.endswith(b"\n"):
+            break
+    return read
+
+
+def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
+    offset = 0
+    for line, length in lines:
+        if offset >= stop:
+            return
+        yield line
+        offset += length + 1
+
+
+def split_lines(blocks: Iterator[bytes], subject: object) -> Iterator[bytes]:
+    """The lines of a stream of blocks; a carriage return before the line feed stays. Errors name the subject."""
+    for line, _ in _measured(blocks, subject):
+        yield line
+
+
+def _measured(blocks: Iterator[bytes], subject: object) -> Iterator[tuple[bytes, int]]:
+    """Each line, at most MAX_LINE_BYTES of it, and how long it is."""
+    head, held = b"", 0
+    for block in blocks:
+        first, *more = block.split(b"\n")
+        refuse_chaff(subject, len(more), len(block))
+        head, held = head + first[: MAX_LINE_BYTES - len(head)], held + len(first)
+        if more:
+            yield head, held
+            yield from zip(more, map(len, more[:-1]), strict=False)
+            head, held = more[-1], len(more[-1])
+    if held:
+        yield head, held
+
+
+def unpacked(path: Path) -> Iterator[bytes]:
+    """The content of a file in blocks, unpacked as its first bytes say."""
+    with path.open("rb") as file:
+        kind = _kind(path, file.read(8))
+        file.seek(0)
+        with _readable(path):
+            read = 0
+            for block in _unpacked(file, kind):
+                read += len(block)
+                if kind:
+                    refuse_bomb(path, read, file.tell())
+                yield block
+
+
+def packing(path: Path) -> str | None:
+    """How a file is packed, as its first bytes say; None where it is plain."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def _kind(path: Path, start: bytes) -> str | None:
+    """How a file is packed, if it is; SourceError where its name says so and its first bytes do not."""
+    kind = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+    named = _ENDINGS.get(path.suffix.lower())
+    if kind is None and named is not None:
+        raise SourceError(f"{path} is no {named} file (its first bytes are {start[:4].hex(' ')}): fetch it again.")
+    return kind
+
+
+def _unpacked(file: IO[bytes], kind: str | None) -> Iterator[bytes]:
+    if kind == "gzip":
+        yield from _gunzipped(file)
+        return
+    with _opened(file, kind) as stream:
+        yield from _blocks(stream)
+
+
+def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
+    """The members of a file, one after the other, zeros after them left out: as gzip.GzipFile, in half the time."""
+    from isal import isal_zlib
+
+    packed = file.read(PACKED_BYTES)
+    while packed:
+        member = isal_zlib.decompressobj(wbits=16 + isal_zlib.MAX_WBITS)  # 16: with the header and the sums of gzip
+        while not member.eof:
+            if not packed and not (packed := file.read(PACKED_BYTES)):
+                raise EOFError
+            if block := member.decompress(packed, BLOCK_BYTES):
+                yield block
+            packed = member.unconsumed_tail
+        packed = member.unused_data.lstrip(b"\0")
+        while not packed and (more := file.read(PACKED_BYTES)):
+            packed = more.lstrip(b"\0")
+
+
+def _opened(file: IO[bytes], kind: str | None) -> Any:
+    if kind == "zstd":
+        from backports import zstd
+
+        return zstd.ZstdFile(file, options={zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG})
+    if kind == "bzip2":
+        return bz2.BZ2File(file)
+    return lzma.LZMAFile(file) if kind == "xz" else nullcontext(file)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Translates what the unpackers raise."""
+    from backports.zstd import ZstdError
+    from isal.igzip_lib import IsalError
+
+    damage: tuple[Any, ...] = (OSError, IsalError, lzma.LZMAError, ZstdError)
+    try:
+        yield
+    except EOFError as error:
+        raise SourceError(f"{path} is truncated: its packed stream ends early; fetch it again.") from error
+    except damage as error:
+        raise SourceError(f"{path} is damaged ({error}): fetch it again and compare its SHA-256.") from error

@@ -1,0 +1,118 @@
+"""Parquet files in batches: only the columns that are asked for are read, and only the row groups of a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from longform.artifacts.rows import Shard
+from longform.errors import SourceError
+from tasks.sources.files.found import WHOLE, refuse_bomb
+
+MAGIC = b"PAR1"
+BUFFER_BYTES = 1 << 20
+BATCH_BYTES = 16 << 20
+ROWS_AT_ONCE, FEWEST_ROWS = 40, 8
+USUAL_RATIO = 16
+
+
+def is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def rows_of(piece: Shard) -> int:
+    """The rows of a piece, as the footer of its file states them."""
+    from pyarrow import parquet
+
+    with readable(piece), parquet.ParquetFile(piece.source.path) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        return sum(group.num_rows for group in groups if _is_in(piece, group))
+
+
+def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of up to `rows` rows, with the columns whose path (conversation.list.element.role) is wanted.
+
+    A byte range has the row groups that start in it. SourceError where the file is damaged or has none, or a text in
+    it is no UTF-8. Column chunks are read a buffer at a time: of a row group, however large, a page is in memory.
+    """
+    from pyarrow import parquet
+
+    path = piece.source.path
+    with readable(piece), parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
+        refuse_bomb(path, _unpacked(file.metadata), Path(path).stat().st_size)
+        columns = [name for name in _leaves(file) if wanted(name)]
+        if not columns:
+            raise SourceError(f"{path} has none of the columns that rows are made of: is it of this source?")
+        groups = [group for group in range(file.num_row_groups) if _is_in(piece, file.metadata.row_group(group))]
+        if groups:
+            at_once = FEWEST_ROWS if _ratio(file.metadata) > USUAL_RATIO else ROWS_AT_ONCE
+            few = file.iter_batches(at_once, row_groups=groups, columns=columns, use_threads=False)
+            yield from _gathered(few, rows, path)
+
+
+def _gathered(few: Iterable[pa.RecordBatch], rows: int, path: str) -> Iterator[pa.RecordBatch]:
+    """Batches of up to `rows` rows or BATCH_BYTES.
+
+    A dictionary holds a long text once for any number of rows, and no figure of the file says how long they become:
+    so few rows are unpacked at once, and what they became is counted.
+    """
+    held: list[pa.RecordBatch] = []
+    held_rows = held_bytes = unpacked = 0
+    packed = Path(path).stat().st_size
+    for batch in few:
+        batch.validate(full=True)
+        held.append(batch)
+        held_rows, held_bytes, unpacked = held_rows + len(batch), held_bytes + batch.nbytes, unpacked + batch.nbytes
+        refuse_bomb(path, unpacked, packed)
+        if held_rows >= rows or held_bytes >= BATCH_BYTES:
+            yield pa.concat_batches(held)
+            held, held_rows, held_bytes = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)
+
+
+@contextmanager
+def readable(piece: Shard) -> Iterator[None]:
+    """Translates what Arrow raises for a damaged file, and for columns of another type than the source's."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        raise SourceError(
+            f"{piece.source.path} is no whole Parquet file of this source ({_first_line(error)}): fetch it again."
+        ) from error
+
+
+def _leaves(file: Any) -> list[str]:
+    return [file.schema.column(index).path for index in range(len(file.schema))]
+
+
+def _chunks(metadata: Any) -> Iterator[Any]:
+    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+    return (group.column(index) for group in groups for index in range(group.num_columns))
+
+
+def _unpacked(metadata: Any) -> int:
+    return sum(chunk.total_uncompressed_size for chunk in _chunks(metadata))
+
+
+def _ratio(metadata: Any) -> float:
+    """How much the column chunk grows that grows the most."""
+    ratios = (chunk.total_uncompressed_size / max(1, chunk.total_compressed_size) for chunk in _chunks(metadata))
+    return max(ratios, default=1)
+
+
+def _is_in(piece: Shard, group: Any) -> bool:
+    if (piece.start, piece.end) == WHOLE:
+        return True
+    column = group.column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    return bool(piece.start <= start < piece.end)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

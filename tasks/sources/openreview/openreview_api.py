@@ -1,0 +1,379 @@
+"""OpenReview's two APIs: all submissions of a conference's year, as JSON lines, page after page.
+
+    GET <api>/notes?invitation=ICLR.cc/2021/Conference/-/Blind_Submission&sort=id&limit=1000[&after=<last id>]
+        {"notes": [{...}, ...], "count": 2594}
+
+Years to 2023 are on API v1 under Blind_Submission, later ones on API v2 under Submission; some were moved, so the
+other is tried where the first holds nothing. Of API v1, withdrawn and desk-rejected submissions have invitations of
+their own; of API v2, venueids. Pages go on after the last id, as offsets move while notes are added; a server that
+does not know `after` is paged by offset. A page may be shorter than asked for: only an empty one is the last. Who is
+not logged in may get a page for browsers with status 200. A limit that is reached says in the body when it ends:
+
+    429 {"name": "RateLimitError", "details": {"limit": 36, "resetTime": "2026-08-31T08:59:25.212Z"}}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import requests
+
+from longform.errors import HttpError, SourceError, UsageError
+from longform.net.download import Downloader, Progress
+from longform.settings import openreview_login
+from tasks.sources.files.found import SIDE_FILE
+from tasks.sources.openreview.submissions import REPLIES
+
+API_V1 = "https://api.openreview.net"
+API_V2 = "https://api2.openreview.net"
+FIRST_YEAR = 2018
+LAST_YEAR_OF_V1 = 2023
+YEARS_DECIDED_IN_REPLIES = (2019, 2020, 2021)
+PAGE = 1_000
+NOT_THERE = (400, 404)
+REFUSED = (401, 403)
+
+
+def limit_reset(response: requests.Response) -> float | None:
+    """Seconds until OpenReview's limit ends, as the body of its 429 says, or its header ratelimit-reset."""
+    header = response.headers.get("ratelimit-reset", "")
+    try:
+        when = datetime.fromisoformat(orjson.loads(response.content)["details"]["resetTime"])
+        return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()) + 1
+    except (ValueError, KeyError, TypeError):
+        return float(header) if header.isdecimal() else None
+
+
+# ---------------------------------------------------------------- one API
+
+
+@dataclass
+class Api:
+    """One of the two, with a login of its own: a token is never sent to the other host."""
+
+    http: Downloader
+    base_url: str
+    version: int
+    _token: dict[str, str] | None = field(default=None, init=False)
+
+    def notes(self, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
+        """One page of notes."""
+        url = f"{self.base_url}/notes"
+        reply = self.asked(lambda credentials: self._page(url, params, credentials))
+        found = reply.get("notes") if isinstance(reply, dict) else None
+        if not isinstance(found, list) or not all(isinstance(n, dict) and isinstance(n.get("id"), str) for n in found):
+            raise SourceError(f"{url} answers no list of notes: is {self.base_url} OpenReview's API v{self.version}?")
+        return found
+
+    def asked(self, ask: Any) -> Any:
+        """What `ask` gives with this API's credentials; with new ones where they have expired."""
+        try:
+            return ask(self.credentials())
+        except HttpError as error:
+            if error.status != 401 or self._token is None:
+                raise self._explained(error) from error
+        self._token = None
+        return ask(self.credentials())
+
+    def credentials(self) -> dict[str, str] | None:
+        login = openreview_login()
+        if login and self._token is None:
+            self._token = {"Authorization": f"Bearer {self._log_in(*login)}"}
+        return self._token
+
+    def _page(self, url: str, params: Mapping[str, str | int], credentials: dict[str, str] | None) -> Any:
+        reply = self.http.get(url, params=params, credentials=credentials, retry_after=limit_reset)
+        if reply.content.lstrip()[:1] == b"<":
+            raise SourceError(
+                f"{url} answers with a page for browsers, not with notes, as OpenReview does to programs without a "
+                "login: set OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD."
+            )
+        return reply.json()
+
+    def _log_in(self, name: str, password: str) -> str:
+        url = f"{self.base_url}/login"
+        try:
+            reply = self.http.post(url, json={"id": name, "password": password}, retry_after=limit_reset).json()
+        except HttpError as error:
+            raise self._no_login(error.body.decode("utf-8", "replace"), error.status) from None
+        token = reply.get("token") if isinstance(reply, dict) else None
+        if not isinstance(token, str) or not token:
+            raise self._no_login(json.dumps(reply), 200)
+        return token
+
+    def _no_login(self, said: str, status: int) -> SourceError:
+        if "mfa" in said.lower() or "multi-factor" in said.lower():
+            return SourceError(
+                f"The account of OPENREVIEW_USERNAME at {self.base_url} asks for a second factor, which a program "
+                "cannot give: use an account without one, or unset OPENREVIEW_USERNAME."
+            )
+        return SourceError(
+            f"{self.base_url} gives no token for OPENREVIEW_USERNAME (status {status}): check it and "
+            "OPENREVIEW_PASSWORD."
+        )
+
+    def _explained(self, error: HttpError) -> HttpError:
+        if error.status not in REFUSED:
+            return error
+        advice = "your account may not read this" if self._token else "set OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD"
+        return HttpError(
+            f"{self.base_url} refuses what was asked for ({error.status}): {advice}.",
+            status=error.status,
+            body=error.body,
+        )
+
+
+# ---------------------------------------------------------------- a year
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is listed: notes of an API that fit `params`, at most so many, so many a page."""
+
+    version: int
+    params: tuple[tuple[str, str], ...]
+    page: int = PAGE
+    at_most: int | None = None
+
+    def facts(self) -> dict[str, str]:
+        """What makes two listings the same."""
+        return {"api": f"v{self.version}", **dict(self.params), "at_most": str(self.at_most or "all")}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a conference's year. `ratings` asks for all replies; pages with replies hold `replies_page` notes."""
+
+    venue: str
+    year: int
+    ratings: bool
+    replies_page: int
+    at_most: int | None
+
+    @property
+    def conference(self) -> str:
+        return f"{self.venue}/{self.year}/Conference"
+
+    def query(self, version: int, name: str, value: str, *, replies: bool) -> Query:
+        details = (("details", "directReplies"),) if replies else ()
+        page = self.replies_page if replies else PAGE
+        return Query(version, ((name, value), *details), page, self.at_most)
+
+
+def submissions_queries(wanted: Wanted) -> list[Query]:
+    """Where the year's submissions may be, the likely place first."""
+    replies = wanted.ratings or wanted.year in YEARS_DECIDED_IN_REPLIES
+    places = [(1, "Blind_Submission"), (2, "Submission"), (1, "Submission")]
+    if wanted.year > LAST_YEAR_OF_V1:
+        places = [(2, "Submission"), (1, "Blind_Submission")]
+    return [
+        wanted.query(version, "invitation", f"{wanted.conference}/-/{name}", replies=replies)
+        for version, name in places
+    ]
+
+
+def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
+    """File name -> what else there is to list, once it is known which API holds the year."""
+    name, pattern = ("invitation", "{}/-/{}") if version == 1 else ("content.venueid", "{}/{}")
+    kinds = {"withdrawn": "Withdrawn_Submission", "desk_rejected": "Desk_Rejected_Submission"}
+    queries = {
+        f"{wanted.year}-{kind}.jsonl": wanted.query(
+            version, name, pattern.format(wanted.conference, last), replies=False
+        )
+        for kind, last in kinds.items()
+    }
+    if version == 1 and wanted.year == 2018:
+        decisions = Query(1, (("invitation", f"{wanted.conference}/-/Acceptance_Decision"),))
+        queries[f"{wanted.year}-decisions{REPLIES}"] = decisions
+    return queries
+
+
+def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: Progress) -> list[Path]:
+    """The year's files in `folder`; those that are whole are not asked for again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / f"{wanted.year}-submissions.jsonl"
+    query = held(place, submissions_queries(wanted)) or probe(apis, wanted)
+    fetch_listing(apis[query.version], query, place, progress)
+    known = frozenset(ids_of(place))
+    for name, other in other_queries(wanted, query.version).items():
+        fetch_listing(apis[other.version], other, folder / name, progress, leave_out=known)
+    names = [place.name, *other_queries(wanted, query.version)]
+    return [folder / name for name in names if (folder / name).exists()]
+
+
+def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
+    """The first query that has a note; SourceError where none has."""
+    refused: HttpError | None = None
+    for query in submissions_queries(wanted):
+        try:
+            if apis[query.version].notes({**dict(query.params[:1]), "limit": 1, "sort": "id"}):
+                return query
+        except HttpError as error:
+            if error.status not in (*NOT_THERE, *REFUSED):
+                raise
+            refused = error if error.status in REFUSED else refused
+    if refused is not None:
+        raise refused
+    raise SourceError(
+        f"Neither API of OpenReview holds submissions of {wanted.conference}: check the year, and the setting venue."
+    )
+
+
+# ---------------------------------------------------------------- one listing, one file
+
+
+def held(place: Path, queries: list[Query]) -> Query | None:
+    """The query whose whole answer is at `place`."""
+    return next((query for query in queries if is_whole(place, query)), None)
+
+
+def is_whole(place: Path, query: Query) -> bool:
+    """Whether the side file says that this query was answered, and the file is as long as it says.
+
+    An empty answer has a side file only.
+    """
+    noted = _document(place.with_name(place.name + SIDE_FILE))
+    if noted is None or noted.get("facts") != query.facts():
+        return False
+    return bool(noted.get("bytes") == (place.stat().st_size if place.exists() else 0))
+
+
+def fetch_listing(
+    api: Api, query: Query, place: Path, progress: Progress, *, leave_out: frozenset[str] = frozenset()
+) -> None:
+    """Write the notes of a query that are not in `leave_out`, one a line; go on where an earlier try stopped."""
+    if is_whole(place, query):
+        return
+    part = _resumed(place, query)
+    seen = ids_of(part) if part.exists() else []
+    progress.begin(place.name, None, part.stat().st_size if seen else 0)
+    try:
+        with part.open("ab") as file:
+            for notes in pages(api, query, seen):
+                lines = b"".join(json.dumps(note).encode() + b"\n" for note in notes if note["id"] not in leave_out)
+                file.write(lines)
+                file.flush()
+                os.fsync(file.fileno())
+                progress.advance(place.name, len(lines))
+        _finish(api, query, part, place)
+    finally:
+        progress.end(place.name)
+
+
+def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, Any]]]:
+    """Notes not seen yet, page after page; `seen` are the ids so far, in their order."""
+    known, last, by_offset = set(seen), seen[-1] if seen else None, False
+    while query.at_most is None or len(known) < query.at_most:
+        params: dict[str, str | int] = {**dict(query.params), "limit": query.page, "sort": "id"}
+        if query.at_most:
+            params["limit"] = min(query.page, query.at_most - len(known))
+        if last is not None:
+            params |= {"offset": len(known)} if by_offset else {"after": last}
+        notes = _page(api, params)
+        new = [note for note in notes if note["id"] not in known]
+        if not new:
+            if not notes or by_offset:
+                return
+            by_offset = True
+            continue
+        new = new[: query.at_most - len(known)] if query.at_most else new
+        yield new
+        known |= {note["id"] for note in new}
+        last = new[-1]["id"]
+
+
+def _page(api: Api, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
+    """A page; an invitation that does not exist has no notes."""
+    try:
+        return api.notes(params)
+    except HttpError as error:
+        if error.status in NOT_THERE and "after" not in params and "offset" not in params:
+            return []
+        raise
+
+
+def ids_of(file: Path) -> list[str]:
+    """The ids of the notes in a file of listed notes, in their order."""
+    if not file.exists():
+        return []
+    with file.open("rb") as lines:
+        return [orjson.loads(line)["id"] for line in lines]
+
+
+def _resumed(place: Path, query: Query) -> Path:
+    """The part file to go on with: its whole lines, where it is of this query, else none."""
+    part, of = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
+    if _document(of) != query.facts():
+        part.unlink(missing_ok=True)
+        _write(of, query.facts())
+    elif part.exists():
+        _cut_to_whole_lines(part)
+    return part
+
+
+def _cut_to_whole_lines(file: Path) -> None:
+    with file.open("rb+") as stream:
+        end = 0
+        for line in stream:
+            end += len(line) if line.endswith(b"\n") else 0
+        stream.truncate(end)
+
+
+def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
+    """Side file first: what it says is only believed of a file as long as it says."""
+    size = part.stat().st_size
+    note_fetch(place, f"{api.base_url}/notes", size, sha256_of(part), query.facts())
+    if size:
+        os.replace(part, place)
+    else:
+        part.unlink()
+        place.unlink(missing_ok=True)
+    place.with_name(place.name + ".part.json").unlink()
+
+
+def note_fetch(place: Path, url: str, size: int, sha256: str, facts: Mapping[str, str]) -> None:
+    """The side file of a fetched file."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    noted = {"url": url, "retrieved_at": when, "bytes": size, "sha256": sha256, "facts": dict(facts)}
+    _write(place.with_name(place.name + SIDE_FILE), noted)
+
+
+def sha256_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _write(place: Path, document: Any) -> None:
+    half = place.with_name(place.name + ".half")
+    half.write_text(json.dumps(document, indent=1))
+    os.replace(half, place)
+
+
+def _document(file: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def years(what: list[str]) -> list[int]:
+    """The years that `2019`, `2018-2021` name, each once, in order."""
+    found: set[int] = set()
+    for words in what:
+        match = re.fullmatch(r"([0-9]{4})(?:-([0-9]{4}))?", words)
+        if match is None:
+            raise UsageError(f'"{words}" is no year: write 2024, or 2018-2021.')
+        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if not found or min(found) < FIRST_YEAR:
+        raise UsageError(f"Give the years to fetch, from {FIRST_YEAR} on, e.g. 2024 or 2018-2021.")
+    return sorted(found)

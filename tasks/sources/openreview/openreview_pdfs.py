@@ -1,0 +1,272 @@
+"""PDFs of OpenReview's submissions, by note id, few requests and resumably.
+
+    GET <api>/attachment?name=pdf&ids=<id>,<id>,...    up to 50: a zip of <number>_<title, cut short>.pdf
+    GET <api>/pdf?id=<id>                              one
+
+In 2026 some 36 attachments an hour were given out, so many are asked for at once where the server can do that. Names
+in the zip never become paths: the number says which submission it is, or the id where the name is one. A PDF is kept
+once it starts as one, as <folder>/pdfs/<id>.pdf; those that there are none of are named in pdfs/without_pdf.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from longform.errors import HttpError, SourceError
+from longform.net.download import Progress
+from tasks.sources.files.found import SIDE_FILE
+from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset, note_fetch, sha256_of
+from tasks.sources.openreview.submissions import Replies, by_kind, decide, direct_replies, pdf_path
+
+PDFS = "pdfs"
+WITHOUT = "without_pdf.json"
+BATCH_IDS = 50
+MAX_PDF_BYTES = 200 << 20
+MAX_ZIP_BYTES = 4 << 30
+MAX_MEMBERS = 500
+REFUSED_IN_A_ROW = 20
+BLOCK_BYTES = 1 << 20
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NUMBER = re.compile(r"(\d{1,9})(?:_.*)?\.pdf", re.IGNORECASE | re.DOTALL)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A submission whose PDF is wanted. `path` is None where its note names none."""
+
+    id: str
+    number: int | None
+    path: str | None
+
+
+def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -> Iterator[Paper]:
+    """The submissions in these files with one of these decisions, or all of them where none is named."""
+    for file in files:
+        with file.open("rb") as lines:
+            for line in lines:
+                note = orjson.loads(line)
+                if _ID.fullmatch(note["id"]) and (not decisions or _decision(note, replies) in decisions):
+                    number = note.get("number")
+                    yield Paper(note["id"], number if isinstance(number, int) else None, pdf_path(note))
+
+
+def _decision(note: dict[str, Any], replies: Replies) -> str:
+    return decide(note, by_kind([*direct_replies(note), *replies.to(str(note.get("forum")))])).decision
+
+
+def fetch_pdfs(api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress) -> list[Path]:
+    """The PDFs that are there in the end. SourceError at the end where some were refused: they are asked for again."""
+    fetch = _Fetch(api, folder / PDFS, progress)
+    asked = list(dict.fromkeys(wanted))
+    todo = [paper for paper in asked if fetch.is_open(paper)]
+    fetch.all(todo)
+    return [fetch.place(paper) for paper in asked if fetch.place(paper).exists()]
+
+
+class _Bounded:
+    """Progress that ends a download of more than `max_bytes`."""
+
+    def __init__(self, progress: Progress, max_bytes: int) -> None:
+        self.progress, self.max_bytes, self.bytes = progress, max_bytes, 0
+
+    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
+        self.bytes = done_bytes
+        self.progress.begin(name, total_bytes, done_bytes)
+
+    def advance(self, name: str, bytes: int) -> None:
+        self.bytes += bytes
+        if self.bytes > self.max_bytes:
+            raise SourceError(f"{name} gets more than the {self.max_bytes:,} bytes that such a file may have.")
+        self.progress.advance(name, bytes)
+
+    def end(self, name: str) -> None:
+        self.progress.end(name)
+
+
+class _Fetch:
+    def __init__(self, api: Api, folder: Path, progress: Progress) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.api, self.folder, self.progress = api, folder, progress
+        self.without = _without(folder)
+        self.batches_failed = 0
+
+    def place(self, paper: Paper) -> Path:
+        return self.folder / f"{paper.id}.pdf"
+
+    def is_open(self, paper: Paper) -> bool:
+        """Whether it has still to be asked for."""
+        if paper.path is None and paper.id not in self.without:
+            self._note_without(paper, "its note names no PDF")
+        return paper.id not in self.without and not self.place(paper).exists()
+
+    def all(self, todo: list[Paper]) -> None:
+        refused: list[str] = []
+        for batch in batches(todo):
+            got = self._batch(batch) if len(batch) > 1 and self.batches_failed < 2 else 0
+            if len(batch) > 1:
+                self.batches_failed = 0 if got else self.batches_failed + 1
+            for paper in batch:
+                if not self.place(paper).exists() and not self._single(paper):
+                    refused.append(paper.id)
+            if len(refused) >= REFUSED_IN_A_ROW and not any(self.place(paper).exists() for paper in batch):
+                break
+        for left in self.folder.glob(".*.zip.part*"):
+            left.unlink(missing_ok=True)
+        if refused:
+            raise SourceError(
+                f"{self.api.base_url} refuses the PDFs of {len(refused)} submissions, {refused[0]} the first: set "
+                "OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD to an account that may read them."
+            )
+
+    # ------------------------------------------------------------ many at once
+
+    def _batch(self, batch: list[Paper]) -> int:
+        """How many of the batch's PDFs came; 0 where the server does not give several at once."""
+        ids = ",".join(paper.id for paper in batch)
+        place = self.folder / f".{hashlib.sha256(ids.encode()).hexdigest()[:16]}.zip"
+        try:
+            self._download(f"/attachment?name=pdf&ids={ids}", place, MAX_ZIP_BYTES)
+            done = self._unpack(place, batch)
+        except SourceError as error:
+            if isinstance(error, HttpError) and error.status not in (*NOT_THERE, *REFUSED, 405, 413, 414, 422):
+                raise
+            done = 0
+        _remove(place)
+        return done
+
+    def _unpack(self, file: Path, batch: list[Paper]) -> int:
+        """Put the PDFs of a zip into their places; those that are damaged stay out, and are asked for singly."""
+        if not zipfile.is_zipfile(file):
+            return 0
+        done = unpacked = 0
+        try:
+            with zipfile.ZipFile(file) as archive:
+                for member, paper in _members(archive, batch):
+                    unpacked += member.file_size
+                    if unpacked > MAX_ZIP_BYTES:
+                        break
+                    with archive.open(member) as stream:
+                        done += self._kept(paper, stream)
+        except _DAMAGED:
+            return done
+        return done
+
+    def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:
+        incoming = self.folder / f".{paper.id}.incoming"
+        left = MAX_PDF_BYTES
+        with incoming.open("wb") as file:
+            while left > 0 and (block := stream.read(BLOCK_BYTES)):
+                file.write(block)
+                left -= len(block)
+        if left <= 0:
+            _remove(incoming)
+            return False
+        return self._admitted(paper, incoming, "/attachment")
+
+    # ------------------------------------------------------------ one
+
+    def _single(self, paper: Paper) -> bool:
+        """False where the server refuses; what is not there, or no PDF, is noted."""
+        incoming = self.folder / f".{paper.id}.incoming"
+        for address in (f"/pdf?id={paper.id}", paper.path or ""):
+            if (status := self._asked(address, incoming)) in REFUSED:
+                return False
+            if status is None:
+                if not self._admitted(paper, incoming, address):
+                    self._note_without(paper, "what the server gives is no PDF")
+                return True
+        self._note_without(paper, "the server has none")
+        return True
+
+    def _asked(self, address: str, incoming: Path) -> int | None:
+        """None where it came, else the status; a page where a PDF was expected counts as refused."""
+        try:
+            self._download(address, incoming, MAX_PDF_BYTES)
+            return None
+        except SourceError as error:
+            _remove(incoming)
+            status = error.status if isinstance(error, HttpError) else REFUSED[0]
+            if status not in (*NOT_THERE, *REFUSED, 410, 451):
+                raise
+            return status
+
+    def _admitted(self, paper: Paper, incoming: Path, address: str) -> bool:
+        """Move what starts as a PDF to its place; remove what does not."""
+        with incoming.open("rb") as file:
+            start = file.read(1024)
+        if b"%PDF-" not in start or incoming.stat().st_size > MAX_PDF_BYTES:
+            _remove(incoming)
+            return False
+        place, size = self.place(paper), incoming.stat().st_size
+        facts = {"note": paper.id, "site_path": paper.path or ""}
+        note_fetch(place, self.api.base_url + address.split("?")[0], size, sha256_of(incoming), facts)
+        os.replace(incoming, place)
+        _remove(incoming)
+        return True
+
+    def _download(self, address: str, place: Path, max_bytes: int) -> None:
+        def ask(credentials: dict[str, str] | None) -> None:
+            self.api.http.download(
+                self.api.base_url + address,
+                place,
+                credentials=credentials,
+                progress=_Bounded(self.progress, max_bytes),
+                retry_after=limit_reset,
+            )
+
+        self.api.asked(ask)
+
+    def _note_without(self, paper: Paper, reason: str) -> None:
+        self.without[paper.id] = reason
+        half = self.folder / f".{WITHOUT}.half"
+        half.write_text(json.dumps(self.without, indent=0, sort_keys=True))
+        os.replace(half, self.folder / WITHOUT)
+
+
+def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
+    """Runs of up to BATCH_IDS; the last has no single paper, of which the server gives no zip."""
+    rest = todo
+    while rest:
+        size = BATCH_IDS - 1 if len(rest) == BATCH_IDS + 1 else BATCH_IDS
+        yield rest[:size]
+        rest = rest[size:]
+
+
+def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
+    """The members that can be told to be one paper's, each paper once, of a size that a PDF may have."""
+    by_id = {paper.id: paper for paper in batch}
+    numbers = [paper.number for paper in batch]
+    by_number = {paper.number: paper for paper in batch if paper.number and numbers.count(paper.number) == 1}
+    for member in archive.infolist()[:MAX_MEMBERS]:
+        name = member.filename.replace("\\", "/").rsplit("/", 1)[-1]
+        match = _NUMBER.fullmatch(name)
+        paper = by_id.get(name.removesuffix(".pdf")) or (by_number.get(int(match[1])) if match else None)
+        if paper is not None and member.file_size <= MAX_PDF_BYTES and paper.id in by_id:
+            del by_id[paper.id]
+            yield member, paper
+
+
+def _without(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / WITHOUT).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _remove(file: Path) -> None:
+    for ending in ("", SIDE_FILE, ".part", ".part.json"):
+        file.with_name(file.name + ending).unlink(missing_ok=True)

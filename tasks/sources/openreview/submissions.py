@@ -1,0 +1,434 @@
+"""OpenReview: one note a line, as its two APIs give them; a submission with its direct replies, where asked for.
+
+    API v1 (ICLR to 2023)
+    {"id": "aB3x", "forum": "aB3x", "number": 7, "invitation": "ICLR.cc/2021/Conference/-/Blind_Submission",
+     "cdate": 1601308080000, "content": {"title": "On Tea", "authors": ["Ann Lee"], "pdf": "/pdf/9f.pdf", ...},
+     "details": {"directReplies": [{"forum": "aB3x", "replyto": "aB3x",
+        "invitation": "ICLR.cc/2021/Conference/Paper7/-/Decision", "content": {"decision": "Accept (Poster)"}}]}}
+    API v2 (since 2024)
+    {"id": "Cd4y", "forum": "Cd4y", "invitations": ["ICLR.cc/2024/Conference/-/Submission", ...],
+     "license": "CC BY 4.0", "content": {"title": {"value": "On Tea"},
+        "authors": {"value": [{"fullname": "Ann Lee", "username": "~Ann_Lee1"}]},
+        "venue": {"value": "ICLR 2024 poster"}, "venueid": {"value": "ICLR.cc/2024/Conference"}}}
+
+Where the decision stands differs by year. 2018: notes of one invitation, .../-/Acceptance_Decision. 2019: the
+recommendation of the meta-review, .../-/Paper7/Meta_Review. 2020-2023: a note .../Paper7/-/Decision, with new words
+in 2023 ("Accept: notable-top-5%"). From 2022 the venue says it too ("ICLR 2022 Submitted" was not accepted). In API
+v1 the venueid says nothing: rejected papers have the conference's as well. In API v2 it decides: the conference's own
+is accepted, .../Rejected_Submission rejected, .../Submission still under review. Withdrawn and desk-rejected papers
+have invitations of their own. Nothing that can be read is `unknown`. Authors are strings, or since 2026 objects; a
+submission under review has "Anonymous". Ratings are "8: accept" or 8, under `rating`, in 2022 and 2023 under
+`recommendation`. Times are milliseconds. `pdf` may be "".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+
+from longform.artifacts.rows import Rejected, Shard
+from longform.engine.stage import StageContext, stage
+from longform.errors import SourceError
+from schemas.openreview import SUBMISSIONS
+from tasks.sources.files.batches import batch_of
+from tasks.sources.files.found import moment
+from tasks.sources.files.lines import read_lines, split_lines, unpacked
+
+GROUP = "openreview"
+SITE = "https://openreview.net"
+REPLIES = ".replies.jsonl"
+BATCH_ROWS = 1_000
+RAW_CHARS = 2_000
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_YEAR = re.compile(r"/((?:19|20)[0-9]{2})/")
+_RATING = re.compile(r"\s*(-?[0-9]{1,3})\s*(?:[:(]|$)")
+_PDF = re.compile(r"/(?:pdf|attachment)/[A-Za-z0-9_.-]+")
+_LARGEST = 2**31 - 1
+_LATEST = 2**53
+
+Note = Mapping[str, Any]
+
+
+class Decision(NamedTuple):
+    """A word of schemas.openreview.DECISIONS, what was read, and where."""
+
+    decision: str
+    raw: str | None
+    source: str | None
+
+
+UNKNOWN = Decision("unknown", None, None)
+
+
+# ---------------------------------------------------------------- notes
+
+
+def value(content: Any, name: str) -> Any:
+    """A field of a note's content, out of API v2's {"value": ...}."""
+    found = content.get(name) if isinstance(content, dict) else None
+    if isinstance(found, dict) and "value" in found and (len(found) == 1 or found.keys() == {"value", "readers"}):
+        return found["value"]
+    return found
+
+
+def text(content: Any, name: str) -> str | None:
+    """The field, where it is a text that is not blank."""
+    found = value(content, name)
+    return found.strip() or None if isinstance(found, str) else None
+
+
+def invitations(note: Note) -> list[str]:
+    """Of API v1 one, of API v2 all."""
+    found = note.get("invitations")
+    given = found if isinstance(found, list) else [note.get("invitation")]
+    return [one for one in given if isinstance(one, str)]
+
+
+def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
+    """Replies by what ends their invitations: Official_Review, Decision, Meta_Review."""
+    kinds: dict[str, list[Note]] = {}
+    for reply in replies:
+        for kind in dict.fromkeys(name.rsplit("/", 1)[-1] for name in invitations(reply)):
+            kinds.setdefault(kind, []).append(reply)
+    return kinds
+
+
+def is_v2(note: Note) -> bool:
+    return isinstance(note.get("invitations"), list)
+
+
+def year_of(note: Note) -> int | None:
+    """The conference's, from the note's first invitation that names one, else its venueid."""
+    for name in (*invitations(note), f"{value(note.get('content'), 'venueid')}/"):
+        if match := _YEAR.search(name):
+            return int(match[1])
+    return None
+
+
+def direct_replies(note: Note) -> list[Note]:
+    """The replies to the submission itself that came with it."""
+    details = note.get("details")
+    given = details.get("directReplies") if isinstance(details, dict) else None
+    return [reply for reply in given if isinstance(reply, dict)] if isinstance(given, list) else []
+
+
+def names(found: Any) -> list[str]:
+    """Full names; none of an anonymous submission."""
+    people = found if isinstance(found, list) else [found]
+    given = [person.get("fullname") if isinstance(person, dict) else person for person in people]
+    stripped = [name.strip() for name in given if isinstance(name, str)]
+    return [name for name in stripped if name and not name.lower().startswith("anonymous")]
+
+
+def words(found: Any) -> list[str]:
+    """Keywords of a list, or of one text with commas or semicolons."""
+    parts = found if isinstance(found, list) else re.split(r"[;,]", found) if isinstance(found, str) else []
+    return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
+
+
+# ---------------------------------------------------------------- ratings
+
+
+def rating(found: Any) -> int | None:
+    """The number of 8, "8" and "8: accept, good paper"."""
+    if isinstance(found, str):
+        match = _RATING.match(found)
+        return int(match[1]) if match else None
+    return _whole(found)
+
+
+def ratings(reviews: Iterable[Note]) -> list[int | None]:
+    """One an official review, oldest first."""
+    found = sorted(reviews, key=_age)
+    return [_rated(review.get("content")) for review in found]
+
+
+def _age(note: Note) -> tuple[int, str]:
+    return _time(note, "cdate", "tcdate") or 0, _own(note, "id")
+
+
+def _own(note: Note, name: str) -> str:
+    """An id of the note; "" where it is none. Values that nest deep must not be made texts: that ends in an error."""
+    found = note.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _rated(content: Any) -> int | None:
+    read = rating(value(content, "rating"))
+    return rating(value(content, "recommendation")) if read is None else read
+
+
+# ---------------------------------------------------------------- decisions
+
+
+def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
+    """By the decision note, else 2019's meta-review, the invitation, the venueid (API v2), the venue; else unknown.
+
+    `kinds` are the replies by kind. Words that cannot be read leave it to the next rule; they are kept where none can
+    tell.
+    """
+    unread = UNKNOWN
+    for rule in (_by_note, _by_meta_review, _by_invitation, _by_venueid, _by_venue):
+        found = rule(note, kinds)
+        if found is None:
+            continue
+        if found.decision != "unknown" or found.source in ("venueid", "disagreement"):
+            return found
+        unread = found if unread is UNKNOWN else unread
+    return unread
+
+
+def read_decision(words: str) -> str:
+    """The decision of a decision note or a recommendation: "Accept: notable-top-25%", "Accept (Talk)", "Reject"."""
+    said = words.lower()
+    if "workshop" in said:
+        return "invite_to_workshop"
+    if "withdraw" in said:
+        return "withdrawn"
+    if "reject" in said:
+        return "desk_rejected" if "desk" in said else "reject"
+    return _accepted(said) if re.search(r"(?<!not )\baccept", said) else "unknown"
+
+
+def read_venue(words: str) -> str:
+    """The decision of a venue: "ICLR 2024 spotlight", "Submitted to ICLR 2024", "ICLR 2022 Submitted"."""
+    said = words.lower().strip()
+    if "workshop" in said and "invite" in said:
+        return "invite_to_workshop"
+    if "withdraw" in said:
+        return "withdrawn"
+    if "desk" in said and "reject" in said:
+        return "desk_rejected"
+    if said.startswith("submitted to ") or said.endswith((" submitted", " reject", " rejected")):
+        return "reject"
+    kind = _accepted(said)
+    return kind if kind != "accept" or said.endswith((" accept", " accepted")) else "unknown"
+
+
+def _accepted(said: str) -> str:
+    if re.search(r"\b(oral|talk)\b|\btop[- ]5\b", said):
+        return "accept_oral"
+    if re.search(r"\bspotlight\b|\btop[- ]25\b", said):
+        return "accept_spotlight"
+    return "accept_poster" if re.search(r"\bposter\b", said) else "accept"
+
+
+def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
+    notes = _to_itself(note, kinds, "Decision", "Acceptance_Decision")
+    return _agreed((text(one.get("content"), "decision") for one in notes), "decision_note")
+
+
+def _by_meta_review(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
+    """Of 2019 only: later a meta-review recommends, and does not decide."""
+    reviews = _to_itself(note, kinds, "Meta_Review")
+    if not reviews or year_of(note) != 2019:
+        return None
+    return _agreed((text(review.get("content"), "recommendation") for review in reviews), "meta_review")
+
+
+def _to_itself(note: Note, kinds: Mapping[str, list[Note]], *names: str) -> list[Note]:
+    """Replies of these kinds to the submission, and not to another reply."""
+    own = (None, note.get("id"), note.get("forum"))
+    return [reply for name in names for reply in kinds.get(name, ()) if reply.get("replyto") in own]
+
+
+def _agreed(said: Iterable[str | None], source: str) -> Decision | None:
+    raws = list(dict.fromkeys(one for one in said if one))
+    if len({read_decision(one) for one in raws}) > 1:
+        return Decision("unknown", " | ".join(raws), "disagreement")
+    return Decision(read_decision(raws[0]), raws[0], source) if raws else None
+
+
+def _by_invitation(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
+    for name in invitations(note):
+        last = name.rsplit("/", 1)[-1]
+        if last in ("Withdrawn_Submission", "Withdraw_Submission"):
+            return Decision("withdrawn", name, "invitation")
+        if last in ("Desk_Rejected_Submission", "Desk_Reject_Submission"):
+            return Decision("desk_rejected", name, "invitation")
+    return None
+
+
+def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
+    venueid = text(note.get("content"), "venueid")
+    if venueid is None:
+        return None
+    last = venueid.rsplit("/", 1)[-1]
+    named = {"Withdrawn_Submission": "withdrawn", "Desk_Rejected_Submission": "desk_rejected"}
+    if last in named:
+        return Decision(named[last], venueid, "venueid")
+    if last == "Rejected_Submission":
+        return Decision("reject", venueid, "venueid")
+    if not is_v2(note):
+        return None
+    if last == "Submission":
+        return Decision("unknown", venueid, "venueid")
+    return _of_conference(note, venueid) if last == "Conference" else None
+
+
+def _of_conference(note: Note, venueid: str) -> Decision:
+    """API v2 gives the conference's own venueid to what it accepted; the venue says how."""
+    venue = text(note.get("content"), "venue")
+    read = read_venue(venue) if venue else "accept"
+    if read in ("reject", "withdrawn", "desk_rejected"):
+        return Decision("unknown", f"{venueid} | {venue}", "disagreement")
+    return Decision("accept" if read == "unknown" else read, venue or venueid, "venueid")
+
+
+def _by_venue(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
+    venue = text(note.get("content"), "venue")
+    return Decision(read_venue(venue), venue, "venue") if venue else None
+
+
+# ---------------------------------------------------------------- rows
+
+
+class Replies:
+    """Notes that stand apart from the submissions they reply to (2018: the decisions), from files of their own.
+
+    As a stage's argument its identity is that of the files' content.
+    """
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        """`files`: path -> sha256."""
+        self.files = dict(files)
+        self._found: dict[str, list[Note]] | None = None
+
+    def identity(self) -> list[str]:
+        return sorted(set(self.files.values()))
+
+    def to(self, forum: str) -> list[Note]:
+        if self._found is None:
+            self._found = self._read()
+        return self._found.get(forum, [])
+
+    def _read(self) -> dict[str, list[Note]]:
+        found: dict[str, list[Note]] = {}
+        for path in sorted(self.files):
+            for line in split_lines(unpacked(Path(path)), path):
+                note = self._note(line, path)
+                found.setdefault(_own(note, "forum"), []).append(note)
+        return found
+
+    def _note(self, line: bytes, path: str) -> Note:
+        try:
+            note = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise SourceError(f"{path} holds a line that is no JSON ({error}): fetch it again.") from None
+        if not isinstance(note, dict):
+            raise SourceError(f"{path} holds a line that is no note: fetch it again.")
+        return note
+
+
+def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[Any, ...] | str:
+    """The columns of SUBMISSIONS, or why it is none."""
+    number, forum, content, year = note.get("id"), note.get("forum"), note.get("content"), year_of(note)
+    if not isinstance(number, str) or not _ID.fullmatch(number):
+        return "missing or ill-formed id"
+    if not isinstance(content, dict) or not (note.get("invitation") or note.get("invitations")):
+        return "no note of OpenReview"
+    if year is None:
+        return "no year in its invitation"
+    title, abstract = text(content, "title"), text(content, "abstract")
+    if title is None and abstract is None:
+        return "neither title nor abstract"
+    kinds = by_kind(replies)
+    forum = forum if isinstance(forum, str) and _ID.fullmatch(forum) else number
+    return (
+        f"{GROUP}/{number}",
+        forum,
+        year,
+        _whole(note.get("number")),
+        title,
+        abstract,
+        names(value(content, "authors")),
+        words(value(content, "keywords")),
+        *decide(note, kinds),
+        ratings(kinds.get("Official_Review", ())),
+        text(content, "venue"),
+        text(content, "venueid"),
+        pdf_path(note),
+        _time(note, "cdate", "tcdate"),
+        _time(note, "mdate", "tmdate"),
+        note["license"] if isinstance(note.get("license"), str) else None,
+        f"{SITE}/forum?id={forum}",
+        retrieved,
+    )
+
+
+def pdf_path(note: Note) -> str | None:
+    """The path of the note's PDF on the site, if it names one there."""
+    path = text(note.get("content"), "pdf")
+    return path if path and _PDF.fullmatch(path) else None
+
+
+def _time(note: Note, name: str, other: str) -> int | None:
+    """Milliseconds since 1970."""
+    time = _whole(note.get(name), _LATEST)
+    return _whole(note.get(other), _LATEST) if time is None else time
+
+
+def _whole(found: Any, largest: int = _LARGEST) -> int | None:
+    return found if type(found) is int and -largest <= found <= largest else None
+
+
+def is_reply(note: Note) -> bool:
+    return note.get("replyto") is not None and note.get("id") != note.get("forum")
+
+
+# ---------------------------------------------------------------- stage
+
+
+@stage(SUBMISSIONS, revision=1)
+def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
+    """Submissions with their decisions and ratings, in the order of the file."""
+    retrieved = dict(files.source.facts)["retrieved_at"]
+    yield from parse_submissions(read_lines(files), replies, None if retrieved is None else moment(retrieved))
+
+
+def parse_submissions(
+    lines: Iterable[bytes], replies: Replies, retrieved: int | None
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of SUBMISSIONS, and a Rejected for every line that is no submission or one seen before."""
+    rows: list[tuple[Any, ...]] = []
+    seen: set[str] = set()
+    for position, line in enumerate(lines, start=1):
+        row = _row(line, position, replies, retrieved, seen)
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        rows.append(row)
+        if len(rows) == BATCH_ROWS:
+            yield batch_of(rows, SUBMISSIONS)
+            rows = []
+    if rows:
+        yield batch_of(rows, SUBMISSIONS)
+
+
+def _row(
+    line: bytes, position: int, replies: Replies, retrieved: int | None, seen: set[str]
+) -> tuple[Any, ...] | Rejected:
+    try:
+        note = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return _defect(f"line {position}", "unreadable line", line, str(error))
+    if not isinstance(note, dict):
+        return _defect(f"line {position}", "no note of OpenReview", line)
+    key = f"{GROUP}/{_own(note, 'id')}" if _own(note, "id") else f"line {position}"
+    if is_reply(note):
+        return Rejected(key, "filtered", "a reply, not a submission", "; ".join(invitations(note)))
+    if key in seen:
+        return Rejected(key, "filtered", "seen before in this file")
+    seen.add(key)
+    row = submission(note, [*direct_replies(note), *replies.to(_own(note, "forum"))], retrieved)
+    return _defect(key, row, line) if isinstance(row, str) else row
+
+
+def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
+    return Rejected(key, "defect", reason, detail, line.decode("utf-8", "replace")[:RAW_CHARS])

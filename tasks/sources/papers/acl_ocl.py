@@ -1,0 +1,285 @@
+"""ACL OCL: papers of the ACL Anthology, as one table and as a JSON file for each.
+
+acl-publication-info.*.parquet, 21 columns, of which we read
+
+    {"acl_id": "2020.acl-main.7", "title": "On {T}ea", "author": "Lee, Ann  and\\n      Bo, Cy", "year": "2020",
+     "abstract": "We boil water.", "full_text": "On Tea Ann Lee …", "corpus_paper_id": 218487002, "doi": "10.18653/…",
+     "url": "https://aclanthology.org/2020.acl-main.7", "booktitle": "Proceedings of …", "journal": null,
+     "publisher": "Association for Computational Linguistics", …}
+
+Values come from BibTeX: authors are parted by `and`, family name first, and titles hold braces. `full_text` is one flat
+text without sections or citations, and empty for many: it is counted, and not read; the text comes from
+
+Base_JSON/prefix<X>/json/<volume>/<acl_id>.json     what doc2json made of GROBID's TEI (see tasks.sources.s2orc.s2orc)
+
+Front matter of volumes is among them (P18-1000, W08-1300, 2020.acl-main.0). The Anthology gives materials of ACL
+from 2016 on under CC BY 4.0, older ones under CC BY-NC-SA 3.0 (its FAQ on copyright); of others, such as ELRA's LREC,
+it says nothing, so neither do we.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.errors import SourceError
+from schemas.papers import METADATA, PAPERS
+from tasks.sources.files.batches import batch_of
+from tasks.sources.files.bundles import Member, members
+from tasks.sources.files.found import moment
+from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.papers.body import batch_of as papers_of
+from tasks.sources.s2orc.s2orc import Unusable, from_doc2json
+
+GROUP = "acl"
+SITE = "https://aclanthology.org"
+BATCH_ROWS = 500
+BATCH_PAPERS = 50
+ENDINGS = (".json",)
+MAX_JSON_BYTES = 32 << 20
+RAW_CHARS = 2_000
+COLUMNS = (
+    "acl_id",
+    "title",
+    "author",
+    "year",
+    "abstract",
+    "corpus_paper_id",
+    "doi",
+    "url",
+    "booktitle",
+    "journal",
+    "publisher",
+)
+FULL_TEXT = "full_text"
+NEW_LICENCE, NEW_FROM, OLD_LICENCE = "CC BY 4.0", 2016, "CC BY-NC-SA 3.0"
+
+_OLD_ID = re.compile(r"([A-Z])([0-9]{2})-([0-9]{4,5})")
+_NEW_ID = re.compile(r"((?:19|20)[0-9]{2})\.([a-z0-9]+)-([A-Za-z0-9]+)\.([0-9]+)")
+_AND = re.compile(r"\s+and\s+")
+_BLANK = re.compile(r"\s+")
+_DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
+
+
+# ---------------------------------------------------------------- ids
+
+
+def is_acl_id(acl_id: str) -> bool:
+    return bool(_OLD_ID.fullmatch(acl_id) or _NEW_ID.fullmatch(acl_id))
+
+
+def is_front_matter(acl_id: str) -> bool:
+    """Whether it names a volume's front matter or the volume itself: the paper with the number 0.
+
+    Old ids have four digits, of which one is the volume, or two (workshops W, C69, and D19 from D19-50 on).
+    """
+    if match := _NEW_ID.fullmatch(acl_id):
+        return int(match[4]) == 0
+    match = _OLD_ID.fullmatch(acl_id)
+    if match is None:
+        return False
+    two = match[1] == "W" or acl_id.startswith(("C69-", "D19-5", "D19-6"))
+    return int(match[3][2:] if two else match[3][1:]) == 0
+
+
+def year_of(acl_id: str) -> int | None:
+    if match := _NEW_ID.fullmatch(acl_id):
+        return int(match[1])
+    match = _OLD_ID.fullmatch(acl_id)
+    return (1900 if int(match[2]) >= 60 else 2000) + int(match[2]) if match else None
+
+
+def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> str | None:
+    """By the year, for ACL's own materials; null for those of others."""
+    new = _NEW_ID.fullmatch(acl_id)
+    others = acl_id.startswith("L") or (new is not None and new[2] == "lrec")
+    if publisher and not re.search(r"association for computational linguistics|\bacl\b", publisher, re.IGNORECASE):
+        others = True
+    if others or year is None:
+        return None
+    return NEW_LICENCE if year >= NEW_FROM else OLD_LICENCE
+
+
+# ---------------------------------------------------------------- the table
+
+
+def metadata_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...] | Rejected:
+    """The columns of METADATA, or why it is none."""
+    acl_id = _text(record["acl_id"])
+    if acl_id is None or not is_acl_id(acl_id):
+        return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=str(record)[:RAW_CHARS])
+    if is_front_matter(acl_id):
+        return Rejected(f"{GROUP}/{acl_id}", "filtered", "front matter of a volume")
+    year = _year(record["year"]) or year_of(acl_id)
+    doi = _DOI.search((_text(record["doi"]) or "").lower())
+    return (
+        f"{GROUP}/{acl_id}",
+        _number(record["corpus_paper_id"]),
+        _plain(record["title"]),
+        authors(_text(record["author"]) or ""),
+        year,
+        _plain(record["booktitle"]) or _plain(record["journal"]),
+        _text(record["abstract"]),
+        doi[0] if doi else None,
+        None,
+        acl_id,
+        licence_of(acl_id, year, _plain(record["publisher"])),
+        _url(record["url"]) or permalink(acl_id),
+        retrieved,
+    )
+
+
+def permalink(acl_id: str) -> str:
+    return f"{SITE}/{acl_id}"
+
+
+def authors(field: str) -> list[str]:
+    """Full names of a BibTeX field: `Lee, Ann and Bo, Cy` is Ann Lee and Cy Bo."""
+    people = [_BLANK.sub(" ", person).strip() for person in _AND.split(_unbraced(field))]
+    parted = [person.partition(",") for person in people if person]
+    return [f"{given.strip()} {family.strip()}".strip() for family, _, given in parted]
+
+
+def _plain(value: Any) -> str | None:
+    """A BibTeX value on one line, without its braces."""
+    return _BLANK.sub(" ", _unbraced(_text(value) or "")).strip() or None
+
+
+def _unbraced(value: str) -> str:
+    return value.replace("{", "").replace("}", "")
+
+
+def _text(value: Any) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _url(value: Any) -> str | None:
+    url = _text(value)
+    return url if url and url.startswith(("https://", "http://")) else None
+
+
+def _year(value: Any) -> int | None:
+    number = _number(value)
+    return number if number is not None and 1900 <= number <= 2100 else None
+
+
+def _number(value: Any) -> int | None:
+    """A whole number, also of "2020" and of 2020.0, as tables with gaps hold them."""
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"[0-9]{1,15}", value.strip()) else None
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**53 and int(value) == value else None
+
+
+@stage(METADATA, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """A row for each paper of the table, in its order. Counts papers with and without a full text."""
+    retrieved = dict(files.source.facts)["retrieved_at"]
+    when = None if retrieved is None else moment(retrieved)
+    seen: set[str] = set()
+    for batch in _table(files):
+        _count_texts(context, batch)
+        rows = [_once(metadata_row(record, when), seen) for record in batch.select(list(COLUMNS)).to_pylist()]
+        yield from (row for row in rows if isinstance(row, Rejected))
+        if kept := [row for row in rows if not isinstance(row, Rejected)]:
+            yield batch_of(kept, METADATA)
+
+
+def _once(row: tuple[Any, ...] | Rejected, seen: set[str]) -> tuple[Any, ...] | Rejected:
+    if isinstance(row, Rejected):
+        return row
+    if row[0] in seen:
+        return Rejected(row[0], "filtered", "seen before in this file")
+    seen.add(row[0])
+    return row
+
+
+def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file, streamed: it may be one row group of gigabytes."""
+    import pyarrow.parquet as pq
+
+    path = Path(piece.source.path)
+    try:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            missing = [name for name in (*COLUMNS, FULL_TEXT) if name not in file.schema_arrow.names]
+            if missing:
+                raise SourceError(f"{path} has no column {missing[0]}: give ACL OCL's table of publications.")
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=[*COLUMNS, FULL_TEXT], use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path} is damaged or no Parquet ({error}): fetch it again.") from error
+
+
+def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
+    import pyarrow.compute as pc
+
+    texts = batch.column(FULL_TEXT).cast(pa.large_string())  # of a table without a single text the type is null
+    lengths = pc.fill_null(pc.binary_length(texts), 0)
+    full = pc.sum(pc.greater(lengths, 0)).as_py() or 0
+    context.count("with full text", full)
+    context.count("without full text", len(batch) - full)
+
+
+# ---------------------------------------------------------------- the files
+
+
+def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
+    """The row of PAPERS of a file, or why it is none."""
+    acl_id = acl_id_of(member.name)
+    key = f"{GROUP}/{acl_id or member.name}"
+    if acl_id is not None and is_front_matter(acl_id):
+        return Rejected(key, "filtered", "front matter of a volume")
+    if member.fault is not None:
+        return Rejected(key, "defect", member.fault)
+    try:
+        record = orjson.loads(member.content)
+    except orjson.JSONDecodeError as error:
+        return _defect(key, "unreadable file", member, str(error))
+    if not isinstance(record, dict) or acl_id is None:
+        return _defect(key, "no record" if acl_id else "missing or ill-formed acl_id", member)
+    try:
+        row = from_doc2json(record, paper_id=key, retrieved_at=retrieved, url=permalink(acl_id))
+    except Unusable as fault:
+        return _defect(key, fault.reason, member, fault.detail)
+    year = row["year"] or year_of(acl_id)
+    return {**row, "acl_id": acl_id, "year": year, "licence": licence_of(acl_id, year_of(acl_id))}
+
+
+def acl_id_of(name: str) -> str | None:
+    """The id that a file is named by."""
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    acl_id = re.sub(r"\.json(\.[a-z0-9]+)?$", "", last)
+    return acl_id if is_acl_id(acl_id) else None
+
+
+def _defect(key: str, reason: str, member: Member, detail: str | None = None) -> Rejected:
+    raw = member.content[: 4 * RAW_CHARS].decode("utf-8", "replace")[:RAW_CHARS]
+    return Rejected(key, "defect", reason, detail, raw)
+
+
+@stage(PAPERS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """A paper for each JSON file, in their order; of one that comes twice the first."""
+    default = dict(files.source.facts).get("fetched")
+    rows: list[Row] = []
+    seen: set[str] = set()
+    for member in members(files, endings=ENDINGS, max_bytes=MAX_JSON_BYTES):
+        when = member.retrieved_at or default
+        row = paper_row(member, None if when is None else moment(when))
+        if isinstance(row, Rejected):
+            yield row
+        elif row["paper_id"] in seen:
+            yield Rejected(row["paper_id"], "filtered", "seen before in this bundle")
+        else:
+            seen.add(row["paper_id"])
+            rows.append(row)
+        if len(rows) == BATCH_PAPERS:
+            yield papers_of(rows)
+            rows = []
+    if rows:
+        yield papers_of(rows)

@@ -1,0 +1,135 @@
+"""The body of a paper as a parser saw it, section by section, and the text it becomes, with offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, repeat
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from longform.artifacts.rows import Row
+from schemas.papers import PAPERS
+from tasks.sources.files.batches import bitmap, text_array
+from tasks.text.headings import role_of, roles
+
+BREAK = "\n\n"
+
+Cite = tuple[int, int, str | None]
+
+
+class Paragraph:
+    """Text, and (start, end, entry of the bibliography) of each citation in it."""
+
+    __slots__ = ("citations", "length", "parts")
+
+    def __init__(self, text: str, citations: Iterable[Cite] = ()) -> None:
+        self.parts, self.length, self.citations = [text], len(text), list(citations)
+
+    @property
+    def text(self) -> str:
+        if len(self.parts) > 1:
+            self.parts = [" ".join(self.parts)]
+        return self.parts[0]
+
+    def append(self, text: str, citations: Iterable[Cite] = ()) -> None:
+        """Put more text behind, after a blank."""
+        shift = self.length + 1
+        self.parts.append(text)
+        self.length = shift + len(text)
+        self.citations += [(start + shift, end + shift, ref) for start, end, ref in citations]
+
+
+@dataclass(slots=True)
+class Section:
+    """`role` only where the head does not say it. `alone`: the head speaks for no section after it."""
+
+    number: str | None
+    head: str | None
+    paragraphs: list[Paragraph] = field(default_factory=list)
+    role: str | None = None
+    alone: bool = False
+
+
+def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable[Paragraph]) -> Row:
+    """The columns text, sections and paragraphs of PAPERS.
+
+    In the back matter a head speaks for its own section only. `outside` are paragraphs of no section: captions,
+    footnotes; they come last.
+    """
+    text = _Text()
+    led = iter(roles([(section.number, section.head) for section in body if not section.alone]))
+    found = [role_of(section.head) if section.alone else next(led) for section in body]
+    found += [role_of(section.head) for section in back]
+    sections = [
+        text.section(section, section.role or role, position)
+        for position, (section, role) in enumerate(zip([*body, *back], found, strict=True))
+    ]
+    for paragraph in outside:
+        text.paragraph(paragraph, None)
+    return {"text": BREAK.join(text.blocks), "sections": sections, "paragraphs": text.paragraphs}
+
+
+class _Text:
+    def __init__(self) -> None:
+        self.blocks: list[str] = []
+        self.paragraphs: list[Row] = []
+        self.end = -len(BREAK)
+
+    def block(self, text: str) -> int:
+        """Add a block; where it starts."""
+        start = self.end + len(BREAK)
+        self.blocks.append(text)
+        self.end = start + len(text)
+        return start
+
+    def section(self, section: Section, role: str | None, position: int) -> Row:
+        start = self.end + len(BREAK)
+        if section.head:
+            self.block(section.head)
+        for paragraph in section.paragraphs:
+            self.paragraph(paragraph, position)
+        end = max(start, self.end)
+        return {"number": section.number, "head": section.head, "role": role, "start": start, "end": end}
+
+    def paragraph(self, paragraph: Paragraph, position: int | None) -> None:
+        start = self.block(paragraph.text)
+        citations = [{"start": start + a, "end": start + b, "ref_id": ref} for a, b, ref in paragraph.citations]
+        self.paragraphs.append({"section": position, "start": start, "end": self.end, "citations": citations})
+
+
+def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Rows of PAPERS as a record batch."""
+    columns = [_array([row[name] for row in rows], PAPERS.field(name).type) for name in PAPERS.names]
+    return pa.RecordBatch.from_arrays(columns, schema=PAPERS)
+
+
+def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    """As `pa.array`, which takes five times as long for structs in lists; no list and no struct is null.
+
+    `pa.array` also costs every process the import of pandas, where that is installed: hence the buffers.
+    """
+    if pa.types.is_struct(type):
+        fields = list(type)
+        columns = (
+            zip(*map(itemgetter(*(field.name for field in fields)), values), strict=True) if values else repeat(())
+        )
+        inner = [_array(column, field.type) for field, column in zip(fields, columns, strict=False)]
+        return pa.StructArray.from_arrays(inner, fields=fields)
+    if pa.types.is_list(type):
+        items = _array(list(chain.from_iterable(values)), type.value_type)
+        offsets = _numbers(accumulate(map(len, values), initial=0), len(values) + 1, pa.int32())
+        return pa.ListArray.from_arrays(offsets, items, type=type)
+    if pa.types.is_string(type):
+        return text_array(values)
+    if None not in values:
+        return _numbers(values, len(values), type)
+    return _numbers((value or 0 for value in values), len(values), type, bitmap(values))
+
+
+def _numbers(values: Iterable[int], number: int, type: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
+    content = np.fromiter(values, np.dtype(f"i{type.bit_width // 8}"), number)
+    return pa.Array.from_buffers(type, number, [valid, pa.py_buffer(content)])

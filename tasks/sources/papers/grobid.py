@@ -1,0 +1,350 @@
+"""GROBID: a PDF goes to a server, TEI comes back.
+
+    GET  /api/isalive                      "true"; from 0.9 on 503 until its models are loaded
+    GET  /api/version                      {"version": "0.8.2", "revision": "a91ee48"}; very old ones: plain text
+    POST /api/processFulltextDocument      multipart, part `input`
+         200 TEI, whose body may be empty    204 no content       400 bad request
+         500 "[TIMEOUT] PDF to XML …"        every failure of processing; the text may be missing
+         503                                 all engines are busy: wait
+
+The client is grobid-client-python 0.2, whose parameters and forms are used as they are. Around it is put what it lacks:
+construction reconfigures logging and checks nothing; a 503 is asked again without end, in recursion; every fault of
+transport is reported as a 400; there is no deadline but one between two bytes; what is false is not sent, so that the
+server's default holds. Its `post` is replaced by one that notes what happened, and this module decides what follows.
+Consolidation is off: it asks Crossref, and no run would be as the last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import random
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import requests
+
+from longform.artifacts.rows import Row
+from longform.errors import Incomplete, SourceError
+from longform.net import wire
+from longform.net.http import user_agent
+from longform.net.wire import shown
+from tasks.sources.files.bundles import Member
+from tasks.sources.papers import tei
+from tasks.sources.papers.pdf import check
+from tasks.sources.papers.unreadable import UnreadableError
+
+SERVICE = "processFulltextDocument"
+CONCURRENCY = 4
+SECONDS = 300.0
+PATIENCE_SECONDS = 600.0
+READY_SECONDS = 120.0
+CONNECT_SECONDS = 10.0
+LOST_TRIES = 3
+DEADLINE = "deadline"
+MAX_TEI_BYTES = tei.MAX_BYTES
+CODES = frozenset(
+    (
+        "BAD_INPUT_DATA",
+        "NO_BLOCKS",
+        "TOO_MANY_BLOCKS",
+        "TOO_MANY_TOKENS",
+        "TIMEOUT",
+        "TAGGING_ERROR",
+        "PARSING_ERROR",
+        "PDFALTO_CONVERSION_FAILURE",
+        "GENERAL",
+    )
+)
+ONCE_MORE = ("TIMEOUT", "GENERAL", "")
+
+_CODE = re.compile(r"\s*\[([A-Z_]{3,40})\]\s*(.*)", re.DOTALL)
+_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.~%+-]+){2,}[/\\]?")
+_START = (
+    "start one (docker run --rm --init -p 8070:8070 grobid/grobid:0.8.2-crf) and set GROBID_URL to its address, "
+    "or unset it to read PDFs without a server"
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one request came to: a status with its body, or what went wrong on the way."""
+
+    status: int = 0
+    body: bytes = b""
+    fault: str = ""
+
+
+# ---------------------------------------------------------------- the client
+
+
+def client_of(url: str, seconds: float) -> Any:
+    """A GrobidClient that sends each request once, notes what came of it, and keeps its hands off logging."""
+    from grobid_client.grobid_client import GrobidClient
+
+    session = wire.new_session(user_agent())
+
+    class Client(GrobidClient):
+        """`outcome` is that of the calling thread's last request."""
+
+        noted = threading.local()
+
+        @property
+        def outcome(self) -> Outcome:
+            return getattr(self.noted, "outcome", Outcome(fault="no request was sent"))
+
+        def post(
+            self, url: str, params: Any = None, data: Any = None, files: Any = None, **_: Any
+        ) -> tuple[requests.Response, int]:
+            """Explicit about consolidation; raises where its caller would do as it likes."""
+            form = {"consolidateHeader": "0", "consolidateCitations": "0", "consolidateFunders": "0", **(data or {})}
+            self.noted.outcome = outcome = sent(session, url, files, form, seconds)
+            if outcome.fault or outcome.status == 503:
+                raise ValueError(outcome.fault or "busy")
+            return requests.Response(), outcome.status
+
+    with _logging_kept():
+        client = Client(grobid_server=url, timeout=int(seconds), check_server=False)
+    client.logger = logging.Logger("grobid", logging.CRITICAL + 1)
+    return client
+
+
+@contextmanager
+def _logging_kept() -> Iterator[None]:
+    """The client's constructor takes its logger's handlers away, adds one that prints, and cuts it off from others."""
+    logger = logging.getLogger("grobid_client.grobid_client")
+    kept = (logger.handlers[:], logger.propagate, logger.level)
+    try:
+        yield
+    finally:
+        logger.handlers[:], logger.propagate = kept[0], kept[1]
+        logger.setLevel(kept[2])
+
+
+def sent(session: requests.Session, url: str, files: Any, form: dict[str, str], seconds: float) -> Outcome:
+    """Send one form and read the whole reply before the deadline, no further than a TEI may be long."""
+    until = time.monotonic() + seconds
+    request = requests.Request("POST", url, files=files, data=form, headers={"Accept": "application/xml"})
+    try:
+        with wire.send(session, request, (CONNECT_SECONDS, seconds), seconds) as reply:
+            content = wire.body(reply, limit=MAX_TEI_BYTES, within=max(0.1, until - time.monotonic()))
+            return Outcome(reply.status_code, content)
+    except wire.Dropped as error:
+        return Outcome(fault=DEADLINE if time.monotonic() > until - 0.05 * seconds else str(error))
+    except SourceError as error:
+        return Outcome(status=200, fault=str(error))
+
+
+# ---------------------------------------------------------------- the server
+
+
+def connect(
+    url: str,
+    *,
+    concurrency: int = CONCURRENCY,
+    seconds: float = SECONDS,
+    patience_seconds: float = PATIENCE_SECONDS,
+    ready_seconds: float = READY_SECONDS,
+) -> Grobid:
+    """The server at this address, once it is ready. SourceError where there is none, Incomplete where it stays unready.
+
+    `seconds` one PDF may take, `patience_seconds` it may wait for a busy server; no more PDFs at once than engines.
+    """
+    base = url.rstrip("/").removesuffix("/api")
+    wire.origin(base)
+    session = wire.new_session(user_agent())
+    _wait_until_ready(session, base, ready_seconds)
+    at_once = min(concurrency, _engines(session, base) or concurrency)
+    return Grobid(base, _version(session, base), max(1, at_once), seconds, patience_seconds)
+
+
+def _wait_until_ready(session: requests.Session, base: str, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        status, told = _get(session, base, "isalive")
+        if status == 200 and told.strip().lower() == b"true":
+            return
+        if status is None:
+            raise SourceError(f"No GROBID server answers at {shown(base)}: {_START}.")
+        if status != 503:
+            raise SourceError(f"{shown(base)} answers, but not as GROBID does (status {status}): {_START}.")
+        if time.monotonic() > until:
+            raise Incomplete(f"GROBID at {shown(base)} is still starting: run the same command again in a minute.")
+        time.sleep(min(2.0, seconds / 10))
+
+
+def _get(session: requests.Session, base: str, path: str) -> tuple[int | None, bytes]:
+    """(status, body); no status where nobody answers."""
+    request = requests.Request("GET", f"{base}/api/{path}")
+    try:
+        with wire.send(session, request, (CONNECT_SECONDS, CONNECT_SECONDS), CONNECT_SECONDS) as reply:
+            return reply.status_code, wire.body(reply, limit=1 << 20, within=CONNECT_SECONDS)
+    except wire.Dropped:
+        return None, b""
+
+
+def _version(session: requests.Session, base: str) -> str:
+    status, told = _get(session, base, "version")
+    if status != 200:
+        return "unknown"
+    try:
+        document = json.loads(told)
+    except ValueError:
+        document = told.decode(errors="replace")
+    parts = [document.get("version"), document.get("revision")] if isinstance(document, dict) else [document]
+    return " ".join(" ".join(str(part).split()) for part in parts if part)[:60] or "unknown"
+
+
+def _engines(session: requests.Session, base: str) -> int | None:
+    """PDFs the server works on at once, where it says so (from 0.9 on)."""
+    try:
+        engines = json.loads(_get(session, base, "health")[1])["pool"]["maxActive"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return engines if isinstance(engines, int) and engines > 0 else None
+
+
+class Grobid:
+    """A server that was there. Identity: its version, not where it stands or how patiently it is asked."""
+
+    def __init__(self, base: str, version: str, concurrency: int, seconds: float, patience_seconds: float) -> None:
+        self.base, self.version, self.concurrency = base, version, concurrency
+        self.seconds, self.patience_seconds = seconds, patience_seconds
+
+    def identity(self) -> dict[str, Any]:
+        return {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
+
+    def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
+        """What each PDF says, in their order; no more than `concurrency` of them are in memory."""
+        asking = _Asking(self, home / "locks")
+        waiting: deque[tuple[Member, Future[Row | UnreadableError]]] = deque()
+        pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
+        try:
+            for member in members:
+                waiting.append((member, pool.submit(asking.paper, member)))
+                if len(waiting) > self.concurrency:
+                    yield _first(waiting)
+            while waiting:
+                yield _first(waiting)
+        finally:
+            asking.stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _first(waiting: deque[tuple[Member, Future[Row | UnreadableError]]]) -> tuple[Member, Row | UnreadableError]:
+    member, future = waiting.popleft()
+    return member, future.result()
+
+
+# ---------------------------------------------------------------- asking
+
+
+class _Asking:
+    """One unit's questions to a server."""
+
+    def __init__(self, server: Grobid, locks: Path) -> None:
+        self.server, self.locks = server, locks
+        self.stopped = threading.Event()
+        self.client = client_of(server.base, server.seconds)
+        self.draw = random.Random()
+
+    def paper(self, member: Member) -> Row | UnreadableError:
+        try:
+            check(member)
+            row = tei.paper_of(self.tei(member))
+        except UnreadableError as error:
+            return error
+        md5 = hashlib.md5(member.content, usedforsecurity=False).hexdigest()
+        return {**row, "source": "pdf", "pdf_sha": md5}
+
+    def tei(self, member: Member) -> bytes:
+        """The TEI of a PDF. UnreadableError where there will never be one, Incomplete where it may be later."""
+        tries = lost = 0
+        busy_until = time.monotonic() + self.server.patience_seconds
+        while True:
+            outcome = self.ask(member)
+            if outcome.fault and outcome.status == 200:
+                raise UnreadableError("GROBID: reply too large")
+            if outcome.fault == DEADLINE:
+                raise UnreadableError("GROBID: too slow", f"more than {self.server.seconds:g} seconds")
+            if outcome.status == 200 and outcome.body:
+                return outcome.body
+            if outcome.status in (429, 503):
+                self._wait(busy_until, "is busy")
+            elif outcome.fault or outcome.status in (502, 504):
+                lost += 1
+                self._wait(busy_until if lost < LOST_TRIES else 0.0, f"failed ({outcome.fault or outcome.status})")
+            else:
+                tries += 1
+                self._settle(outcome, tries)
+
+    def ask(self, member: Member) -> Outcome:
+        with _place(self.locks, self.server.concurrency, self.stopped):
+            self.client.process_pdf(
+                SERVICE, member.content, consolidate_header=False, include_raw_citations=True, generate_ids=False
+            )
+            outcome: Outcome = self.client.outcome
+            return outcome
+
+    def _wait(self, until: float, what: str) -> None:
+        """Wait some seconds; Incomplete after the moment given, or when another PDF ended the unit."""
+        pause = self.draw.uniform(0.5, 1.5) * min(5.0, self.server.patience_seconds / 8)
+        if time.monotonic() + pause > until or self.stopped.wait(pause):
+            raise Incomplete(
+                f"GROBID at {shown(self.server.base)} {what}: what was finished is kept; run the same command again."
+            )
+
+    def _settle(self, outcome: Outcome, tries: int) -> None:
+        """Return where once more is worth it, else raise."""
+        if outcome.status in (200, 204):
+            raise UnreadableError("GROBID: no content")
+        if outcome.status == 500:
+            code, message = code_of(outcome.body)
+            if code in ONCE_MORE and tries == 1:
+                return
+            raise UnreadableError(f"GROBID: {code if code in CODES else 'failed'}", message or None)
+        if outcome.status in (400, 411, 413, 415, 422):
+            raise UnreadableError("GROBID: refused", f"status {outcome.status} {code_of(outcome.body)[1]}".strip())
+        raise SourceError(
+            f"{shown(self.server.base)} answers with status {outcome.status}, as GROBID never does: correct GROBID_URL."
+        )
+
+
+def code_of(body: bytes) -> tuple[str, str]:
+    """(code, message) of a failure; paths in the message are the server's temporary files and are left out."""
+    text = body[:4_000].decode(errors="replace")
+    match = _CODE.match(text)
+    code, message = (match[1], match[2]) if match else ("", text)
+    return code, " ".join(_PATH.sub("…", re.sub(r"<[^>]*>", " ", message)).split())[:300]
+
+
+@contextmanager
+def _place(locks: Path, number: int, stopped: threading.Event) -> Iterator[None]:
+    """Hold one of so many places, which all processes of a home share; a dead one's are free."""
+    locks.mkdir(parents=True, exist_ok=True)
+    while True:
+        for place in range(number):
+            with (locks / f"grobid-{place}.lock").open("a") as file:
+                if _locked(file):
+                    yield
+                    return
+        if stopped.wait(0.05):
+            raise Incomplete("Another PDF of this unit could not be read now: run the same command again.")
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""What all papers share, whatever they were read from: paragraphs, introductions, related work, resolved citations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
+from longform.engine.stage import StageContext, stage
+from schemas.papers import CITED, PARAGRAPHS
+from tasks.sources.s2orc.s2_releases import Known, database
+from tasks.text.headings import INTRODUCTION, RELATED_WORK
+
+PAPERS_AT_ONCE = 200
+PARAGRAPHS_AT_ONCE = 10_000
+
+
+def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
+    """The rows of PARAGRAPHS of a row of PAPERS."""
+    text, sections = paper["text"], paper["sections"]
+    linked = {entry["ref_id"]: entry["paper_id"] for entry in paper["bibliography"] if entry["paper_id"]}
+    return [
+        {
+            "paragraph_id": f"{paper['paper_id']}#{position}",
+            "paper_id": paper["paper_id"],
+            **_of_section(sections, paragraph["section"]),
+            "start": paragraph["start"],
+            "end": paragraph["end"],
+            "text": text[paragraph["start"] : paragraph["end"]],
+            "citations": [_shifted(citation, paragraph["start"]) for citation in paragraph["citations"]],
+            "cited": _cited(paragraph["citations"], linked),
+        }
+        for position, paragraph in enumerate(paper["paragraphs"])
+    ]
+
+
+def _of_section(sections: list[Row], position: int | None) -> Row:
+    section = sections[position] if position is not None else {}
+    return {name: section.get(name) for name in ("number", "head", "role")}
+
+
+def _shifted(citation: Row, by: int) -> Row:
+    return {**citation, "start": citation["start"] - by, "end": citation["end"] - by}
+
+
+def _cited(citations: list[Row], linked: dict[str, str]) -> list[str]:
+    """The papers that citations lead to, each once."""
+    found = (linked.get(citation["ref_id"]) for citation in citations)
+    return list(dict.fromkeys(paper_id for paper_id in found if paper_id))
+
+
+def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Offsets of the introduction, sub-sections with their heads included, from its first paragraph to its last.
+
+    Related work that stands inside it is part of it. Of several introductions in one paper, the first.
+    """
+    found: list[Row] = []
+    for paragraph in paper["paragraphs"]:
+        role = _role(paper, paragraph)
+        if role == INTRODUCTION:
+            found.append(paragraph)
+        elif found and role != RELATED_WORK:
+            break
+    return (found[0]["start"], found[-1]["end"]) if found else None
+
+
+def related_work(paper: Mapping[str, Any]) -> list[Row]:
+    """The paragraphs of PAPERS.paragraphs on related work, those of its sub-sections included."""
+    return [paragraph for paragraph in paper["paragraphs"] if _role(paper, paragraph) == RELATED_WORK]
+
+
+def _role(paper: Mapping[str, Any], paragraph: Row) -> str | None:
+    position = paragraph["section"]
+    role: str | None = paper["sections"][position]["role"] if position is not None else None
+    return role
+
+
+@stage(PARAGRAPHS, revision=1)
+def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordBatch | Rejected]:
+    """Papers cut into paragraphs, each with its section and the papers it cites."""
+    columns = ["paper_id", "text", "sections", "paragraphs", "bibliography"]
+    for batch in papers.batches(columns, size=PAPERS_AT_ONCE):
+        found: list[Row] = []
+        for paper in batch.to_pylist():
+            rows = paragraphs_of(paper)
+            found += rows
+            if not rows:
+                yield Rejected(paper["paper_id"], "filtered", "no paragraphs")
+        if found:
+            yield pa.RecordBatch.from_pylist(found, schema=PARAGRAPHS)
+
+
+@stage(CITED, revision=1)
+def resolve_citations(
+    context: StageContext, paragraphs: Rows, papers: AllRows, metadata: AllRows
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """A row for each paper that a paragraph cites, with the title and abstract of those at hand, joined out of core."""
+    asked = f"select unnest(cited) as paper_id from {read_parquet(paragraphs.paths)}"
+    tables, columns = [papers, metadata], ("title", "abstract")
+    with database(context.scratch()) as connection:
+        known = Known(connection, context.scratch(), asked=asked, tables=tables, columns=columns)
+        for batch in paragraphs.batches(["paragraph_id", "paper_id", "cited"], size=PARAGRAPHS_AT_ONCE):
+            without = pc.equal(pc.list_value_length(batch["cited"]), 0)
+            for paragraph_id in batch["paragraph_id"].filter(without).to_pylist():
+                yield Rejected(paragraph_id, "filtered", "no linked citation")
+            yield _resolved(batch, known)
+
+
+def _resolved(paragraphs: pa.RecordBatch, known: Known) -> pa.RecordBatch:
+    cited, places = pc.list_flatten(paragraphs["cited"]), pc.list_parent_indices(paragraphs["cited"])
+    found = known.of(cited)
+    at = pc.index_in(cited, value_set=found["paper_id"].combine_chunks())
+    columns = [
+        paragraphs["paragraph_id"].take(places),
+        paragraphs["paper_id"].take(places),
+        cited,
+        found["title"].combine_chunks().take(at),
+        found["abstract"].combine_chunks().take(at),
+        pc.is_valid(at),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=CITED)

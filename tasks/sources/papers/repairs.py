@@ -1,0 +1,274 @@
+"""Sections as they were printed, of what GROBID makes of them.
+
+Noise is no head, merged heads are two, repeated ones are one; an introduction is found where it has no head, where its
+head is the paper's title or begins its first paragraph ("Introduction. Kites ..."), and at the end of the abstract;
+related work where its head begins a paragraph ("Related work. Moss flew ..."). What was done is told in `notes`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tasks.sources.papers.body import Paragraph, Section
+from tasks.text.headings import INTRODUCTION, RELATED_WORK, is_front, is_noise, plain, role_of, split_number
+
+LONG_ABSTRACT_CHARS = 2_500
+CITED_ABSTRACT = 3
+SHORTEST_ABSTRACT_CHARS = 400
+
+_LETTER = re.compile(r"[^\W\d_]")
+_LABEL_ONLY = re.compile(
+    r"(?:(?:supplementary|supp\.?|extended data) )?(?:fig(?:ure|s|\.)?|tables?|scheme|box|plate)\W*s?\d+[a-z]?\W*"
+    r"(?:(?:cont(?:inued|d)?\b).*)?|\W*cont(?:inued|'?d)\b\.?(?: (?:on|from) .{1,40})?\W*",
+    re.IGNORECASE,
+)
+_REST_OF_SENTENCE = re.compile(r"[a-z)\],;].*(?:\)[.,;]?|[,;])")
+_SUB_HEAD = re.compile(r"(?P<first>\S.*?)\s+(?P<number>(?P<above>\d{1,2}(?:\.\d{1,2})*)\.1)\.?\s+(?P<head>[^\W\d].*)")
+_LETTERED = re.compile(r"(?P<first>\S.*?)\s+(?P<head>\((?:a|i|1)\)\s+\S.*)")
+_METHODS = (
+    r"(?:(?:materials?|patients|subjects|data|experimental) and )?methods?(?: and materials?)?|methodology"
+    r"|experiments?|experimental(?: .{1,20})?"
+)
+_MAIN = re.compile(
+    rf"introduction|background|{_METHODS}|results?(?: and discussions?)?|discussions?|conclusions?|findings"
+)
+_AFTER_INTRODUCTION = re.compile(rf"{_METHODS}|results?(?: and .{{1,30}})?|main results|findings|theory|model")
+
+_RUN_IN_INTRODUCTION = re.compile(
+    r"(?:(?P<number>1|I)[.)]?\s+)?(?P<head>INTRODUCTION|I NTRODUCTION|Introduction)(?:\s*[.:—–-]\s*|\s+)"
+    r"(?=[\"“(\[]?[A-Z])"
+)
+_LONE_INTRODUCTION = re.compile(r"(?:(?P<number>1|I)[.)]?\s+)?(?P<head>INTRODUCTION|I NTRODUCTION|Introduction)[.:]?")
+_RUN_IN_RELATED = re.compile(
+    r"(?:(?P<number>\d{1,2}(?:\.\d{1,2})*)\.?\s+)?(?P<head>(?:(?:Further|Additional|Other|More) )?"
+    r"(?:Related|related|RELATED|Prior|Previous) (?:[Ww]orks?|[Ll]iterature|[Rr]esearch|WORKS?))\s*[.:—–]\s+(?=\S)"
+)
+_NEXT_TOPIC = re.compile(
+    r"[A-Z][\w’'-]*(?: [\w’'-]+){0,5}[.:] +[A-Z]|"
+    r"(?:In|The (?:rest|remainder|outline|structure) of) this (?:paper|work)\b|"
+    r"(?:The (?:rest|remainder)|Our (?:\w+ )?contributions?|This paper is)\b"
+)
+
+
+# ---------------------------------------------------------------- the body
+
+
+def mended(sections: list[Section], title: str | None, notes: list[str]) -> list[Section]:
+    """The sections of a body."""
+    found: list[Section] = []
+    for section in sections:
+        if section.head and not found and title and letters(section.head) == letters(title):
+            section.head = section.number = None
+            notes.append("title is no head")
+        if _is_noise(section.head) or (section.head is None and not _all_front(found)):
+            _continue(section, found, notes)
+        else:
+            for part in _unmerged(section, notes):
+                _repeat_or_add(part, found, notes)
+    found = _with_run_in_introduction(found, notes)
+    _mark_introduction(found, notes)
+    return [part for section in found for part in _with_run_in_related(section, notes)]
+
+
+def numbered(sections: list[Section]) -> list[Section]:
+    """Sections of the back matter: heads with their numbers apart."""
+    return [part for section in sections for part in _unmerged(section, [])]
+
+
+def letters(text: str) -> str:
+    """What is compared where print, spaces and marks differ."""
+    return "".join(filter(str.isalnum, text)).casefold()
+
+
+def _all_front(sections: list[Section]) -> bool:
+    """Whether nothing but front matter came so far: Highlights, Keywords."""
+    return all(section.head is not None and is_front(section.head) for section in sections)
+
+
+def _is_noise(head: str | None) -> bool:
+    return head is not None and (
+        is_noise(head) or bool(_LABEL_ONLY.fullmatch(head) or _REST_OF_SENTENCE.fullmatch(head))
+    )
+
+
+def _continue(section: Section, found: list[Section], notes: list[str]) -> None:
+    """Put what follows a head that is none where it belongs: behind the section before."""
+    if not found:
+        found.append(Section(None, None))
+    before, head = found[-1].paragraphs, section.head
+    if head is not None:
+        notes.append("head that is none")
+        if before and _REST_OF_SENTENCE.fullmatch(head):
+            before[-1].append(head)
+        elif _LETTER.search(head) and not _LABEL_ONLY.fullmatch(head):
+            before.append(Paragraph(head))
+            if section.paragraphs:
+                before[-1].append(section.paragraphs[0].text, section.paragraphs.pop(0).citations)
+    before += section.paragraphs
+
+
+def _unmerged(section: Section, notes: list[str]) -> list[Section]:
+    """The section with its number and head apart; two where two heads were taken for one."""
+    if section.head is None:
+        return [section]
+    number, head = _number_and_head(section)
+    section.number, section.head = number, head
+    if (match := _RUN_IN_INTRODUCTION.match(head)) and section.paragraphs and section.paragraphs[0].text[0].islower():
+        notes.append("head parted from its paragraph")
+        begun = Paragraph(head[match.end() :])
+        begun.append(section.paragraphs[0].text, section.paragraphs[0].citations)
+        return [Section(number, match["head"], [begun, *section.paragraphs[1:]])]
+    if match := _SUB_HEAD.fullmatch(head):
+        above = match["above"]
+        if number in (None, above):
+            notes.append("merged heads parted")
+            return [Section(above, match["first"]), Section(match["number"], match["head"], section.paragraphs)]
+    if (match := _LETTERED.fullmatch(head)) and (_MAIN.fullmatch(plain(match["first"])) or role_of(match["first"])):
+        notes.append("merged heads parted")
+        return [Section(number, match["first"]), Section(None, match["head"], section.paragraphs)]
+    return [section]
+
+
+def _number_and_head(section: Section) -> tuple[str | None, str]:
+    head, printed = section.head or "", " ".join((section.number or "").split()).strip(".:) ")
+    if not printed:
+        number, rest = split_number(head)
+        return number, rest or head
+    number, rest = split_number(head)
+    return printed, rest if number == printed and rest else head
+
+
+def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> None:
+    """Add a section, unless it is one again whose sub-sections are all that came since."""
+    for position in range(len(found) - 1, -1, -1):
+        other = found[position]
+        if _is_same(section, other):
+            if position == len(found) - 1 or not section.paragraphs:
+                notes.append("repeated head merged")
+                found[-1].paragraphs += section.paragraphs
+                return
+            break
+        if not (section.number and (other.number or "").startswith(f"{section.number}.")):
+            break
+    found.append(section)
+
+
+def _is_same(section: Section, other: Section) -> bool:
+    return section.number == other.number and (section.head or "").casefold() == (other.head or "").casefold()
+
+
+def _mark_introduction(sections: list[Section], notes: list[str]) -> None:
+    """A first section without a head is the introduction, if heads follow and none of them says so.
+
+    A body without any head is none: what it holds is a whole letter or an editorial.
+    """
+    first = next((n for n, section in enumerate(sections) if section.head is None), len(sections))
+    if any(section.head for section in sections[first + 1 :]) and not _says_introduction(sections):
+        notes.append("introduction without a head")
+        sections[first].role = INTRODUCTION
+
+
+def _says_introduction(sections: list[Section]) -> bool:
+    return any(role_of(section.head) == INTRODUCTION for section in sections)
+
+
+# ---------------------------------------------------------------- heads that begin a paragraph
+
+
+def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list[Section]:
+    """The sections, the first without a head or of front matter parted where a paragraph begins with Introduction."""
+    if _says_introduction(sections):
+        return sections
+    for position, section in enumerate(sections):
+        if section.head is not None and not is_front(section.head):
+            break
+        for at, paragraph in enumerate(section.paragraphs):
+            if match := _RUN_IN_INTRODUCTION.match(paragraph.text):
+                notes.append("head parted from its paragraph")
+                rest = [_after(match, paragraph), *section.paragraphs[at + 1 :]]
+                section.paragraphs = section.paragraphs[:at]
+                before = [section] if section.head or section.paragraphs else []
+                own = Section(match["number"], match["head"], rest)
+                return [*sections[:position], *before, own, *sections[position + 1 :]]
+    return sections
+
+
+def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
+    """The section, parted where a paragraph begins with Related work, and again where the next such head stands."""
+    if role_of(section.head) == RELATED_WORK:
+        return [section]
+    found, whole = [section], section.paragraphs
+    section.paragraphs = []
+    for paragraph in whole:
+        if match := _RUN_IN_RELATED.match(paragraph.text):
+            notes.append("head parted from its paragraph")
+            found.append(Section(match["number"], match["head"], [_after(match, paragraph)], alone=True))
+            continue
+        if found[-1].alone and _NEXT_TOPIC.match(paragraph.text):
+            found.append(Section(None, None, role=section.role))
+        found[-1].paragraphs.append(paragraph)
+    return [part for part in found if part.head or part.paragraphs]
+
+
+def _after(match: re.Match[str], paragraph: Paragraph) -> Paragraph:
+    """The paragraph without the head at its beginning."""
+    return _cut(paragraph, match.end())
+
+
+def _cut(paragraph: Paragraph, at: int) -> Paragraph:
+    later = [(start - at, end - at, ref) for start, end, ref in paragraph.citations if start >= at]
+    return Paragraph(paragraph.text[at:], later)
+
+
+# ---------------------------------------------------------------- an introduction in the abstract
+
+
+def introduced(abstract: list[Paragraph], body: list[Section], notes: list[str]) -> list[Paragraph]:
+    """The abstract proper; an introduction that was taken for its end becomes the first section of the body."""
+    if not _holds_introduction(abstract, body):
+        return abstract
+    own, found = _parted(abstract)
+    if not found.paragraphs:
+        return abstract
+    notes.append("introduction found in the abstract")
+    if body and body[0].head is None:
+        found.paragraphs += body.pop(0).paragraphs
+    body.insert(0, found)
+    return own
+
+
+def _holds_introduction(abstract: list[Paragraph], body: list[Section]) -> bool:
+    cited = sum(len(paragraph.citations) for paragraph in abstract)
+    chars = sum(len(paragraph.text) for paragraph in abstract)
+    headed = any((match := _begins(paragraph)) and match["number"] for paragraph in abstract)
+    if not (headed or cited > CITED_ABSTRACT or (chars > LONG_ABSTRACT_CHARS and cited)) or _says_introduction(body):
+        return False
+    first = next((section.head for section in body if section.head), None)
+    return headed or first is None or body[0].head is None or bool(_AFTER_INTRODUCTION.fullmatch(plain(first)))
+
+
+def _begins(paragraph: Paragraph) -> re.Match[str] | None:
+    """A head at the beginning of a paragraph, or that is all of it."""
+    return _RUN_IN_INTRODUCTION.match(paragraph.text) or _LONE_INTRODUCTION.fullmatch(paragraph.text)
+
+
+def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
+    """(abstract, introduction): parted at the head, else before the first paragraph that cites, if text is before."""
+    for position, paragraph in enumerate(abstract):
+        if (match := _begins(paragraph)) and (position or match["number"]):
+            rest = [part for part in (_after(match, paragraph), *abstract[position + 1 :]) if part.text]
+            return abstract[:position], Section(match["number"], match["head"], rest, INTRODUCTION)
+    cites = next(position for position, paragraph in enumerate(abstract) if paragraph.citations)
+    if cites:
+        return abstract[:cites], Section(None, None, abstract[cites:], INTRODUCTION)
+    first, second = _split(abstract[0])
+    return ([first] if first else []), Section(None, None, [second, *abstract[1:]], INTRODUCTION)
+
+
+def _split(paragraph: Paragraph) -> tuple[Paragraph | None, Paragraph]:
+    """Parted before the sentence of the first citation; the first is None where it would be too short."""
+    first = paragraph.citations[0][0]
+    end = max((match.end() for match in re.finditer(r"[.!?]\s+(?=[A-Z])", paragraph.text[:first])), default=0)
+    if end < SHORTEST_ABSTRACT_CHARS:
+        return None, paragraph
+    return Paragraph(paragraph.text[:end].rstrip()), _cut(paragraph, end)

@@ -1,0 +1,644 @@
+"""TEI as GROBID 0.5 to 0.9 writes it: one XML document a paper.
+
+    <TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader><fileDesc>
+      <titleStmt><title level="a" type="main">On Kites</title></titleStmt>
+      <publicationStmt><publisher/><availability status="unknown"><licence/></availability></publicationStmt>
+      <sourceDesc><biblStruct><analytic><author><persName><forename type="first">A</forename><surname>B</surname>
+        </persName></author></analytic><monogr><imprint><date/></imprint></monogr><idno type="MD5">0C1A…</idno>
+      </biblStruct></sourceDesc></fileDesc>
+      <encodingDesc><appInfo><application version="0.8.2" ident="GROBID"/></appInfo></encodingDesc>
+      <profileDesc><abstract><div><p>We fly kites.</p></div></abstract></profileDesc></teiHeader>
+    <text><body>
+      <div><head n="1">Introduction</head><p>Kites fly <ref type="bibr" target="#b0">(Moss, 1999)</ref>.</p></div>
+      <figure xml:id="fig_0"><head>Figure 1 :</head><label>1</label><figDesc>Figure 1: A kite.</figDesc></figure>
+      <note place="foot" n="1">Of paper.</note></body>
+    <back><div type="references"><listBibl><biblStruct xml:id="b0"><analytic><title level="a" type="main">Wind</title>
+      …</biblStruct></listBibl></div></back></text></TEI>
+
+What it gets wrong: an introduction has no head, or was taken for the abstract; two heads are one ("Model 2.1
+Overview"); the rest of a sentence, or of a caption, is a head ("supplement 1).", "Continued"); after a float the heads
+come again; @n is "1" or "1."; heads have no text below, or begin their paragraph ("Related work. Moss flew ..."); a
+citation names no entry, or is called a formula, or the blank behind it is gone; divs are flat, in old versions nested;
+the namespace is declared anew inside, or not at all; a paper that could not be read is a document with an empty body.
+Words that were broken at a line's end keep their hyphen ("In-foTabS"): as printed or not cannot be told, so they stay.
+Cells of tables are no text and are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from lxml import etree
+
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.engine.stage import StageContext, stage
+from schemas.papers import PAPERS
+from tasks.sources.files.bundles import Member, members
+from tasks.sources.files.found import moment
+from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out
+from tasks.sources.papers.repairs import introduced, letters, mended, numbered
+from tasks.sources.papers.unreadable import UnreadableError
+from tasks.text.headings import is_front
+
+GROUP = "file"
+ENDINGS = (".xml", ".tei")
+MAX_BYTES = 32 << 20
+MAX_TAGS = 1_000_000
+RAW_CHARS = 2_000
+BATCH_ROWS = 16
+BATCH_CHARS = 32 << 20
+FILES_PER_BUNDLE = 512
+
+_TEI = "{http://www.tei-c.org/ns/1.0}"
+_NAMES = {
+    f"{_TEI}{name}": name
+    for name in (
+        *("div", "head", "p", "s", "ref", "formula", "label", "figure", "figDesc", "note", "list", "item", "table"),
+        *("title", "author", "persName", "forename", "surname", "orgName", "analytic", "monogr", "imprint", "date"),
+        *("series", "biblStruct", "biblScope", "idno", "ptr", "publisher", "meeting", "editor", "rs", "hi"),
+    )
+}
+_ID = "{http://www.w3.org/XML/1998/namespace}id"
+_SUBSET = re.compile(rb"<!DOCTYPE[^>\[]*\[")
+_LEVELS = ("analytic", "monogr", "series")
+_PARTS_OF_NAMES = ("forename", "surname", "genName", "orgName", "name")
+_NAME_PARTS = frozenset(tag for name in _PARTS_OF_NAMES for tag in (name, f"{_TEI}{name}"))
+_AUTHOR = frozenset(("author", f"{_TEI}author"))
+_OF_BIBLIOGRAPHY = [
+    f"{{*}}{name}"
+    for name in (
+        "biblStruct",
+        *_LEVELS,
+        "author",
+        "editor",
+        "title",
+        "date",
+        "idno",
+        "note",
+        *_PARTS_OF_NAMES,
+    )
+]
+_PERSON = frozenset(("persName", "orgName", "name"))
+_FLOATS = frozenset(("figure", "note", "table"))
+_SILENT = frozenset(("graphic", "table", "listBibl", "listOrg", "ptr", "fw", "pb"))
+_APART = frozenset(("s", "p", "item", "label", "head", "div", "row", "cell", "lb", "figDesc"))
+_YEAR = re.compile(r"(?<!\d)(?:18|19|20)\d\d[a-z]?(?!\d)")
+_FOOT_ID = re.compile(r"foot_\d+")
+_OPEN_ENDED = frozenset("-–—(/[‘“\"'") | {""}
+_WORD = re.compile(r"[^\W\d_]{2,}|[AIa]\s")
+_DOI = re.compile(r"10\.\d{4,9}/\S+")
+_ARXIV = re.compile(r"(?:arxiv:)?((?:[a-z.-]+/)?\d{4}\.?\d{3,5})(?:v\d+)?", re.IGNORECASE)
+_CREATIVE_COMMONS = re.compile(
+    r"creativecommons\.org/(?:licenses/([a-z-]+)/(\d\.\d)|publicdomain/(zero)/(\d\.\d))", re.IGNORECASE
+)
+
+
+# ---------------------------------------------------------------- a document
+
+
+def paper_of(content: bytes) -> Row:
+    """What a document tells: PAPERS but for paper_id and retrieved_at. UnreadableError where it is no paper."""
+    try:
+        return _paper(parse(content))
+    except RecursionError:
+        raise UnreadableError("too deeply nested") from None
+
+
+def _paper(root: etree._Element) -> Row:
+    header, text = _child(root, "teiHeader"), _child(root, "text")
+    bibliography = _bibliography(root)
+    reader = _Reader({entry["ref_id"] for entry in bibliography})
+    abstract = reader.paragraphs(_path(header, "profileDesc", "abstract"))
+    body, back = reader.sections(_child(text, "body")), reader.back(_child(text, "back"))
+    if not (any(section.paragraphs for section in body) or any(section.paragraphs for section in back)):
+        raise UnreadableError("empty body")
+    described = _described(header)
+    body = mended(body, described["title"], reader.notes)
+    abstract = introduced(abstract, body, reader.notes)
+    notes = [*dict.fromkeys(reader.notes)]
+    return {
+        **described,
+        "abstract": "\n\n".join(paragraph.text for paragraph in abstract) or None,
+        **laid_out(body, numbered(back), reader.outside),
+        "bibliography": bibliography,
+        "notes": notes,
+    }
+
+
+def parse(content: bytes) -> etree._Element:
+    """The root of a TEI document, within bounds: no entities, no network, no more depth than libxml2 grants."""
+    if b"<!DOCTYPE" in content and _SUBSET.search(content):
+        raise UnreadableError("document type declaration")
+    if len(content) > 4 * MAX_TAGS and content.count(b"<") > MAX_TAGS:
+        raise UnreadableError("too many elements", f"more than {MAX_TAGS:,}")
+    try:
+        root = etree.fromstring(content, _hardened())
+    except etree.XMLSyntaxError as error:
+        raise UnreadableError("ill-formed XML", str(error)[:200]) from error
+    subset: Any = root.getroottree().docinfo.internalDTD
+    if subset is not None and next(subset.iterentities(), None) is not None:
+        raise UnreadableError("document type declaration")
+    if _name(root) != "TEI":
+        raise UnreadableError("no TEI", f"root element {_name(root)[:60]}")
+    return root
+
+
+@cache
+def _hardened() -> etree.XMLParser:
+    return etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
+    )
+
+
+def _name(element: etree._Element) -> str:
+    """The local name; of an unresolved entity or the like, none."""
+    tag = element.tag
+    return _NAMES.get(tag) or (tag.rpartition("}")[2] if isinstance(tag, str) else "")
+
+
+def _child(element: etree._Element | None, name: str) -> etree._Element | None:
+    return None if element is None else next((child for child in element if _name(child) == name), None)
+
+
+def _path(element: etree._Element | None, *names: str) -> etree._Element | None:
+    for name in names:
+        element = _child(element, name)
+    return element
+
+
+def _under(element: etree._Element | None, name: str) -> Iterator[etree._Element]:
+    return iter(()) if element is None else element.iter(f"{{*}}{name}")
+
+
+def fold(text: str) -> str:
+    """White space folded, as `" ".join(text.split())` does; of ASCII's, XML has these four alone."""
+    folded = not ("\n" in text or "\t" in text or "\r" in text) if text.isascii() else text.isprintable()
+    return text.strip() if folded and "  " not in text else " ".join(text.split())
+
+
+def _all_text(element: etree._Element) -> str:
+    return "".join(map(str, element.itertext())) if len(element) else element.text or ""
+
+
+def _folded(element: etree._Element | None) -> str:
+    """All text below, white space folded."""
+    if element is None:
+        return ""
+    return fold(_all_text(element))
+
+
+# ---------------------------------------------------------------- running text
+
+
+class _Flow:
+    """Running text whose white space is folded while it comes, and the citations in it.
+
+    `last` is its last character, or nothing where a blank will follow it.
+    """
+
+    __slots__ = ("citations", "gap", "last", "length", "parts")
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.length, self.gap, self.last = 0, False, ""
+        self.citations: list[Cite] = []
+
+    def add(self, text: str) -> int:
+        """Add text; where its first character stands."""
+        folded, start = fold(text), self.length
+        if not folded:
+            self.gap, self.last = True, ""
+            return start
+        if start and (self.gap or text[0] != folded[0]):
+            self.parts.append(" ")
+            start += 1
+        self.parts.append(folded)
+        self.length = start + len(folded)
+        self.gap = text[-1] != folded[-1]
+        self.last = "" if self.gap else folded[-1]
+        return start
+
+    def space(self) -> None:
+        """What comes next stands after a blank."""
+        self.gap, self.last = True, ""
+
+    def paragraph(self) -> Paragraph | None:
+        text = "".join(self.parts)
+        return Paragraph(text, self.citations) if text else None
+
+
+class _Reader:
+    """Sections and paragraphs of one document; captions and footnotes gather in `outside`."""
+
+    def __init__(self, entries: set[str]) -> None:
+        self.entries = entries
+        self.outside: list[Paragraph] = []
+        self.notes: list[str] = []
+
+    def sections(self, element: etree._Element | None) -> list[Section]:
+        found: list[Section] = [Section(None, None)]
+        if element is not None:
+            self._walk(element, found)
+        return [section for section in found if section.head or section.paragraphs]
+
+    def back(self, element: etree._Element | None) -> list[Section]:
+        """The back matter, each of its divisions on its own; references are none."""
+        found: list[Section] = []
+        for child in element if element is not None else ():
+            if _name(child) == "div" and child.get("type") != "references":
+                found += self.sections(child)
+            elif _name(child) == "note":
+                self._float(child)
+        return found
+
+    def paragraphs(self, element: etree._Element | None) -> list[Paragraph]:
+        """Everything below as paragraphs, heads included."""
+        found: list[Paragraph] = []
+        for section in self.sections(element):
+            found += [Paragraph(section.head)] if section.head else []
+            found += section.paragraphs
+        return found
+
+    def _walk(self, element: etree._Element, found: list[Section]) -> None:
+        self._loose(element.text, found)
+        for child in element:
+            name = _name(child)
+            if name == "p":
+                self._add(self._read(child), found)
+            elif name in ("div", "list"):
+                if name == "div" and _child(child, "head") is None:
+                    self._unheaded(found)
+                self._walk(child, found)
+            elif name == "head":
+                found.append(Section(child.get("n"), _folded(child)))
+            elif name == "formula":
+                self._formula(self._read(child), found)
+            elif name in _FLOATS:
+                self._float(child)
+            elif name and name not in _SILENT:
+                self._add(self._read(child), found)
+            self._loose(child.tail, found)
+
+    def _unheaded(self, found: list[Section]) -> None:
+        """A division without a head goes on with the section before, if that is no front matter."""
+        last = found[-1]
+        if last.head and is_front(last.head):
+            found.append(Section(None, None))
+        elif last.head is None and last.paragraphs:
+            self.notes.append("section without a head")
+
+    def _loose(self, text: str | None, found: list[Section]) -> None:
+        if text and (folded := fold(text)):
+            found[-1].paragraphs.append(Paragraph(folded))
+
+    def _add(self, paragraph: Paragraph | None, found: list[Section]) -> None:
+        if paragraph:
+            found[-1].paragraphs.append(paragraph)
+
+    def _formula(self, formula: Paragraph | None, found: list[Section]) -> None:
+        """A formula ends the paragraph before it."""
+        if formula and found[-1].paragraphs:
+            found[-1].paragraphs[-1].append(formula.text, formula.citations)
+        else:
+            self._add(formula, found)
+
+    def _float(self, element: etree._Element) -> None:
+        """A caption or a footnote, with the notes inside it."""
+        if _name(element) == "table":
+            return
+        place = len(self.outside)
+        paragraph = self._caption(element) if _name(element) == "figure" else self._read(element)
+        if paragraph:
+            self.outside.insert(place, paragraph)
+
+    def _caption(self, figure: etree._Element) -> Paragraph | None:
+        """The description; the label goes first where the description does not begin with it."""
+        label, description = _folded(_child(figure, "head")), _child(figure, "figDesc")
+        for child in figure:
+            if _name(child) in ("note", "figure"):
+                self._float(child)
+        flow = _Flow()
+        if description is not None:
+            self._run(description, flow)
+        caption = flow.paragraph()
+        if caption is None:
+            return Paragraph(label) if label else None
+        if not label or letters(caption.text[: 2 * len(label) + 40]).startswith(letters(label)):
+            return caption
+        whole = Paragraph(label)
+        whole.append(caption.text, caption.citations)
+        return whole
+
+    def _read(self, element: etree._Element) -> Paragraph | None:
+        if not len(element):
+            text = fold(element.text or "")
+            return Paragraph(text) if text else None
+        flow = _Flow()
+        self._run(element, flow)
+        return flow.paragraph()
+
+    def _run(self, element: etree._Element, flow: _Flow) -> None:
+        if text := element.text:
+            flow.add(text)
+        for child in element:
+            name, tail = _NAMES.get(child.tag) or _name(child), child.tail
+            if name == "ref":
+                self._ref(child, flow, tail)
+            elif name in _FLOATS:
+                self._float(child)
+            elif name not in _SILENT:
+                self._inline(child, name, flow)
+            if tail:
+                flow.add(tail)
+
+    def _inline(self, element: etree._Element, name: str, flow: _Flow) -> None:
+        if name in _APART:
+            flow.space()
+        if name:
+            self._run(element, flow)
+        if name in _APART:
+            flow.space()
+
+    def _ref(self, ref: etree._Element, flow: _Flow, tail: str | None) -> None:
+        kind, text = ref.get("type"), _all_text(ref)
+        if not text or text.isspace() or (kind == "foot" and _FOOT_ID.fullmatch(text)):
+            if text:
+                flow.space()
+            return
+        cites = kind == "bibr" or (kind == "formula" and _YEAR.search(text) is not None)
+        if cites and flow.last and _lacks_blank(flow.last, text[0]):
+            self._restore(flow)
+        start = flow.add(text)
+        if cites:
+            self._cite(ref, kind, start, flow)
+        if tail and tail[0].isalpha() and flow.last not in _OPEN_ENDED and _WORD.match(tail):
+            self._restore(flow)
+
+    def _restore(self, flow: _Flow) -> None:
+        flow.space()
+        self.notes.append("blank restored beside a citation")
+
+    def _cite(self, ref: etree._Element, kind: str | None, start: int, flow: _Flow) -> None:
+        if kind == "formula":
+            self.notes.append("citation marked as formula")
+        target = ref.get("target")
+        if not target:
+            flow.citations.append((start, flow.length, None))
+            return
+        targets = [entry[1:] for entry in target.split() if entry[0] == "#"]
+        known = [entry for entry in targets if entry in self.entries]
+        if len(known) < len(targets):
+            self.notes.append("citation of no entry")
+        flow.citations += [(start, flow.length, entry) for entry in known] or [(start, flow.length, None)]
+
+
+def _lacks_blank(before: str, after: str) -> bool:
+    """Whether a citation that begins with `after` is stuck to the character before it."""
+    return before in ";,)]" or (after in "([" and before.isalnum())
+
+
+# ---------------------------------------------------------------- header
+
+
+def _described(header: etree._Element | None) -> Row:
+    file = _child(header, "fileDesc")
+    structure = _path(file, "sourceDesc", "biblStruct")
+    analytic, monograph = _child(structure, "analytic"), _child(structure, "monogr")
+    numbers = _numbers(structure)
+    doi, arxiv = numbers.get("doi"), numbers.get("arxiv")
+    title, authors, _, _ = _level(analytic)
+    venue, _, year, _ = _level(monograph)
+    return {
+        "source": "tei",
+        "parser": _parser(header),
+        "title": _level(_child(file, "titleStmt"))[0] or title,
+        "authors": authors,
+        "year": year or _level(_child(file, "publicationStmt"))[2],
+        "venue": venue,
+        "corpus_id": None,
+        "doi": doi,
+        "arxiv_id": arxiv,
+        "acl_id": None,
+        "pdf_sha": numbers.get("md5"),
+        "licence": _licence(_path(file, "publicationStmt", "availability")),
+        "url": f"https://doi.org/{doi}" if doi else f"https://arxiv.org/abs/{arxiv}" if arxiv else None,
+    }
+
+
+def _parser(header: etree._Element | None) -> str:
+    application = next(_under(_path(header, "encodingDesc", "appInfo"), "application"), None)
+    if application is None:
+        return "unknown"
+    name = (application.get("ident") or "unknown").lower()[:40]
+    return f"{name} {(application.get('version') or 'unknown')[:60]}"
+
+
+def _person(author: etree._Element) -> str:
+    """Forenames, then the surname; what else an author is called where there is no person's name."""
+    for child in author:
+        if (_NAMES.get(child.tag) or _name(child)) in _PERSON:
+            return fold(" ".join([part.text or "" for part in child]) or child.text or "")
+    return fold(author.text or "")
+
+
+def _year(date: etree._Element) -> int | None:
+    """The first plausible year: of a date's @when, else of its text, which may hold it twice."""
+    for text in (date.get("when"), date.text):
+        if text and (match := _YEAR.search(text)):
+            return int(match[0][:4])
+    return None
+
+
+def _numbers(structure: etree._Element | None) -> dict[str, str]:
+    """DOI, arXiv id and MD5, in their plain forms."""
+    found: dict[str, str] = {}
+    for idno in _under(structure, "idno"):
+        kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
+        if doi := _doi(idno):
+            found.setdefault("doi", doi)
+        elif kind == "arxiv" and (match := _ARXIV.match(text)):
+            found.setdefault(kind, match[1])
+        elif kind == "md5" and text:
+            found.setdefault(kind, text.lower()[:64])
+    return found
+
+
+def _doi(idno: etree._Element) -> str | None:
+    """In lower case, without the resolver's address."""
+    if (idno.get("type") or "").lower() != "doi":
+        return None
+    match = _DOI.search("".join((idno.text or "").split()))
+    return match[0].lower() if match else None
+
+
+def _licence(availability: etree._Element | None) -> str | None:
+    """`CC BY 4.0` and the like where an address says so, else what is written."""
+    for licence in _under(availability, "licence"):
+        text = _folded(licence)
+        if match := _CREATIVE_COMMONS.search(f"{licence.get('target')} {text}"):
+            return f"CC {match[1].upper()} {match[2]}" if match[1] else f"CC0 {match[4]}"
+        if text or licence.get("target"):
+            return (text or licence.get("target") or "")[:200]
+    return None
+
+
+# ---------------------------------------------------------------- bibliography
+
+
+class _Entry:
+    """An entry of the bibliography while it is read. The first that says something of it counts."""
+
+    __slots__ = ("authors", "doi", "raw", "ref_id", "titles", "year")
+
+    def __init__(self, ref_id: str) -> None:
+        self.ref_id = ref_id
+        self.authors: dict[str, list[str]] = {}
+        self.titles: dict[str, str] = {}
+        self.year: int | None = None
+        self.doi: str | None = None
+        self.raw: str | None = None
+
+    def row(self) -> Row:
+        title, container = self.titles.get("analytic"), self.titles.get("monogr")
+        return {
+            "ref_id": self.ref_id,
+            "paper_id": None,
+            "title": title or container,
+            "authors": self.named("analytic") or self.named("monogr"),
+            "year": self.year,
+            "venue": container if title else None,
+            "doi": self.doi,
+            "raw": self.raw,
+        }
+
+    def named(self, level: str) -> list[str]:
+        return [name for author in self.authors.get(level, ()) if (name := fold(author))]
+
+
+def _bibliography(root: etree._Element) -> list[Row]:
+    """Each entry once, the first of an id."""
+    entries: list[_Entry] = []
+    for listed in root.iter("{*}listBibl"):
+        _read_entries(listed, entries)
+    found: dict[str, _Entry] = {}
+    for entry in entries:
+        found.setdefault(entry.ref_id, entry)
+    return [entry.row() for entry in found.values()]
+
+
+def _read_entries(listed: etree._Element, entries: list[_Entry]) -> None:
+    """One pass over all entries: a bibliography has most of a document's elements, and most of those are names."""
+    entry, level = _Entry(""), "monogr"
+    authors: list[str] = []
+    naming = False
+    for element in listed.iter(*_OF_BIBLIOGRAPHY):
+        tag = element.tag
+        if tag in _NAME_PARTS:
+            if naming and (part := element.text):
+                authors[-1] += f" {part}"
+        elif tag in _AUTHOR:
+            authors.append(element.text or "")
+            naming = True
+        else:
+            name, naming = _NAMES.get(tag) or _name(element), False
+            if name == "biblStruct":
+                entry, level = _Entry(element.get(_ID) or f"b{len(entries)}"), "monogr"
+                entries.append(entry)
+                authors = entry.authors.setdefault(level, [])
+            elif name in _LEVELS:
+                level = name
+                authors = entry.authors.setdefault(level, [])
+            else:
+                _note(element, name, entry, level)
+
+
+def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
+    """What an element other than a name says of its entry."""
+    if name == "title":
+        if level not in entry.titles and (title := _folded(element)):
+            entry.titles[level] = title
+    elif name == "date":
+        entry.year = entry.year or _year(element)
+    elif name == "idno":
+        entry.doi = entry.doi or _doi(element)
+    elif name == "note" and element.get("type") == "raw_reference":
+        entry.raw = entry.raw or _folded(element) or None
+
+
+def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None, str | None]:
+    """(title, authors, year, DOI) of the analytic or the monographic level."""
+    title = year = doi = None
+    authors: list[str] = []
+    for child in element if element is not None else ():
+        name = _NAMES.get(child.tag) or _name(child)
+        if name == "author":
+            if person := _person(child):
+                authors.append(person)
+        elif name == "title":
+            title = title or _folded(child) or None
+        elif name == "date":
+            year = year or _year(child)
+        elif name == "imprint":
+            year = year or _level(child)[2]
+        elif name == "idno":
+            doi = doi or _doi(child)
+    return title, authors, year, doi
+
+
+# ---------------------------------------------------------------- stage
+
+
+def rejected(member: Member, reason: str, detail: str | None = None, raw: str | None = None) -> Rejected:
+    """The rejected row of a file that became no paper."""
+    kind: Any = "filtered" if reason == "repeated file" else "defect"
+    named = f"{member.name[:200]}: {detail}" if detail else member.name[:200]
+    return Rejected(f"{GROUP}/{member.sha256[:16]}", kind, reason, named, raw)
+
+
+def read(member: Member, licence: str | None) -> Row | Rejected:
+    """The row of a TEI document; `licence` is used where it names none."""
+    if member.fault:
+        return rejected(member, member.fault)
+    try:
+        row = paper_of(member.content)
+    except UnreadableError as error:
+        raw = member.content[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+        return rejected(member, error.reason, error.detail, raw)
+    return identified(row, member, licence)
+
+
+def identified(row: Row, member: Member, licence: str | None) -> Row:
+    """The row with what the file says of it."""
+    when = None if member.retrieved_at is None else moment(member.retrieved_at)
+    own = row["licence"] or licence
+    return {**row, "paper_id": f"{GROUP}/{member.sha256[:16]}", "licence": own, "retrieved_at": when}
+
+
+def batched(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
+    """Rows of PAPERS in batches."""
+    rows: list[Row] = []
+    chars = 0
+    for item in items:
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        rows.append(item)
+        chars += len(item["text"])
+        if len(rows) == BATCH_ROWS or chars > BATCH_CHARS:
+            yield batch_of(rows)
+            rows, chars = [], 0
+    if rows:
+        yield batch_of(rows)
+
+
+@stage(PAPERS, revision=1)
+def read_tei(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """Papers of TEI documents: sections, paragraphs, citations, bibliography."""
+    licence = dict(files.source.facts).get("licence")
+    for item in batched(read(member, licence) for member in members(files, endings=ENDINGS, max_bytes=MAX_BYTES)):
+        context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
+        yield item

@@ -1,0 +1,516 @@
+"""Reddit's monthly dumps: RC_2024-01.zst (comments) and RS_2024-01.zst (submissions), one JSON object a line.
+
+    {"id": "kod0b1", "link_id": "t3_1afw2c", "parent_id": "t3_1afw2c", "subreddit": "explainlikeimfive",
+     "author": "some_name", "body": "Salt &amp; ice", "score": 12, "created_utc": 1706745600, "edited": false,
+     "retrieved_on": 1706745615, "_meta": {"retrieved_2nd_on": 1706875209}, ...}
+    {"id": "1afw2c", "title": "ELI5: Why?", "selftext": "", "is_self": true, "subreddit": "explainlikeimfive", ...}
+
+Kinds are told from the record, not from the file's name. created_utc is a number, a string of one, or a float,
+depending on the month; score may be null; name, permalink and author are missing in some years; parent_id may be a
+bare number, or null where the comment answers the submission. Ids count in base 36. Text is Markdown whose &, < and >
+are escaped once. Text that is gone reads [deleted] (by its author) or [removed] (by moderators); since 2023-11 each
+item was read again after 36 hours, and one that had gone by then keeps its text beside _meta.was_deleted_later: it
+is left out all the same, as Reddit's terms ask. Frames of .zst want a window of 2^31 bytes.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import xxhash
+
+from longform.artifacts.rows import Rejected, Shard, Source
+from longform.engine.stage import StageContext, stage
+from longform.pseudonyms import Pseudonyms
+from schemas.reddit import ITEMS
+from tasks.sources.files.found import moment, open_files
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.zst_blocks import block_rows
+
+GROUP = "reddit"
+ENDINGS = (".zst", ".zst_blocks", ".bz2", ".xz", ".gz", ".jsonl", ".ndjson")
+LICENCE = "Reddit User Agreement"
+PIECE_BYTES = 64 << 20
+BATCH_ROWS = 2_000
+BATCH_BYTES = 16 << 20
+RAW_CHARS = 2_000
+LAST_SECOND = 253_402_300_799  # the end of the year 9999
+LARGEST_VOTES = (1 << 31) - 1
+
+BY_AUTHOR, BY_MODERATORS, BY_REDDIT = "deleted by its author", "removed by moderators", "removed by Reddit"
+LATER = "deleted or removed later"
+_TEXTS_OF_NOTHING = {"[deleted]": BY_AUTHOR, "[deleted by user]": BY_AUTHOR, "[removed]": BY_MODERATORS}
+_BY_REDDIT = "[ removed by reddit"
+_CATEGORIES = {
+    "deleted": BY_AUTHOR,
+    "author": BY_AUTHOR,
+    "moderator": BY_MODERATORS,
+    "automod_filtered": BY_MODERATORS,
+}
+
+_ID = re.compile(r"[0-9a-z]{1,12}").fullmatch
+_COMMUNITY = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_SUBREDDIT = re.compile(rb'"subreddit"\s*:\s*"([^"\\]*)"')
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_AUTHOR = re.compile(rb'("author[a-z_]*"\s*:\s*")[^"]*')
+_GONE_LATER = re.compile(rb'"was_deleted_later"\s*:\s*true')
+_SAYS_BOT = "I am a bot, and this action was performed automatically"
+_BOT_NAMES = ("AutoModerator", "Bot", "-bot", "_bot", "BOT")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+Record = dict[str, Any]
+Item = tuple[Any, ...]
+_BY_BATCH = ("question_hash", "licence", "retrieved_at")
+_COLUMNS = [name for name in ITEMS.names if name not in _BY_BATCH]
+Pseudonym = Callable[[str], str]
+
+
+def open_dumps(
+    paths: Iterable[Path | str], digest: Callable[[Path], str], retrieved_at: str | None = None
+) -> list[Source]:
+    """The dumps as sources: files of months, packed or plain, and the folders that hold them."""
+    return open_files(
+        paths, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
+    )
+
+
+# ---------------------------------------------------------------- lines
+
+
+def dump_lines(piece: Shard) -> Iterator[bytes]:
+    """The lines of a dump, however it is packed."""
+    path = Path(piece.source.path)
+    return block_rows(path) if path.name.lower().endswith(".zst_blocks") else read_lines(piece)
+
+
+def is_elsewhere(line: bytes, wanted: frozenset[str]) -> bool:
+    """Whether the line shows, without being parsed, that it is of none of the wanted subreddits.
+
+    A submission may hold another as its cross-post, so that a line names several: one wanted name leaves the
+    decision to the parser, as does a line that names none in the usual form.
+    """
+    names = _SUBREDDIT.findall(line)
+    return bool(names) and all(_lower(name) not in wanted for name in names)
+
+
+@lru_cache(1 << 14)
+def _lower(name: bytes) -> str:
+    return name.decode(errors="replace").lower()
+
+
+def record_of(line: bytes) -> tuple[Record, int] | None:
+    """The JSON object of a line and how many ill-formed characters became U+FFFD in it; None where it is none."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _mended(line)
+    return (record, 0) if isinstance(record, dict) else None
+
+
+def _mended(line: bytes) -> tuple[Record, int] | None:
+    """As record_of, for lines with half surrogate pairs or bytes that are no UTF-8: common scripts write both."""
+    try:
+        record = json.loads(line.decode("utf-8", "surrogateescape").lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    return _without_surrogates(record) if isinstance(record, dict) else None
+
+
+def _without_surrogates(record: Record) -> tuple[Record, int]:
+    repairs = 0
+    for name, value in record.items():
+        if isinstance(value, str):
+            record[name], found = _SURROGATE.subn("\ufffd", value)
+            repairs += found
+    return record, repairs
+
+
+# ---------------------------------------------------------------- fields
+
+
+def unescaped(text: str) -> str:
+    """Text with its entities replaced, once. Reddit ends each with ";": "&copy=1" in an address stays as it is."""
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
+
+
+def seconds(value: Any) -> int | None:
+    """Whole seconds since 1970 of 1706745600, 1706745600.0, "1706745600" or "1706745600.0"; None for all else."""
+    if type(value) is not int and type(value) is not float:
+        value = _number(value)
+    return int(value) if value is not None and 0 < value <= LAST_SECOND else None
+
+
+def votes(value: Any) -> int | None:
+    """A score in one of the forms that `seconds` reads, of either sign; None where it is null or unreadable."""
+    if type(value) is not int and type(value) is not float:
+        value = _number(value)
+    return int(value) if value is not None and -LARGEST_VOTES <= value <= LARGEST_VOTES else None
+
+
+def ratio(value: Any) -> float | None:
+    """A share in [0, 1]; None for all else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else None
+
+
+def _number(value: Any) -> float | None:
+    """The number; NaN and infinity are beyond every bound that callers set."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"
+
+
+def bare_id(value: Any, prefix: str) -> str | None:
+    """The id without its prefix (t1_, t3_): of "t3_87", "87", or the number that 87 is in base 36. Else None."""
+    if type(value) is int:
+        value = base36(value) if 0 <= value < 36**12 else ""
+    if not isinstance(value, str):
+        return None
+    value = value.removeprefix(prefix)
+    return value if _ID(value) else None
+
+
+def kind_of(record: Record) -> str | None:
+    """submission or comment: by the field that only one of them has, else by the prefix of the name."""
+    answers, asks = "body" in record, "title" in record
+    if answers != asks:
+        return "comment" if answers else "submission"
+    name = record.get("name")
+    named = name[:3] if isinstance(name, str) else ""
+    return {"t1_": "comment", "t3_": "submission"}.get(named)
+
+
+def gone(record: Record) -> tuple[str, str | None] | None:
+    """Why the text of this record must not be used (a fixed phrase, a detail), or None where it stands."""
+    body = record.get("body")
+    reason = _says_gone(body) or (
+        body is None and (_says_gone(record.get("selftext")) or _says_gone(record.get("title")))
+    )
+    if reason:
+        return reason, None
+    meta = record.get("_meta")
+    if isinstance(meta, dict):
+        if meta.get("was_deleted_later"):
+            return LATER, _short(meta.get("removal_type"))
+        if meta.get("was_initially_deleted"):
+            return None
+    if record.get("removed_by_category") or record.get("banned_by") or record.get("removal_reason"):
+        return _withheld(record)
+    return None
+
+
+def _says_gone(text: Any) -> str | None:
+    if not isinstance(text, str) or "[" not in text[:20]:
+        return None
+    text = text[:200].strip().lower()
+    return BY_REDDIT if text.startswith(_BY_REDDIT) else _TEXTS_OF_NOTHING.get(text)
+
+
+def _withheld(record: Record) -> tuple[str, str | None]:
+    """As `gone`, by the fields that tell who removed what, whether or not its text is still in the line."""
+    if category := record.get("removed_by_category"):
+        return _CATEGORIES.get(category if isinstance(category, str) else "", BY_REDDIT), _short(category)
+    return (BY_MODERATORS, None) if record.get("banned_by") else (BY_REDDIT, _short(record.get("removal_reason")))
+
+
+def _short(value: Any) -> str | None:
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9 _-]{1,40}", value) else None
+
+
+def seen_at(record: Record) -> int | None:
+    """The second at which the line's score was read: of the later reading, where there were two."""
+    meta = record.get("_meta")
+    again = meta.get("retrieved_2nd_on") if isinstance(meta, dict) else None
+    return seconds(again) or seconds(record.get("retrieved_on")) or seconds(record.get("retrieved_utc"))
+
+
+@lru_cache(1 << 14)
+def community_of(name: str) -> str | None:
+    """The subreddit in lower case; None where it can be no name of one."""
+    return name.lower() if _COMMUNITY.fullmatch(name) else None
+
+
+def permalink(community: str, thread: str, comment: str | None = None) -> str:
+    """The address by ids alone: the words that Reddit's own permalinks carry may be of a deleted title."""
+    place = f"https://www.reddit.com/r/{community}/comments/{thread}/"
+    return f"{place}_/{comment}/" if comment else place
+
+
+# ---------------------------------------------------------------- records
+
+
+def item_of(
+    record: Record, pseudonym: Pseudonym, *, wanted: frozenset[str] = frozenset(), repairs: int = 0
+) -> Item | Rejected | None:
+    """The record's columns of ITEMS but for those of a batch; Rejected with its key and reason, without raw text;
+    None for a record of another subreddit than the wanted.
+
+    All values are worked out line by line, as 2,000 parsed records held for a batch cost more than all else.
+    """
+    subreddit = record.get("subreddit")
+    community = community_of(subreddit) if isinstance(subreddit, str) else None
+    if wanted and community is not None and community not in wanted:
+        return None
+    kind = kind_of(record)
+    if kind is None:
+        return _defect("", "neither a submission nor a comment")
+    prefix = "t1_" if kind == "comment" else "t3_"
+    own = bare_id(record.get("id"), prefix) or bare_id(record.get("name"), prefix)
+    post_id = f"{GROUP}/{prefix}{own}" if own else ""
+    if reason := gone(record):
+        return Rejected(post_id, "filtered", *reason)
+    if own is None:
+        return _defect("", "missing or ill-formed id")
+    if community is None:
+        return _placeless(record, post_id)
+    if community.startswith("u_") and community not in wanted:
+        return Rejected(post_id, "filtered", "on a user's own page")
+    created = seconds(record.get("created_utc"))
+    if created is None:
+        return _defect(post_id, "missing or ill-formed created_utc")
+    make = _comment if kind == "comment" else _submission
+    return make(record, post_id, own, community, created, pseudonym, repairs)
+
+
+def _defect(post_id: str, reason: str) -> Rejected:
+    return Rejected(post_id, "defect", reason)
+
+
+def _placeless(record: Record, post_id: str) -> Rejected:
+    if record.get("promoted"):
+        return Rejected(post_id, "filtered", "advertisement")
+    return _defect(post_id, "missing or ill-formed subreddit")
+
+
+def _submission(
+    record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, repairs: int
+) -> Item | Rejected:
+    title, text = record.get("title"), record.get("selftext")
+    title = " ".join(unescaped(title).split()) if isinstance(title, str) else ""
+    if not title:
+        return _defect(post_id, "missing or ill-formed title")
+    if not (text is None or isinstance(text, str)):
+        return _defect(post_id, "missing or ill-formed selftext")
+    text = unescaped(text or "")
+    return (
+        post_id,
+        "submission",
+        post_id,
+        None,
+        record["subreddit"],
+        community,
+        int(own, 36),
+        title,
+        text,
+        _tags(record),
+        votes(record.get("score")),
+        ratio(record.get("upvote_ratio")),
+        votes(record.get("num_comments")),
+        *_circumstances(record, text, created, pseudonym),
+        _flag(record, "over_18"),
+        _flag(record, "is_self"),
+        _link(record),
+        permalink(community, own),
+        repairs,
+    )
+
+
+def _comment(
+    record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, repairs: int
+) -> Item | Rejected:
+    text, given = record.get("body"), record.get("parent_id")
+    thread = bare_id(record.get("link_id"), "t3_") or _thread_of(given)
+    if thread is None:
+        return _defect(post_id, "missing or ill-formed link_id")
+    parent = _parent(given, thread)
+    if parent is None:
+        return _defect(post_id, "missing or ill-formed parent_id")
+    if not isinstance(text, str):
+        return _defect(post_id, "missing or ill-formed body")
+    text = unescaped(text)
+    if not text or text.isspace():
+        return _defect(post_id, "empty comment")
+    return (
+        post_id,
+        "comment",
+        f"{GROUP}/t3_{thread}",
+        parent,
+        record["subreddit"],
+        community,
+        int(own, 36),
+        None,
+        text,
+        (),
+        votes(record.get("score")),
+        None,
+        None,
+        *_circumstances(record, text, created, pseudonym),
+        None,
+        None,
+        None,
+        permalink(community, thread, own),
+        repairs,
+    )
+
+
+def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym) -> tuple[Any, ...]:
+    """The columns from `created` to `locked`, which submissions and comments have alike."""
+    author, edited, seen = record.get("author"), record.get("edited"), seen_at(record)
+    name = author if isinstance(author, str) and author and author[0] != "[" else None
+    return (
+        1_000 * created,
+        bool(edited),
+        _milliseconds(seconds(edited)) if edited else None,
+        None if seen is None else 1_000 * seen,
+        None if seen is None else seen - created,
+        pseudonym(name) if name else None,
+        author == "[deleted]",
+        _text(record.get("distinguished")),
+        record.get("stickied") is True,
+        (name is not None and name.endswith(_BOT_NAMES)) or _SAYS_BOT in text,
+        record.get("locked") is True,
+    )
+
+
+def _milliseconds(second: int | None) -> int | None:
+    return None if second is None else 1_000 * second
+
+
+def _tags(record: Record) -> list[str]:
+    flair = _text(record.get("link_flair_text"))
+    return [unescaped(flair)] if flair else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _flag(record: Record, name: str) -> bool | None:
+    value = record.get(name)
+    return value if isinstance(value, bool) else None
+
+
+def _link(record: Record) -> str | None:
+    link = _text(record.get("url")) if record.get("is_self") is False else None
+    return unescaped(link) if link else None
+
+
+def _thread_of(parent: Any) -> str | None:
+    return bare_id(parent, "t3_") if isinstance(parent, str) and parent.startswith("t3_") else None
+
+
+def _parent(value: Any, thread: str) -> str | None:
+    """reddit/t3_<id> or reddit/t1_<id>. A bare id is the thread's own, or else a comment's; null is the thread's."""
+    if isinstance(value, str) and value.startswith(("t1_", "t3_")):
+        return f"{GROUP}/{value}" if _ID(value, 3) else None
+    if value is None:
+        return f"{GROUP}/t3_{thread}"
+    parent = bare_id(value, "t1_")
+    return parent and f"{GROUP}/{'t3_' if parent == thread else 't1_'}{parent}"
+
+
+# ---------------------------------------------------------------- the stage
+
+
+def batch_of(items: Sequence[Item], retrieved: int | None) -> pa.RecordBatch:
+    """Rows of ITEMS."""
+    columns: dict[str, Sequence[Any]] = dict(zip(_COLUMNS, zip(*items, strict=True), strict=True))
+    columns["question_hash"] = [xxhash.xxh3_64_intdigest(thread.encode()) for thread in columns["question_id"]]
+    columns["licence"], columns["retrieved_at"] = [LICENCE] * len(items), [retrieved] * len(items)
+    arrays = [pa.array(columns[field.name], field.type) for field in ITEMS]
+    return pa.RecordBatch.from_arrays(arrays, schema=ITEMS)
+
+
+class Reading:
+    """Lines on their way to batches: what they became is counted."""
+
+    def __init__(self, wanted: Iterable[str], pseudonym: Pseudonym, retrieved_at: str | None) -> None:
+        self.wanted = frozenset(name.lower() for name in wanted)
+        self.pseudonym = lru_cache(1 << 16)(pseudonym)
+        self.retrieved = None if retrieved_at is None else moment(retrieved_at)
+        self.lines = self.elsewhere = self.blank = self.repaired = 0
+
+    def batches(self, lines: Iterable[bytes]) -> Iterator[pa.RecordBatch | Rejected]:
+        """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item."""
+        items: list[Item] = []
+        held = 0
+        for line in lines:
+            self.lines += 1
+            item = self._read(line)
+            if isinstance(item, Rejected):
+                yield item
+            elif item is not None:
+                items.append(item)
+                held += len(line)
+                if len(items) == BATCH_ROWS or held > BATCH_BYTES:
+                    yield batch_of(items, self.retrieved)
+                    items, held = [], 0
+        if items:
+            yield batch_of(items, self.retrieved)
+
+    def _read(self, line: bytes) -> Item | Rejected | None:
+        if self.wanted and is_elsewhere(line, self.wanted):
+            self.elsewhere += 1
+            return None
+        found = record_of(line)
+        if found is None:
+            return self._no_record(line)
+        item = item_of(found[0], self.pseudonym, wanted=self.wanted, repairs=found[1])
+        if isinstance(item, Rejected):
+            return _completed(item, line)
+        self.elsewhere += item is None
+        self.repaired += item is not None and bool(found[1])
+        return item
+
+    def _no_record(self, line: bytes) -> Rejected | None:
+        if not line.strip():
+            self.blank += 1
+            return None
+        return _completed(_defect("", "no JSON object"), line)
+
+
+def _completed(item: Rejected, line: bytes) -> Rejected:
+    """With a key, and for a defect with the line as far as it may be kept: no names, nothing of deleted items."""
+    key = item.key or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
+    raw = None if item.kind == "filtered" or _GONE_LATER.search(line) else _raw(line)
+    return Rejected(key, item.kind, item.reason, item.detail, raw)
+
+
+def _raw(line: bytes) -> str:
+    return _AUTHOR.sub(rb"\1?", line[: 4 * RAW_CHARS]).decode(errors="replace")[:RAW_CHARS]
+
+
+@stage(ITEMS, revision=1)
+def read_items(
+    context: StageContext, dumps: Shard, *, subreddits: list[str], authors: Pseudonyms
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Submissions and comments of these subreddits (none named: of all), without what was deleted or removed.
+
+    Lines of other subreddits are counted.
+    """
+    reading = Reading(subreddits, authors.of, dict(dumps.source.facts)["retrieved_at"])
+    yield from reading.batches(dump_lines(dumps))
+    context.count("read", reading.lines)
+    context.count("of other subreddits", reading.elsewhere)
+    context.count("blank lines", reading.blank)
+    context.count("repaired", reading.repaired)

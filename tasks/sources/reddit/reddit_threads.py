@@ -1,0 +1,92 @@
+"""Submissions joined with their top-level comments, out of core: a comment may stand in a later month's dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longform.artifacts.rows import Rejected
+from longform.engine.stage import PerGroup, StageContext, stage
+from schemas.reddit import ITEMS, REDDIT_ANSWER, REDDIT_THREADS
+from tasks.sources.files.ranges import Ranges, marked, number_of_ranges, repeated
+from tasks.sources.reddit.dumps import BATCH_ROWS
+
+_SORT_KEYS = [
+    ("question_hash", "ascending"),
+    ("question_id", "ascending"),
+    ("kind", "descending"),
+    ("votes", "descending"),
+    ("number", "ascending"),
+]
+_NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(text), md5(text), title, created"
+_RENAMED = {"answer_id": "post_id"}
+
+
+def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of REDDIT_THREADS in order of (question_hash, question_id), from items in any order.
+
+    Of items with one id the one that was read from Reddit last stays. Bodies are sorted in two steps: into ranges of
+    the hash, in `scratch`, then each range in memory.
+    """
+    again = repeated(paths, scratch, same="kind, number", first=_NEWEST, memory_limit_mb=memory_limit_mb)
+    ranges = Ranges(ITEMS, scratch, number_of_ranges(paths, memory_limit_mb), memory_limit_mb << 18)
+    for path in paths:
+        for batch, is_repeated in marked(path, ITEMS, again[path], BATCH_ROWS):
+            yield from _left_out(batch.filter(is_repeated), "duplicate id")
+            once = batch.filter(pc.invert(is_repeated))
+            replies = _are_replies(once)
+            yield from _left_out(once.filter(replies), "reply to a comment")
+            ranges.add(once.filter(pc.invert(replies)))
+    for table in ranges.tables():
+        (items_in_order,) = table.sort_by(_SORT_KEYS).combine_chunks().to_batches()
+        yield from _nest(items_in_order)
+
+
+def _are_replies(items: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False)
+
+
+def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
+    for key in items["post_id"].to_pylist():
+        yield Rejected(key, "filtered", reason)
+
+
+def _nest(items: pa.RecordBatch) -> Iterator[pa.RecordBatch | Rejected]:
+    """Threads, of sorted items whose groups are whole and begin with the submission."""
+    ids = items["question_id"]
+    group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
+    asks = pc.equal(items["kind"], "submission").to_numpy(zero_copy_only=False)
+    asked = np.isin(group, group[asks])
+    yield from _left_out(items.filter(pa.array(~asked)), "no submission in these dumps")
+    whole, starts = items.filter(pa.array(asked)), np.append(np.flatnonzero(asks[asked]), asked.sum())
+    for first in range(0, len(starts) - 1, BATCH_ROWS):
+        cut = starts[first : first + BATCH_ROWS + 1]
+        yield _threads(whole.slice(cut[0], cut[-1] - cut[0]), cut - cut[0])
+
+
+def _threads(items: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
+    """One thread from each of `starts`, whose last one is the end."""
+    asks = np.isin(np.arange(len(items)), starts)
+    questions, answers, counts = items.filter(pa.array(asks)), items.filter(pa.array(~asks)), np.diff(starts) - 1
+    given = [answers[_RENAMED.get(field.name, field.name)] for field in REDDIT_ANSWER]
+    nested = pa.StructArray.from_arrays(given, fields=list(REDDIT_ANSWER))
+    offsets = pa.array(np.append([0], np.cumsum(counts)), pa.int32())
+    made = {
+        "site": pc.binary_join_element_wise("reddit.com/r/", questions["community"], ""),
+        "answers": pa.ListArray.from_arrays(offsets, nested, type=REDDIT_THREADS.field("answers").type),
+    }
+    columns = [made[name] if name in made else questions[name] for name in REDDIT_THREADS.names]
+    return pa.RecordBatch.from_arrays(columns, schema=REDDIT_THREADS)
+
+
+@stage(REDDIT_THREADS, revision=1)
+def join_reddit(context: StageContext, items: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+    """Submissions with the comments that answer them, in whatever order and file these came.
+
+    A comment whose submission is not in the dumps, or was deleted or removed, is left out.
+    """
+    yield from threads(items.paths, context.scratch())

@@ -1,0 +1,137 @@
+"""CommitPackFT: one commit to one file a line, data/<language>/data.jsonl on the Hugging Face hub.
+
+    {"commit": "3f0a…40 hex", "old_file": "tea/pot.py", "new_file": "tea/pot.py", "old_contents": "n = 1\\n",
+     "new_contents": "n = 2\\n", "subject": "Make room for a second cup of tea", "message": "Make room …\\n\\nMore.\\n",
+     "lang": "Python", "license": "mit", "repos": "ann/tea,bea/tea,ann/tea"}
+
+All values are texts. `old_contents` is empty where the commit made the file; `new_contents` should never be. `repos`
+repeats names. The set is MIT, but each file is under its repository's licence, in `license`. The hub's own loading
+script runs in no current version of `datasets`: the files are read as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import xxhash
+
+from longform.artifacts.rows import Rejected, Shard
+from longform.engine.stage import StageContext, stage
+from schemas.code import COMMITS
+from tasks.sources.files.batches import batch_of
+from tasks.sources.files.found import moment
+from tasks.sources.files.lines import read_lines
+
+GROUP = "commitpackft"
+REPOSITORY = "bigcode/commitpackft"
+BATCH_ROWS = 1_000
+BATCH_BYTES = 16 << 20
+RAW_CHARS = 2_000
+FIELDS = ("old_file", "new_file", "old_contents", "new_contents", "subject", "message", "lang", "repos")
+
+_fields = itemgetter(*FIELDS)
+_TEXTS = [str] * len(FIELDS)
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_.-]{1,100}")
+
+
+def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...] | str:
+    """The columns of COMMITS, or why it is none."""
+    commit = record.get("commit")
+    if not isinstance(commit, str) or not _COMMIT.fullmatch(commit := commit.lower()):
+        return "missing or ill-formed commit"
+    try:
+        given = _fields(record)
+    except KeyError as missing:
+        return f"missing or ill-formed {missing.args[0]}"
+    if [*map(type, given)] != _TEXTS:
+        return f"missing or ill-formed {next(name for name in FIELDS if not isinstance(record[name], str))}"
+    old_file, new_file, old_contents, new_contents, subject, message, language, repos = given
+    if not new_contents:
+        return "no contents after the commit"
+    if not new_file:
+        return "no name of the file"
+    held = repositories(repos)
+    licence, url = record.get("license"), permalink(held, commit)
+    return (
+        f"{GROUP}/{commit}/{new_file}",
+        commit,
+        language,
+        old_file,
+        new_file,
+        old_contents,
+        new_contents,
+        subject,
+        message,
+        held,
+        licence if isinstance(licence, str) and licence else None,
+        url,
+        retrieved,
+    )
+
+
+def repositories(repos: str) -> list[str]:
+    """Each once, in order."""
+    found = dict.fromkeys(repos.replace(" ", "").split(","))
+    found.pop("", None)
+    return [*found]
+
+
+def permalink(repos: list[str], commit: str) -> str | None:
+    """Of the commit in the first repository, where its name may be one of GitHub's."""
+    return f"https://github.com/{repos[0]}/commit/{commit}" if repos and _REPO.fullmatch(repos[0]) else None
+
+
+@stage(COMMITS, revision=1)
+def read_commits(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """Commits in the order of the file; of a commit and file that come twice the first."""
+    retrieved = dict(files.source.facts)["retrieved_at"]
+    yield from parse_commits(read_lines(files), None if retrieved is None else moment(retrieved))
+
+
+def parse_commits(lines: Iterable[bytes], retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of COMMITS, and a Rejected for every line that is no commit, no change, or one seen before."""
+    rows: list[tuple[Any, ...]] = []
+    seen: set[int] = set()
+    held = 0
+    for position, line in enumerate(lines, start=1):
+        row = _row(line, position, retrieved, seen)
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        rows.append(row)
+        held += len(line)
+        if len(rows) == BATCH_ROWS or held >= BATCH_BYTES:
+            yield batch_of(rows, COMMITS)
+            rows, held = [], 0
+    if rows:
+        yield batch_of(rows, COMMITS)
+
+
+def _row(line: bytes, position: int, retrieved: int | None, seen: set[int]) -> tuple[Any, ...] | Rejected:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return _defect(f"line {position}", "unreadable line", line, str(error))
+    if not isinstance(record, dict):
+        return _defect(f"line {position}", "no record", line)
+    row = commit_row(record, retrieved)
+    if isinstance(row, str):
+        named = (value if isinstance(value := record.get(name), str) else "?" for name in ("commit", "new_file"))
+        return _defect("/".join((GROUP, *named)), row, line)
+    key = xxhash.xxh3_64_intdigest(row[0].encode())
+    if key in seen:
+        return Rejected(row[0], "filtered", "commit and file seen before", f"line {position}")
+    seen.add(key)
+    if record["old_contents"] == record["new_contents"]:
+        return Rejected(row[0], "filtered", "contents unchanged")
+    return row
+
+
+def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
+    return Rejected(key, "defect", reason, detail, line[: 4 * RAW_CHARS].decode("utf-8", "replace")[:RAW_CHARS])

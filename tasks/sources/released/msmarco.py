@@ -1,0 +1,478 @@
+"""MS MARCO passage ranking: one record a line, columns parted by a tab.
+
+    collection.tsv       7	The cafÃ© opens at nine; the old café next door at ten.
+    queries.dev.tsv      1048	how long does a sourdough starter keep
+    qrels.dev.tsv        1048	0	7	1
+
+Together in collectionandqueries.tar.gz. In passages some characters are UTF-8 that was read as Latin-1 and written
+again, beside others that are right, in the same passage; these are mended one by one, and each row says how many.
+Mangled characters hold U+0085, at which Python's splitlines and text readers cut a line in two. Quotes stand for
+themselves, often alone. The columns 0 and 1 of judgements are filler of TREC's form, in TREC's own files grades;
+what is not judged is unknown, not wrong. Some copies end their lines with a carriage return and a line feed.
+dev.small is a part of dev: a query or judgement that stands in several files becomes one row that names them all.
+The files triples.* and top1000.* are not read: their texts are mangled in other ways, and ids say the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
+from longform.engine.stage import AllRows, PerGroup, StageContext, stage
+from longform.errors import UsageError
+from schemas.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
+from tasks.sources.files.found import WHOLE, moment
+from tasks.sources.files.lines import read_lines, split_lines
+from tasks.sources.files.tarballs import members
+
+GROUP = "msmarco"
+LICENCE = "MS MARCO terms: non-commercial research"
+PIECE_BYTES = 64 << 20
+BATCH_ROWS = 1_000
+RAW_CHARS = 2_000
+LONGEST_TEXT = 64 << 10
+LONGEST_LINE = LONGEST_TEXT + 16
+PIDS = 100_000_000
+MEMORY_LIMIT = "512MB"
+
+COLLECTION, ASKED, JUDGED = "collection", "queries", "qrels"
+_NOT_READ = ("triples", "top1000", "qidpidtriples")
+_PACKING = re.compile(r"(\.(tsv|txt|trec|gz|zst|bz2|xz|tar))+$")
+_TAR = (".tar", ".tar.gz", ".tar.zst", ".tar.bz2", ".tar.xz", ".tgz")
+ENDINGS = tuple(
+    f"{name}{packing}"
+    for name in ("collection", "collectionandqueries", "queries", "qrels")
+    for packing in (".tsv", ".tsv.gz", ".tar.gz", ".tar")
+) + tuple(
+    f"{kind}.{split}{packing}"
+    for kind in ("queries", "qrels")
+    for split in ("train", "dev", "dev.small", "eval", "eval.small")
+    for packing in (".tsv", ".tsv.gz")
+)
+_MANGLED = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]{1,3}")
+
+
+# ---------------------------------------------------------------- files
+
+
+def check_names(paths: Iterable[Path]) -> None:
+    """UsageError for a file that is none of the collection's, by its name."""
+    for path in paths:
+        if path.name.lower().startswith(_NOT_READ):
+            raise UsageError(f"{path} is not read, as its texts are mangled: give collection, queries and qrels.")
+        if not path.is_dir() and not is_tar(path.name) and kind_of(path.name) is None:
+            raise UsageError(
+                f"The name of {path} does not say what it holds: call it collection*.tsv, *queries*.tsv or *qrels*.tsv."
+            )
+
+
+def is_tar(name: str) -> bool:
+    return name.lower().endswith(_TAR)
+
+
+def kind_of(name: str) -> str | None:
+    """collection, queries or qrels, by a file's name."""
+    stem = _PACKING.sub("", name.lower())
+    if stem.startswith(_NOT_READ):
+        return None
+    if "qrels" in stem:
+        return JUDGED
+    return ASKED if "queries" in stem else COLLECTION if stem.startswith(COLLECTION) else None
+
+
+def split_of(name: str) -> str:
+    """dev.small of queries.dev.small.tsv; what the name says instead where it is another's, e.g. 2019-pass."""
+    stem = _PACKING.sub("", name.lower())
+    return stem.replace("queries", "").replace("qrels", "").strip(".-_") or "all"
+
+
+def holding(sources: Sequence[Source], kind: str) -> list[Source]:
+    """The sources that hold this kind or, as archives, may hold it; archives in one piece."""
+    whole = [replace(source, pieces=(WHOLE,)) if _is_archive(source) else source for source in sources]
+    return [source for source in whole if _is_archive(source) or kind_of(_name(source)) == kind]
+
+
+def _name(source: Source) -> str:
+    return str(dict(source.facts)["name"])
+
+
+def _is_archive(source: Source) -> bool:
+    return is_tar(_name(source))
+
+
+def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """(name, lines) of each file of this kind: the piece itself, or members of an archive."""
+    if not _is_archive(piece.source):
+        yield _name(piece.source), read_lines(piece)
+        return
+    for written, _, blocks in members(Path(piece.source.path)):
+        name = PurePosixPath(written.replace("\\", "/")).name
+        if kind_of(name) == kind:
+            yield name, split_lines(blocks, piece.source.path)
+
+
+# ---------------------------------------------------------------- encoding
+
+
+def repaired(text: str) -> tuple[str, int]:
+    """The text with every run of characters that is one character's UTF-8 read as Latin-1 mended, and their number.
+
+    The rule of ir_datasets (FixEncoding), in one pass: 2 to 4 characters between U+0080 and U+00FF whose bytes
+    decode to exactly one. A lead byte says how long its run is, so that runs never overlap.
+    """
+    mended = 0
+
+    def one(match: re.Match[str]) -> str:
+        nonlocal mended
+        run = match[0].encode("latin-1")
+        length = 2 if run[0] < 0xE0 else 3 if run[0] < 0xF0 else 4
+        try:
+            character = run[:length].decode()
+        except UnicodeDecodeError:
+            return match[0]
+        mended += 1
+        return character + match[0][length:]
+
+    return _MANGLED.sub(one, text), mended
+
+
+# ---------------------------------------------------------------- passages
+
+
+class Seen:
+    """Which upstream ids came already, 1 byte each."""
+
+    def __init__(self) -> None:
+        self.seen = np.zeros(PIDS, bool)
+
+    def again(self, ids: np.ndarray) -> np.ndarray:
+        """Which of these came before, or earlier in this array."""
+        again: np.ndarray = self.seen[ids]
+        self.seen[ids] = True
+        if len(ids) > 1 and not (np.diff(ids) > 0).all():
+            first = np.zeros(len(ids), bool)
+            first[np.unique(ids, return_index=True)[1]] = True
+            again |= ~first
+        return again
+
+
+Values = tuple[Any, ...]
+
+
+def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[list[Values] | Rejected]:
+    """What `parse` makes of the lines, some thousand at a time; where it raises ValueError, a defect that says why."""
+    rows: list[Values] = []
+    for line in lines:
+        try:
+            rows.append(parse(line))
+        except ValueError as error:
+            yield _defect(letter, line, error)
+            continue
+        if len(rows) == BATCH_ROWS:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def passages(
+    lines: Iterable[bytes], seen: Seen, *, repair: bool, retrieved: int | None
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of PASSAGES in the lines' order, and a Rejected for every line that is none."""
+    lines = iter(lines)
+    while some := [line if len(line) < LONGEST_LINE else line[:LONGEST_LINE] for line in islice(lines, BATCH_ROWS)]:
+        columns = plain_columns(some)
+        if columns is None:
+            columns = yield from careful_columns(some)
+        pids, texts = columns
+        repairs = pa.repeat(pa.scalar(0, pa.int32()), len(texts))
+        if repair:
+            texts, repairs = _mended(texts)
+        yield from _first(_batch(pids, texts, repairs, retrieved), seen.again(pids.to_numpy()))
+
+
+Columns = tuple[pa.Array, pa.Array]
+
+
+def plain_columns(lines: list[bytes]) -> Columns | None:
+    """(upstream ids, texts) of these lines, fast; None where one of them needs a closer look."""
+    numbers, rests = [], []
+    for line in lines:
+        number, _, rest = line.partition(b"\t")
+        numbers.append(number)
+        rests.append(rest)
+    try:
+        digits, texts = pa.array(numbers, pa.string()), pa.array(rests, pa.string())
+        pids = digits.cast(pa.int64())
+    except ValueError:
+        return None
+    known = pc.and_(pc.ascii_is_decimal(digits), pc.less(pids, PIDS))
+    return (pids, texts) if pc.all(known).as_py() and not _any_odd(texts) else None
+
+
+def _any_odd(texts: pa.StringArray) -> bool:
+    """Whether one is blank, very long, ends its line with a carriage return too, or holds a tab."""
+    lengths = pc.min_max(pc.binary_length(texts)).as_py()
+    if lengths["min"] == 0 or lengths["max"] >= LONGEST_TEXT or (_content(texts)[0] == 9).any():
+        return True
+    return bool(pc.any(pc.or_(pc.utf8_is_space(texts), pc.ends_with(texts, "\r"))).as_py())
+
+
+def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
+    """The same, line by line; yields what is no passage."""
+    found: list[Values] = []
+    for item in _parsed(lines, passage, "p"):
+        if isinstance(item, Rejected):
+            yield item
+        else:
+            found += item
+    pids, texts = zip(*found, strict=True) if found else ((), ())
+    return pa.array(pids, pa.int64()), pa.array(texts, pa.string())
+
+
+def passage(line: bytes) -> tuple[int, str]:
+    """(upstream id, text as distributed); ValueError says what is wrong with the line."""
+    number, _, rest = line.partition(b"\t")
+    return _careful(number, rest), rest.removesuffix(b"\r").decode()
+
+
+def _mended(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
+    """The texts, those that hold mangled characters mended, and how many characters were."""
+    rows = suspicious(texts)
+    repairs = np.zeros(len(texts), np.int32)
+    if len(rows):
+        mended = [repaired(text) for text in texts.take(pa.array(rows)).to_pylist()]
+        repairs[rows] = [number for _, number in mended]
+        order = np.arange(len(texts))
+        order[rows] = len(texts) + np.arange(len(rows))
+        texts = pa.concat_arrays([texts, pa.array([text for text, _ in mended], pa.string())]).take(pa.array(order))
+    return texts, pa.array(repairs)
+
+
+def suspicious(texts: pa.StringArray) -> np.ndarray:
+    """Positions of the texts that may hold a mangled character: as UTF-8 these hold C3 and, two bytes on, C2."""
+    content, starts = _content(texts)
+    places = np.flatnonzero(content[:-2] == 0xC3)
+    places = places[content[places + 2] == 0xC2]
+    return np.unique(np.searchsorted(starts, places, side="right") - 1)
+
+
+def _content(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of all texts, and where each one starts and the last one ends."""
+    if not len(texts):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int32)
+    _, offsets, data = texts.buffers()
+    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]], starts - starts[0]
+
+
+def _careful(number: bytes, rest: bytes) -> int:
+    """The upstream id of a line that is not plain; ValueError says what is wrong with it."""
+    if not number.isdigit() or len(number.lstrip(b"0")) > 8:
+        raise ValueError("no upstream id")
+    if b"\t" in rest:
+        raise ValueError("too many columns")
+    if not rest.decode().strip():
+        raise ValueError("empty text")
+    if len(rest) >= LONGEST_TEXT:
+        raise ValueError("text of 64 KiB or more")
+    return int(number)
+
+
+def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
+    reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+    number = line[:64].split(b"\t")[0]
+    key = number.decode() if number.isdigit() else f"?{xxhash.xxh3_64_hexdigest(line)}"
+    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+    return Rejected(f"{GROUP}/{letter}{key}", "defect", reason, raw=raw)
+
+
+def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | None) -> pa.RecordBatch:
+    columns = {
+        "passage_id": pc.binary_join_element_wise(f"{GROUP}/p", pids.cast(pa.string()), ""),
+        "text": texts,
+        "text_held": pc.if_else(pc.greater(repairs, 0), "repaired", "as distributed"),
+        "repairs": repairs,
+        "licence": pa.repeat(LICENCE, len(pids)),
+        "url": pa.nulls(len(pids), pa.string()),
+        "retrieved_at": pa.repeat(pa.scalar(retrieved, PASSAGES.field("retrieved_at").type), len(pids)),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in PASSAGES.names], schema=PASSAGES)
+
+
+def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch | Rejected]:
+    """The batch without the rows whose id came before; those are defects."""
+    if not again.any():
+        yield batch
+        return
+    yield batch.filter(pa.array(~again))
+    for row in batch.filter(pa.array(again)).to_pylist():
+        yield Rejected(row["passage_id"], "defect", "repeated upstream id", raw=row["text"][:RAW_CHARS])
+
+
+@stage(PASSAGES, revision=1)
+def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Iterator[pa.RecordBatch | Rejected]:
+    """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
+    seen = Seen()
+    for _, lines in lines_of(files, COLLECTION):
+        for item in passages(lines, seen, repair=repair, retrieved=_retrieved(files)):
+            _count(context, item)
+            yield item
+
+
+def _count(context: StageContext, item: pa.RecordBatch | Rejected) -> None:
+    if isinstance(item, Rejected):
+        context.count("read", 1)
+        return
+    context.count("read", item.num_rows)
+    context.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
+
+
+def _retrieved(piece: Shard) -> int | None:
+    when = dict(piece.source.facts)["retrieved_at"]
+    return None if when is None else moment(when)
+
+
+def in_one(sources: Sequence[Source]) -> list[Source]:
+    """One source in one piece, for a stage that looks at all rows at once; none where there is none."""
+    return [replace(source, pieces=(WHOLE,)) for source in sources[:1]]
+
+
+@stage(REPEATED, revision=1)
+def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Iterator[pa.RecordBatch]:
+    """Ids that rows of different pieces or files share. None in the published collection; where there are, two copies
+    of it were read."""
+    query = """
+        SELECT passage_id AS repeated_id, count(*) AS rows FROM {} GROUP BY passage_id HAVING count(*) > 1 ORDER BY 1
+    """
+    yield from _queried(query, passages, context, REPEATED)
+
+
+# ---------------------------------------------------------------- queries and judgements
+
+
+def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of QUERY_LINES."""
+
+    def parse(line: bytes) -> Values:
+        qid, _, rest = line.partition(b"\t")
+        query_id = f"{GROUP}/q{_careful(qid, rest)}"
+        return query_id, _hash(query_id), rest.removesuffix(b"\r").decode(), split, retrieved
+
+    yield from _tables(_parsed(lines, parse, "q"), QUERY_LINES)
+
+
+def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of QREL_LINES. TREC's own files part their columns by a blank."""
+
+    def parse(line: bytes) -> Values:
+        qid, pid, relevance = _judgement(line.split())
+        query_id = f"{GROUP}/q{qid}"
+        return f"{query_id}-p{pid}", query_id, _hash(query_id), f"{GROUP}/p{pid}", relevance, split
+
+    yield from _tables(_parsed(lines, parse, "q"), QREL_LINES)
+
+
+def _tables(items: Iterable[list[Values] | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
+    for item in items:
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        columns = zip(zip(*item, strict=True), schema, strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
+
+
+def _hash(query_id: str) -> int:
+    return xxhash.xxh3_64_intdigest(query_id.encode())
+
+
+def _judgement(columns: list[bytes]) -> tuple[int, int, int]:
+    if len(columns) != 4:
+        raise ValueError("not four columns")
+    qid, _, pid, relevance = columns
+    if not (qid.isdigit() and len(qid) <= 18 and pid.isdigit() and len(pid) <= 18):
+        raise ValueError("no upstream id")
+    if not re.fullmatch(rb"-?[0-9]{1,4}", relevance):
+        raise ValueError("no grade")
+    return int(qid), int(pid), int(relevance)
+
+
+@stage(QUERY_LINES, revision=1)
+def read_queries(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """Queries as their files list them."""
+    for name, lines in lines_of(files, ASKED):
+        yield from queries(lines, split_of(name), _retrieved(files))
+
+
+@stage(QREL_LINES, revision=1)
+def read_qrels(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """Judgements as their files list them."""
+    for name, lines in lines_of(files, JUDGED):
+        yield from qrels(lines, split_of(name))
+
+
+_BY_QUERY = """
+    SELECT query_id, text, list_sort(list_distinct(list(split))) AS splits, '{licence}' AS licence,
+        NULL::VARCHAR AS url, min(retrieved_at) AS retrieved_at
+    FROM {{}} GROUP BY query_hash, query_id, text ORDER BY query_hash, query_id, min(split), text
+"""
+_BY_JUDGEMENT = """
+    SELECT judgement_id, query_id, passage_id, relevance, list_sort(list_distinct(list(split))) AS splits
+    FROM {} GROUP BY query_hash, judgement_id, query_id, passage_id, relevance
+    ORDER BY query_hash, query_id, judgement_id, min(split), relevance
+"""
+
+
+@stage(QUERIES, revision=1)
+def join_queries(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+    """Each query once, with all files it stands in; another text for one id is a defect."""
+    found = _queried(_BY_QUERY.format(licence=LICENCE), lines, context, QUERIES)
+    yield from _once(found, "another text of this query")
+
+
+@stage(QRELS, revision=1)
+def join_qrels(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+    """Each judgement once, with all files it stands in; another grade for one pair is a defect."""
+    yield from _once(_queried(_BY_JUDGEMENT, lines, context, QRELS), "another grade of this pair")
+
+
+def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordBatch | Rejected]:
+    """The rows whose key, their first column, is not that of the row before."""
+    last: object = None
+    for batch in batches:
+        keys = batch.column(0)
+        again = np.append([keys[0].as_py() == last], pc.equal(keys[1:], keys[:-1]))
+        last = keys[-1].as_py()
+        for row in batch.filter(pa.array(again)).to_pylist():
+            yield Rejected(row[batch.schema.names[0]], "defect", reason, raw=str(row)[:RAW_CHARS])
+        yield batch.filter(pa.array(~again))
+
+
+def _queried(
+    query: str, rows: PerGroup | AllRows, context: StageContext, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The answer of DuckDB over these rows, out of core."""
+    import duckdb
+
+    if not rows.paths:
+        return
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY_LIMIT,
+        "threads": 1,
+        "temp_directory": str(context.scratch()),
+    }
+    with duckdb.connect(config=settings) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        reader = database.sql(query.format(read_parquet(rows.paths))).to_arrow_reader(BATCH_ROWS)
+        for batch in reader:
+            yield batch.cast(schema)

@@ -1,0 +1,260 @@
+"""UltraFeedback: four models' answers to an instruction, each rated by GPT-4; JSON lines by source, or Parquet.
+
+    {"source": "evol_instruct", "instruction": "Name three trees.", "models": ["alpaca-7b", ...],
+     "completions": [{"model": "alpaca-7b", "principle": "helpfulness", "custom_system_prompt": "...",
+                      "response": "Oak, ash, elm.", "critique": "Short but right.",
+                      "overall_score": 8.0, "fine-grained_score": 4.25,
+                      "annotations": {"instruction_following": {"Rating": "5", "Rationale": "..."},
+                                      "honesty": {"Rating": "4", "Rationale": "..."},
+                                      "truthfulness": {"Type": ["None"], "Rationale": "...", "Rating": "5",
+                                                       "Rationale For Rating": "..."},
+                                      "helpfulness": {"Rating": "N/A", ...}}}, ...],
+     "correct_answers": ["None"], "incorrect_answers": ["None"]}
+
+Ratings are texts, "N/A" where a model gave none; fine-grained_score, their mean, may be NaN, which JSON has not. One
+that is no mean of ratings (outside 1 to 5, infinite) is null, and `doubt` says so.
+Before 2023-12-29 (commit 40b4365 of the repository) 2,628 answers that deserved 1 have an overall_score of 10: upstream
+wrote 1 where the mean of the ratings was at most 2, kept those above 4 and had the others rated anew. The source
+truthful_qa is a benchmark, and is left out. Some records have fewer than four completions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import xxhash
+
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.engine.stage import AtMost, StageContext, stage
+from schemas.preferences import COMPLETIONS
+from tasks.sources.files.found import moment
+from tasks.sources.files.hub import origin_of
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
+from tasks.sources.files.sizes import lines_of, of_source
+
+GROUP = "ultrafeedback"
+LICENCE = "MIT"
+REPOSITORY = "openbmb/UltraFeedback"
+MENDED = "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
+CONTAMINATED = "truthful_qa"
+ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+BATCH_ROWS = 200
+RAW_CHARS = 2_000
+LEAST = '{"instruction":"a","completions":[{"response":"a"},{"response":"b"}]}'
+
+
+class Filtered(ValueError):
+    """A rule of the method leaves the record out."""
+
+
+def instruction(record: Any, *, mended: bool) -> Row:
+    """A row of COMPLETIONS without what is the file's; ValueError says what is wrong with the record."""
+    if not isinstance(record, dict):
+        raise ValueError("no record")
+    text, source = record.get("instruction"), _text(record.get("source")) or ""
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("no instruction")
+    if source == CONTAMINATED:
+        raise Filtered("source is a benchmark")
+    given = _list(record.get("completions"))
+    found = [completion(one, mended=mended) for one in given if _response(one)]
+    if len(found) < 2:
+        raise Filtered("fewer than two completions")
+    return {
+        "instruction_id": f"{GROUP}/{content_hash(source, text, found)}",
+        "source": source,
+        "instruction": text,
+        "completions": found,
+        "left_out": len(given) - len(found),
+        "correct_answers": _answers(record.get("correct_answers")),
+        "incorrect_answers": _answers(record.get("incorrect_answers")),
+        "licence": LICENCE,
+    }
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _response(completion: Any) -> bool:
+    response = completion.get("response") if isinstance(completion, dict) else None
+    return isinstance(response, str) and bool(response.strip())
+
+
+def _answers(given: Any) -> list[str]:
+    """Without the text None, which stands for no answer."""
+    return [text for text in _list(given) if isinstance(text, str) and text != "None"]
+
+
+def content_hash(source: str, text: str, completions: list[Row]) -> str:
+    """16 hex digits of the texts, whoever rated them how."""
+    document = orjson.dumps([source, text, [[one["model"], one["response"]] for one in completions]])
+    return hashlib.sha256(document).hexdigest()[:16]
+
+
+def completion(record: dict[str, Any], *, mended: bool) -> Row:
+    ratings = {aspect: rating(_annotation(record, aspect).get("Rating")) for aspect in ASPECTS}
+    overall = number(record.get("overall_score"))
+    fine, fine_doubt = fine_grained(
+        record.get("fine-grained_score"), [one for one in ratings.values() if one is not None]
+    )
+    doubt = doubt_of(overall, fine, mended=mended)
+    return {
+        "model": _text(record.get("model")) or "",
+        "response": record["response"],
+        "principle": _text(record.get("principle")),
+        "overall_score": None if doubt in (MISSING, TEN_FOR_ONE) else overall,
+        "doubt": "; ".join(filter(None, (doubt, fine_doubt))) or None,
+        "fine_grained_score": fine,
+        **ratings,
+        "critique": _text(record.get("critique")),
+    }
+
+
+MISSING = "no overall score"
+TEN_FOR_ONE = "10 given for 1"
+MAYBE_TEN_FOR_ONE = "10 may stand for 1"
+NO_FINE = "no fine-grained score"
+OUTSIDE = "fine-grained score outside 1 to 5"
+
+
+def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, str | None]:
+    """The score, and why there is none. Where none was given, or NaN, it is the mean of the ratings that are known."""
+    given = _float(value)
+    if given is None or math.isnan(given):
+        return (sum(ratings) / len(ratings), None) if ratings else (None, NO_FINE)
+    return (given, None) if 1 <= given <= 5 else (None, OUTSIDE)
+
+
+def doubt_of(overall: float | None, fine: float | None, *, mended: bool) -> str | None:
+    """Why an overall score is not to be trusted: by the rule that upstream mended them with (OpenBMB, 2023-12-29).
+
+    `mended`: the file is of the commit that mended them, where a 10 with middling ratings was rated anew.
+    """
+    if overall is None:
+        return MISSING
+    if overall < 10:
+        return None
+    if fine is not None and fine <= 2:
+        return TEN_FOR_ONE
+    return None if mended or (fine is not None and fine > 4) else MAYBE_TEN_FOR_ONE
+
+
+def _annotation(record: dict[str, Any], aspect: str) -> dict[str, Any]:
+    annotations = record.get("annotations")
+    found = annotations.get(aspect) if isinstance(annotations, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def rating(value: Any) -> float | None:
+    """1 to 5, of a text or a number; None for N/A and what is none."""
+    found = number(value)
+    return found if found is not None and 1 <= found <= 5 else None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, also of a text; else None."""
+    found = _float(value)
+    return found if found is not None and math.isfinite(found) else None
+
+
+def _float(value: Any) -> float | None:
+    """As `number`, but infinite or NaN where the value is."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+# ---------------------------------------------------------------- files
+
+
+def records(piece: Shard) -> Iterator[Any]:
+    """Records in order; a line that is no JSON as its bytes."""
+    if is_parquet(Path(piece.source.path)):
+        with readable(piece):
+            for batch in parquet_batches(piece, lambda path: True, BATCH_ROWS):
+                yield from batch.to_pylist()
+    else:
+        yield from map(document, read_lines(piece))
+
+
+def document(line: bytes) -> Any:
+    """What a line holds, NaN as null, infinite numbers as their texts; the line itself where it is no JSON."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return orjson.loads(orjson.dumps(json.loads(line, parse_constant=_finite, parse_float=_finite)))
+    except (ValueError, TypeError, RecursionError):
+        return line
+
+
+def _finite(text: str) -> float | str | None:
+    found = float(text)
+    return found if math.isfinite(found) else None if math.isnan(found) else text
+
+
+def instructions(given: Iterable[Any], origin: dict[str, Any], *, mended: bool) -> Iterator[Row | Rejected]:
+    """Rows of COMPLETIONS, and a Rejected for every record that becomes none; of repeated ones the first stays."""
+    seen: set[str] = set()
+    for record in given:
+        try:
+            row = instruction(record, mended=mended)
+        except ValueError as error:
+            yield _rejected(record, error)
+            continue
+        if row["instruction_id"] in seen:
+            yield Rejected(row["instruction_id"], "filtered", "repeated record")
+            continue
+        seen.add(row["instruction_id"])
+        yield {**row, **origin}
+
+
+def _rejected(record: Any, error: ValueError) -> Rejected:
+    raw = record if isinstance(record, bytes) else _raw(record)
+    key = f"{GROUP}/?{xxhash.xxh3_64_hexdigest(raw)}"
+    if isinstance(error, Filtered):
+        return Rejected(key, "filtered", str(error))
+    reason = "no JSON" if isinstance(record, bytes) else str(error)
+    return Rejected(key, "defect", reason, raw=raw[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS])
+
+
+def _raw(record: Any) -> bytes:
+    try:
+        return orjson.dumps(record, default=str)
+    except TypeError as error:  # nested too deep
+        return str(error).encode()
+
+
+@stage(COMPLETIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
+def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
+    """Instructions with their rated completions, in the order of the file."""
+    origin = origin_of(files.source)
+    when = dict(files.source.facts)["retrieved_at"]
+    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
+    columns = {**origin, "retrieved_at": retrieved}
+    for item in instructions(records(files), columns, mended=origin["revision"] == MENDED):
+        context.count("read", 1)
+        if not isinstance(item, Rejected):
+            doubts = [why for one in item["completions"] for why in (one["doubt"] or "").split("; ")]
+            context.count("scores of 10 given for 1", doubts.count(TEN_FOR_ONE))
+            context.count("scores of 10 in doubt", doubts.count(MAYBE_TEN_FOR_ONE))
+            context.count("fine-grained scores outside 1 to 5", doubts.count(OUTSIDE))
+        yield item

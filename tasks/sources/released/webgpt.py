@@ -1,0 +1,145 @@
+"""WebGPT comparisons: two answers to a question, with the quotes they were written from, one JSON record a line.
+
+    {"question": {"dataset": "eli5", "id": "8f2", "full_text": "Why is the sky blue?"},
+     "quotes_0": {"title": ["Light (example.org)"], "extract": ["Short waves scatter more."]},
+     "answer_0": "Air scatters blue light most [1].",
+     "tokens_0": {"prefix": [464, 6766], "completion": [16170]}, "score_0": 0.5,
+     "quotes_1": {"title": [], "extract": []}, "answer_1": "It reflects the sea.", "tokens_1": {...}, "score_1": -0.5}
+
+Scores lie in [-1, 1] and cancel out; 0 is a tie. Tokens are the same texts again, for another model's vocabulary, and
+are dropped. Most questions are from ELI5, which is Reddit's: rows say so. Records have no id, and some are there
+twice: theirs is a hash of the content, with a number for repeated ones. The set's page names no licence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import xxhash
+
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.engine.stage import StageContext, stage
+from schemas.preferences import COMPARISONS
+from tasks.sources.files.found import moment
+from tasks.sources.files.lines import read_lines
+
+GROUP = "webgpt"
+URL = "https://openaipublic.blob.core.windows.net/webgpt-answer-viewer/comparisons.jsonl"
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+RAW_CHARS = 2_000
+SIDES = (0, 1)
+
+_CITATION = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
+
+
+def comparison(record: Any) -> Row:
+    """A row of COMPARISONS without what is the file's; ValueError says what is wrong with the record."""
+    if not isinstance(record, dict) or not isinstance(record.get("question"), dict):
+        raise ValueError("no question")
+    question = record["question"]
+    asked, dataset = _text(question.get("full_text"), "no question"), question.get("dataset")
+    first, second = (side(record, number) for number in SIDES)
+    if not math.isclose(first["score"], -second["score"], abs_tol=1e-6):
+        raise ValueError("scores do not cancel out")
+    upstream = question.get("id")
+    return {
+        "comparison_id": f"{GROUP}/{content_hash(record)}",
+        "question": asked,
+        "question_dataset": dataset if isinstance(dataset, str) else "",
+        "question_id": None if upstream is None else str(upstream),
+        "eli5": isinstance(dataset, str) and dataset.lower().startswith("eli5"),
+        "first": first,
+        "second": second,
+        "preferred": "tie" if first["score"] == 0 else "first" if first["score"] > 0 else "second",
+        "licence": None,
+        "url": URL,
+    }
+
+
+def side(record: dict[str, Any], number: int) -> Row:
+    """One of the two answers."""
+    text = _text(record.get(f"answer_{number}"), "empty answer")
+    score = record.get(f"score_{number}")
+    if isinstance(score, bool) or not isinstance(score, int | float) or not -1 <= score <= 1:
+        raise ValueError("no score in [-1, 1]")
+    return {
+        "text": text,
+        "quotes": quotes(record.get(f"quotes_{number}")),
+        "cites": cites(text),
+        "score": float(score),
+    }
+
+
+def quotes(given: Any) -> list[Row]:
+    """Of lists of titles and of extracts."""
+    if not isinstance(given, dict):
+        raise ValueError("no quotes")
+    titles, extracts = given.get("title"), given.get("extract")
+    if not isinstance(titles, list) or not isinstance(extracts, list) or len(titles) != len(extracts):
+        raise ValueError("titles and extracts do not match")
+    if not all(isinstance(text, str) for text in (*titles, *extracts)):
+        raise ValueError("titles and extracts do not match")
+    return [{"title": title, "extract": extract} for title, extract in zip(titles, extracts, strict=True)]
+
+
+def cites(text: str) -> list[int]:
+    """Numbers in square brackets, also several in one pair, each once, in their order."""
+    numbers = [int(number) for match in _CITATION.finditer(text) for number in match[1].split(",")]
+    return list(dict.fromkeys(numbers))
+
+
+def content_hash(record: dict[str, Any]) -> str:
+    """16 hex digits of question, answers, quotes and scores, whatever else the record holds and in what order."""
+    texts = [record.get(f"{name}_{number}") for name in ("answer", "quotes") for number in SIDES]
+    scores = [float(record[f"score_{number}"]) for number in SIDES]
+    try:
+        document = orjson.dumps([record["question"], texts, scores], option=orjson.OPT_SORT_KEYS)
+    except TypeError as error:
+        raise ValueError("nested too deep") from error
+    return hashlib.sha256(document).hexdigest()[:16]
+
+
+def _text(value: Any, missing: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(missing)
+    return value
+
+
+def comparisons(lines: Iterable[bytes], retrieved: datetime | None) -> Iterator[Row | Rejected]:
+    """Rows of COMPARISONS, and a Rejected for every line that is none."""
+    times: Counter[str] = Counter()
+    for line in lines:
+        try:
+            row = comparison(orjson.loads(line))
+        except ValueError as error:
+            yield _defect(line, "no JSON" if isinstance(error, orjson.JSONDecodeError) else str(error))
+            continue
+        number = row["comparison_id"]
+        times[number] += 1
+        again = f"-{times[number]}" if times[number] > 1 else ""
+        yield {**row, "comparison_id": number + again, "retrieved_at": retrieved}
+
+
+def _defect(line: bytes, reason: str) -> Rejected:
+    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+    return Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", reason, raw=raw)
+
+
+@stage(COMPARISONS, revision=1)
+def read_comparisons(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
+    """Comparisons in the order of the file."""
+    when = dict(files.source.facts)["retrieved_at"]
+    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
+    for item in comparisons(read_lines(files), retrieved):
+        context.count("read", 1)
+        if not isinstance(item, Rejected):
+            context.count("eli5", int(item["eli5"]))
+            context.count("ties", int(item["preferred"] == "tie"))
+        yield item

@@ -1,0 +1,365 @@
+"""WildChat: conversations of people with ChatGPT, as Parquet (or JSON lines), one row a conversation.
+
+    {"conversation_hash": "0f0e0d...", "model": "gpt-4-0314", "timestamp": "2023-04-09T00:02:53Z", "turn": 1,
+     "language": "English", "toxic": false, "redacted": false, "hashed_ip": "...", "state": "...", "country": "...",
+     "header": {"accept-language": "...", "user-agent": "..."},
+     "conversation": [{"role": "user", "content": "Name a tree.", "language": "English", "toxic": false,
+                       "redacted": false, "turn_identifier": 1, "hashed_ip": "...", "header": {...}, ...},
+                      {"role": "assistant", "content": "Oak.", ...}],
+     "openai_moderation": [...], "detoxify_moderation": [...]}
+
+What points at a person (hashed_ip, header, state, country, of the conversation and of its turns) is never read; of a
+Parquet file only the columns that rows are made of are decoded. The hash is of the content: a conversation that was
+opened again stands there twice, so the earliest stays. The older release calls it conversation_id and counts time
+in seconds. In the moderation columns names with "/" stand beside the same with "_". The repository changed content
+and licence under one name: toxic conversations went in July 2024, some with personal data in October 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.engine.stage import AllRows, AtMost, StageContext, stage
+from schemas.conversations import CONVERSATIONS, LOGGED, TURN
+from tasks.sources.files.found import moment
+from tasks.sources.files.hub import origin_of
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
+from tasks.sources.files.ranges import repeated
+from tasks.sources.files.sizes import lines_of, of_source
+
+GROUP = "wildchat"
+LICENCE = "ODC-BY-1.0"
+ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+PIECE_BYTES = 256 << 20
+BATCH_ROWS = 1_000
+RAW_CHARS = 2_000
+IDS = ("conversation_hash", "conversation_id")
+OF_CONVERSATION = ("model", "timestamp", "language", "toxic", "redacted")
+OF_TURN = tuple(field.name for field in TURN)
+MILLISECONDS_FROM = 100_000_000_000
+LEAST = '{"conversation_id":"a","conversation":[{"role":"","content":"a"}]}'
+
+
+# ---------------------------------------------------------------- one record
+
+
+def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
+    """A row of CONVERSATIONS; ValueError says what is wrong with the record. `origin`: columns of the file's own."""
+    if not isinstance(record, dict):
+        raise ValueError("no record")
+    number = _number(record)
+    if number is None:
+        raise ValueError("no upstream id")
+    given = record.get("conversation")
+    turns = [turn_of(turn) for turn in given] if isinstance(given, list) else []
+    if not any(turn["content"].strip() for turn in turns):
+        raise ValueError("empty conversation")
+    return {
+        "conversation_id": f"{GROUP}/{number}",
+        "model": _text(record.get("model")),
+        "created": created(record.get("timestamp")),
+        "language": _text(record.get("language")),
+        "turns": turns,
+        "toxic": bool(record.get("toxic") or any(turn["toxic"] for turn in turns)),
+        "redacted": bool(record.get("redacted") or any(turn["redacted"] for turn in turns)),
+        **origin,
+    }
+
+
+def _number(record: Any) -> str | None:
+    found = [record.get(name) for name in IDS] if isinstance(record, dict) else []
+    return next((value for value in found if isinstance(value, str) and 0 < len(value.encode()) <= 200), None)
+
+
+def turn_of(turn: Any) -> Row:
+    if not isinstance(turn, dict) or not isinstance(turn.get("role"), str):
+        raise ValueError("turn without a role")
+    if not isinstance(turn.get("content"), str):
+        raise ValueError("turn without a content")
+    return {
+        "role": turn["role"],
+        "content": turn["content"],
+        "language": _text(turn.get("language")),
+        "toxic": _flag(turn.get("toxic")),
+        "redacted": _flag(turn.get("redacted")),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def created(value: Any) -> datetime | None:
+    """Of a time, an ISO 8601 text, or seconds or milliseconds since 1970; ValueError where it is something else."""
+    try:
+        if value is None or isinstance(value, datetime):
+            return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, str):
+            when = datetime.fromisoformat(value)
+            return when.replace(tzinfo=when.tzinfo or UTC).astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value / 1_000 if abs(value) >= MILLISECONDS_FROM else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise ValueError("no timestamp")
+
+
+# ---------------------------------------------------------------- reading
+
+
+Item: TypeAlias = pa.RecordBatch | Row | Rejected
+
+
+def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
+    """Rows of CONVERSATIONS, and a Rejected for every record that becomes none: broken ones, those at a position in
+    `again`, and toxic ones if these are not asked for."""
+    for places, item in _read(piece, _origin(piece)):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        batch = item if isinstance(item, pa.RecordBatch) else pa.RecordBatch.from_pylist([item], CONVERSATIONS)
+        left = _array(batch["toxic"]) & (not toxic)
+        repeated = np.isin(places, again) & ~left
+        yield batch.filter(pa.array(~(left | repeated)))
+        yield from _filtered(batch, left, "toxic")
+        yield from _filtered(batch, repeated, "same conversation logged again")
+
+
+def _filtered(batch: pa.RecordBatch, which: np.ndarray, reason: str) -> Iterator[Rejected]:
+    for conversation_id in batch["conversation_id"].filter(pa.array(which)).to_pylist():
+        yield Rejected(conversation_id, "filtered", reason)
+
+
+def _origin(piece: Shard) -> dict[str, Any]:
+    """The columns that are the same for all rows of a file."""
+    facts = dict(piece.source.facts)
+    when = facts.get("retrieved_at")
+    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
+    return {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved}
+
+
+Placed: TypeAlias = tuple[np.ndarray, Item]
+
+
+def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
+    """Rows and rejected ones, with the positions of their records in the piece."""
+    if not is_parquet(Path(piece.source.path)):
+        yield from _of_lines(piece, origin)
+        return
+    with readable(piece):
+        yield from _of_parquet(piece, origin)
+
+
+def _of_lines(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
+    for position, line in enumerate(read_lines(piece)):
+        record = _document(line)
+        if record is None:
+            item: Item = Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", "no JSON")
+        else:
+            item = _row(record, origin)
+        yield np.array([position]), item
+
+
+def _document(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _row(record: Any, origin: dict[str, Any]) -> Row | Rejected:
+    try:
+        return conversation(record, origin)
+    except ValueError as error:
+        raw = _raw(record)
+        number = _number(record) or f"?{xxhash.xxh3_64_hexdigest(raw.encode())}"
+        return Rejected(f"{GROUP}/{number}", "defect", str(error), raw=raw[:RAW_CHARS])
+
+
+def _raw(record: Any) -> str:
+    try:
+        return repr(_public(record))
+    except RecursionError:
+        return "nested too deep"
+
+
+def _public(record: Any) -> Any:
+    """The record without what points at a person."""
+    if not isinstance(record, dict):
+        return None
+    kept = {name: record[name] for name in (*IDS, *OF_CONVERSATION) if name in record}
+    turns = record.get("conversation")
+    if isinstance(turns, list):
+        kept["conversation"] = [{name: turn.get(name) for name in OF_TURN} for turn in turns if isinstance(turn, dict)]
+    return kept
+
+
+# ---------------------------------------------------------------- Parquet, by columns
+
+
+def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
+    start = 0
+    for batch in parquet_batches(piece, _is_read, BATCH_ROWS):
+        good, places = _plain(batch), np.arange(start, start + len(batch))
+        if good.any():
+            yield places[good], _columns(batch.filter(pa.array(good)), origin)
+        for position, record in zip(places[~good], batch.filter(pa.array(~good)).to_pylist(), strict=True):
+            yield np.array([position]), _row(record, origin)
+        start += len(batch)
+
+
+def _is_read(path: str) -> bool:
+    """Whether a row is made of this column, named as a path: conversation.list.element.content."""
+    first, *inner = path.split(".")
+    if first != "conversation":
+        return not inner and first in (*IDS, *OF_CONVERSATION)
+    return bool(inner) and inner[-1] in OF_TURN and "header" not in inner
+
+
+def _plain(batch: pa.RecordBatch) -> np.ndarray:
+    """Which rows have all that a row needs; the others are looked at one by one."""
+    ids, turns = _ids(batch), _column(batch, "conversation")
+    when = _column(batch, "timestamp")
+    if ids is None or turns is None or when is None or not pa.types.is_timestamp(when.type):
+        return np.zeros(len(batch), bool)
+    flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
+    content, role = _field(flat, "content"), _field(flat, "role")
+    broken = pc.or_(pc.is_null(content), pc.is_null(role))
+    said = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(content, 0, 100))), 0)
+    good = pc.and_(pc.fill_null(pc.less_equal(pc.binary_length(ids), 200), False), pc.greater(_lengths(ids), 0))
+    plain: np.ndarray = _array(good) & ~_any(broken, parents, len(batch)) & _any(said, parents, len(batch))
+    return plain
+
+
+def _columns(batch: pa.RecordBatch, origin: dict[str, Any]) -> pa.RecordBatch:
+    turns, rows = batch["conversation"], len(batch)
+    flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
+    offsets = np.append([0], np.cumsum(pc.list_value_length(turns).to_numpy())).astype(np.int32)
+    fields = {field.name: _field(flat, field.name).cast(field.type) for field in TURN}
+    inner = pa.StructArray.from_arrays(
+        [*{**fields, "language": _filled(fields["language"])}.values()], fields=list(TURN)
+    )
+    found = {
+        "conversation_id": pc.binary_join_element_wise(f"{GROUP}/", _ids(batch), ""),
+        "model": _named(batch, "model"),
+        "created": batch["timestamp"].cast(CONVERSATIONS.field("created").type, safe=False),
+        "language": _named(batch, "language"),
+        "turns": pa.ListArray.from_arrays(pa.array(offsets), inner, type=CONVERSATIONS.field("turns").type),
+        "toxic": _flagged(batch, "toxic", flat, parents),
+        "redacted": _flagged(batch, "redacted", flat, parents),
+        **{name: pa.repeat(pa.scalar(value, CONVERSATIONS.field(name).type), rows) for name, value in origin.items()},
+    }
+    return pa.RecordBatch.from_arrays([found[name] for name in CONVERSATIONS.names], schema=CONVERSATIONS)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    return batch[name] if name in batch.schema.names else None
+
+
+def _ids(batch: pa.RecordBatch) -> pa.StringArray | None:
+    found = [batch[name].cast(pa.string()) for name in IDS if name in batch.schema.names]
+    return pc.coalesce(*found) if found else None
+
+
+def _lengths(texts: pa.StringArray) -> pa.Array:
+    return pc.fill_null(pc.binary_length(texts), 0)
+
+
+def _named(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A text column, empty ones as null."""
+    values = _column(batch, name)
+    if values is None:
+        return pa.nulls(len(batch), pa.string())
+    return _filled(values.cast(pa.string()))
+
+
+def _filled(texts: pa.StringArray) -> pa.StringArray:
+    """Empty ones as null."""
+    return pc.if_else(pc.greater(_lengths(texts), 0), texts, pa.scalar(None, pa.string()))
+
+
+def _field(turns: pa.StructArray, name: str) -> pa.Array:
+    """A field of the turns; nulls where the file lacks it, or a turn is null."""
+    kind = TURN.field(name).type
+    index = turns.type.get_field_index(name)
+    return pa.nulls(len(turns), kind) if index < 0 else pc.struct_field(turns, [index]).cast(kind)
+
+
+def _flagged(batch: pa.RecordBatch, name: str, turns: pa.StructArray, parents: np.ndarray) -> pa.Array:
+    """Whether the conversation is flagged, or a turn of it."""
+    own = _column(batch, name)
+    flags = np.zeros(len(batch), bool) if own is None else _array(pc.fill_null(own, False))
+    return pa.array(flags | _any(pc.fill_null(_field(turns, name), False), parents, len(batch)))
+
+
+def _any(flags: pa.Array, parents: np.ndarray, rows: int) -> np.ndarray:
+    """For each row, whether one of its turns is flagged."""
+    found = np.zeros(rows, bool)
+    found[parents[_array(pc.fill_null(flags, False))]] = True
+    return found
+
+
+def _array(flags: pa.BooleanArray) -> np.ndarray:
+    values: np.ndarray = flags.to_numpy(zero_copy_only=False)
+    return values
+
+
+# ---------------------------------------------------------------- stages
+
+
+@stage(LOGGED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Row]:
+    """Which conversations the records are of, and when they were logged; one row a record, also of a broken one."""
+    if is_parquet(Path(files.source.path)):
+        with readable(files):
+            yield from map(_listed, parquet_batches(files, lambda path: path in (*IDS, "timestamp"), BATCH_ROWS))
+    else:
+        yield from (_logged(_document(line)) for line in read_lines(files))
+
+
+def _listed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    ids, when = _ids(batch), _column(batch, "timestamp")
+    if ids is None or when is None or not pa.types.is_timestamp(when.type):
+        return pa.RecordBatch.from_pylist([_logged(record) for record in batch.to_pylist()], LOGGED)
+    known = pc.if_else(pc.greater(_lengths(ids), 0), pc.binary_join_element_wise(f"{GROUP}/", ids, ""), "")
+    created = when.cast(LOGGED.field("created").type, safe=False)
+    return pa.RecordBatch.from_arrays([pc.fill_null(known, ""), created], schema=LOGGED)
+
+
+def _logged(record: Any) -> Row:
+    number = _number(record)
+    try:
+        when = created(record.get("timestamp")) if number else None
+    except ValueError:
+        when = None
+    return {"logged_id": f"{GROUP}/{number}" if number else "", "created": when}
+
+
+@stage(CONVERSATIONS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST), keeps=True))
+def read_conversations(
+    context: StageContext, files: Shard, logged: AllRows, *, toxic: bool
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Conversations in the order of the file, without what points at a person; of those with one content the earliest,
+    then the first by place.
+
+    Only ids and times of all files are compared, out of core.
+    """
+    again = repeated(logged.paths, context.scratch(), same="logged_id", first="created", memory_limit_mb=512)
+    here = next(str(logged.store.rows_path(part)) for part in logged.parts or () if part.key == files.key)
+    yield from conversations(files, again[here], toxic=toxic)

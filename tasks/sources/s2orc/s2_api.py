@@ -1,0 +1,265 @@
+"""The Datasets API of Semantic Scholar: releases, their files, and the differences between releases.
+
+    GET /release/latest                         {"release_id": "2025-01-07", "README": "...", "datasets": [...]}
+    GET /release/2025-01-07/dataset/s2orc       {"name": "s2orc", "README": "...", "files": ["https://host/x.gz?sig=.."]}
+    GET /diffs/2025-01-07/to/latest/s2orc       {"dataset", "start_release", "end_release", "diffs": [{
+                                                 "from_release", "to_release", "update_files": [], "delete_files": []}]}
+
+The last two want the header x-api-key. Files stand on another host, under links that are signed for some days: what
+names a file is the path of its link, never what follows the question mark, which changes with every call. A link that
+the host answers with 403 has expired and is asked for again. The key is sent to the API only. One request a second.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from longform.errors import HttpError, SourceError, UsageError
+from longform.files import write_json
+from longform.net.download import Downloader, Progress
+from tasks.sources.s2orc.s2_releases import MANIFEST
+
+BASE_URL = "https://api.semanticscholar.org/datasets/v1"
+DATASETS = ("s2orc", "s2orc_v2", "papers", "abstracts", "citations")
+KEY_HEADER = "x-api-key"
+KEY_PAGE = "https://www.semanticscholar.org/product/api"
+SECONDS_BETWEEN = 1.0
+
+_RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+Shards = int | list[int] | None
+
+
+def chosen(what: Sequence[str]) -> list[str]:
+    for name in what:
+        if name not in DATASETS:
+            raise UsageError(f'Semantic Scholar has no dataset "{name}" that is read here: name {", ".join(DATASETS)}.')
+    return list(dict.fromkeys(what))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a dataset in a release, or of one side of a difference: links by their path, in order."""
+
+    release: str
+    dataset: str
+    readme: str
+    links: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a dataset changed from one release to the next: files to put in (`update`), and of what to `delete`."""
+
+    since: str
+    until: str
+    sides: dict[str, Listing]
+
+
+class DatasetsApi:
+    """Requests to the API, one a second, with the key."""
+
+    def __init__(
+        self,
+        http: Downloader,
+        base_url: str = BASE_URL,
+        *,
+        key: str | None,
+        seconds_between: float = SECONDS_BETWEEN,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.http, self.base_url, self.key = http, base_url.rstrip("/"), key
+        self.seconds_between, self.sleep = seconds_between, sleep
+        self.next = 0.0
+
+    def release(self, name: str) -> str:
+        """The id of a release; of `latest`, that of today."""
+        if name != "latest" and not _RELEASE.fullmatch(name):
+            raise UsageError(f'release "{name}" is none: write latest, or a date as 2025-01-07.')
+        return _release_id(self._get(f"release/{name}").get("release_id"))
+
+    def files(self, release: str, dataset: str) -> Listing:
+        """The files of a dataset with links that hold for some days."""
+        found = self._get(f"release/{release}/dataset/{dataset}")
+        links = _by_path(found.get("files"), f"{dataset} of {release}")
+        return Listing(release, dataset, _text(found.get("README")), links)
+
+    def differences(self, since: str, until: str, dataset: str) -> list[Difference]:
+        """Each step from one release to the next, in order."""
+        found = self._get(f"diffs/{since}/to/{until}/{dataset}")
+        return [_difference(step, dataset) for step in found.get("diffs") or []]
+
+    def _get(self, path: str) -> dict[str, Any]:
+        self._pause()
+        credentials = {KEY_HEADER: self.key} if self.key else None
+        try:
+            found = self.http.get(f"{self.base_url}/{path}", credentials=credentials).json()
+        except HttpError as error:
+            raise self._explained(error, path) from None
+        if not isinstance(found, dict):
+            raise SourceError(f"{self.base_url}/{path} answers with no JSON object: is base_url the Datasets API?")
+        return found
+
+    def _pause(self) -> None:
+        wait = self.next - time.monotonic()
+        if wait > 0:
+            self.sleep(wait)
+        self.next = time.monotonic() + self.seconds_between
+
+    def _explained(self, error: HttpError, path: str) -> Exception:
+        if error.status in (401, 403):
+            said = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
+            return UsageError(f"Semantic Scholar {said}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
+        if error.status == 404:
+            return SourceError(f"Semantic Scholar has no {path}: see {self.base_url}/release/ for what there is.")
+        return error
+
+
+def _difference(step: dict[str, Any], dataset: str) -> Difference:
+    since, until = _release_id(step.get("from_release")), _release_id(step.get("to_release"))
+    subject = f"{dataset} from {since} to {until}"
+    sides = {
+        change: Listing(until, dataset, "", _by_path(step.get(f"{change}_files"), subject))
+        for change in ("update", "delete")
+    }
+    return Difference(since, until, sides)
+
+
+def _release_id(value: Any) -> str:
+    if not isinstance(value, str) or not _RELEASE.fullmatch(value):
+        raise SourceError(
+            f"Semantic Scholar names a release {value!r}, which is no date: is base_url the Datasets API?"
+        )
+    return value
+
+
+def _by_path(links: Any, subject: str) -> dict[str, str]:
+    if not isinstance(links, list) or not all(isinstance(link, str) for link in links):
+        raise SourceError(f"Semantic Scholar lists no files of {subject}: try again later.")
+    return {urlsplit(link).path: link for link in links}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# ---------------------------------------------------------------- fetching
+
+
+def fetch_release(
+    api: DatasetsApi, names: Sequence[str], folder: Path, release: str, shards: Shards, progress: Progress | None
+) -> list[Path]:
+    """The files of these datasets, in <folder>/<release>/<dataset>/."""
+    release = api.release(release)
+    found: list[Path] = []
+    for name in names:
+        listing = api.files(release, name)
+        _note(folder / release, name, {"README": listing.readme, "files": list(listing.links)})
+        again = lambda name=name: api.files(release, name).links  # noqa: E731
+        found += _download(api.http, listing, folder / release / name, {}, shards, again, progress)
+    return found
+
+
+def fetch_differences(
+    api: DatasetsApi,
+    names: Sequence[str],
+    folder: Path,
+    since: str,
+    until: str,
+    shards: Shards,
+    progress: Progress | None,
+) -> list[Path]:
+    """The files of the differences, in <folder>/<from>-to-<to>/<dataset>/update and delete."""
+    if not _RELEASE.fullmatch(since):
+        raise UsageError(f'since "{since}" is no release: write a date as 2025-01-07.')
+    if shards is not None:
+        raise UsageError("shards cannot be chosen with since: a difference without some of its files is none.")
+    until = api.release(until)
+    found: list[Path] = []
+    for name in names:
+        for number, difference in enumerate(api.differences(since, until, name)):
+            first, sides = difference.since, difference.sides
+            step = folder / f"{first}-to-{difference.until}"
+            _note(step, name, {change: list(listing.links) for change, listing in sides.items()})
+            for change, listing in sides.items():
+                again = lambda n=number, side=change, name=name: (  # noqa: E731
+                    api.differences(since, until, name)[n].sides[side].links
+                )
+                facts = {"from": first, "change": change}
+                found += _download(api.http, listing, step / name / change, facts, None, again, progress)
+    return found
+
+
+def _note(folder: Path, name: str, facts: dict[str, Any]) -> None:
+    """What a release holds: paths of files, never their signed links."""
+    file = folder / MANIFEST
+    held: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {"release": folder.name, "datasets": {}}
+    held["datasets"][name] = facts
+    write_json(file, held)
+
+
+def _download(
+    http: Downloader,
+    listing: Listing,
+    folder: Path,
+    facts: dict[str, str],
+    shards: Shards,
+    again: Callable[[], dict[str, str]],
+    progress: Progress | None,
+) -> list[Path]:
+    facts = {"release": listing.release, "dataset": listing.dataset, "readme": listing.readme, **facts}
+    links = _Links(dict(listing.links), again)
+    paths = _picked(list(listing.links), shards, listing.dataset)
+    names = file_names(list(listing.links))
+    return [http.download(links.of(path), folder / names[path], facts=facts, progress=progress).path for path in paths]
+
+
+class _Links:
+    """Signed links by path. Asked a second time for one, they are all asked for anew: the first has expired."""
+
+    def __init__(self, links: dict[str, str], again: Callable[[], dict[str, str]]) -> None:
+        self.links, self.again = links, again
+
+    def of(self, path: str) -> Callable[[], str]:
+        given: list[str] = []
+
+        def link() -> str:
+            if self.links.get(path) in given:
+                self.links = self.again()
+            if path not in self.links:
+                raise SourceError(f"Semantic Scholar lists {path} no longer: fetch the release again.")
+            given.append(self.links[path])
+            return self.links[path]
+
+        return link
+
+
+def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:
+    if shards is None:
+        return paths
+    places = list(range(min(shards, len(paths)))) if isinstance(shards, int) else shards
+    if not places or min(places) < 0 or max(places) >= len(paths):
+        raise UsageError(f"shards = {shards} does not name files of {dataset}: it has {len(paths)}, counted from 0.")
+    return [paths[place] for place in places]
+
+
+def file_names(paths: Sequence[str]) -> dict[str, str]:
+    """A name for each path of a link: its last part, without what a file system could take for something else.
+
+    Names that are the same for several get a number in front.
+    """
+    plain = {path: _UNSAFE.sub("_", posixpath.basename(unquote(path))).lstrip("._-") or "file" for path in paths}
+    several = Counter(plain.values())
+    return {
+        path: f"{number:05d}-{name}" if several[name] > 1 else name for number, (path, name) in enumerate(plain.items())
+    }

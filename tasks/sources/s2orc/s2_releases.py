@@ -1,0 +1,278 @@
+"""Releases of Semantic Scholar and the differences between them: which record of a paper is the one that counts.
+
+Differences are files of records to put in and of records to delete, from one release to the next. As the API's own
+instructions have it, those of a difference are put in first, then deleted, by corpus id. Here all files are read, and
+of the records of one id the newest release's counts; within it a deletion; then what was updated last; then the first.
+Where a file belongs is told by its folder, as `longform fetch s2orc` makes them:
+
+    2025-01-07/s2orc/x.jsonl.gz                        a release
+    2025-01-07-to-2025-01-14/s2orc/update/y.jsonl.gz   a difference
+    2025-01-07-to-2025-01-14/s2orc/delete/z.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longform.artifacts.rows import AllRows, Rejected, Rows, Source, read_parquet
+from longform.engine.stage import StageContext, stage
+from longform.errors import SourceError, UsageError
+from schemas.papers import PAPERS
+from tasks.sources.files.found import NOTES, open_files
+from tasks.sources.files.lines import split_lines, unpacked
+from tasks.sources.s2orc.s2_values import GROUP
+from tasks.sources.s2orc.s2orc import shape_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+Kind = Literal["papers", "metadata", "citations"]
+ENDINGS = (".jsonl", ".json", ".gz", ".zst", ".bz2", ".xz")
+MANIFEST = "manifest.json"
+SNIFFED_LINES = 20
+PIECE_BYTES = 64 << 20
+MEMORY_MB = 512
+PAPERS_AT_ONCE = 5_000
+DESCRIBED = ("title", "authors", "year", "venue", "abstract", "doi", "arxiv_id", "acl_id", "licence")
+
+_RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DIFFERENCE = re.compile(r"(\d{4}-\d{2}-\d{2})-to-(\d{4}-\d{2}-\d{2})")
+_KINDS: dict[str, Kind] = {
+    "s2orc": "papers",
+    "s2orc_v2": "papers",
+    "papers": "metadata",
+    "abstracts": "metadata",
+    "citations": "citations",
+}
+
+RANK = "release desc, change = 'delete' desc, updated desc nulls last"
+REASON = """case
+        when change = 'delete' then 'deletion record'
+        when place = 1 then null
+        when first_change = 'delete' then 'deleted upstream'
+        when first_release > release then 'replaced upstream'
+        else 'duplicate id' end"""
+_STANDING = """
+    with own as (select distinct {key} from {own})
+    select file_row_number, {reason} as reason
+    from (
+        select *, row_number() over w as place,
+            first(change) over w as first_change, first(release) over w as first_release
+        from (select filename, file_row_number, {key}, release, change, updated from {all} semi join own using ({key}))
+        window w as (
+            partition by {key}
+            order by {rank}, list_position({files}, filename), file_row_number
+        )
+    )
+    where filename = {file} and reason is not null
+    order by file_row_number
+"""
+
+
+# ---------------------------------------------------------------- files
+
+
+def open_release(
+    paths: Iterable[Path], *, digest: Callable[[Path], str], retrieved_at: str | None = None
+) -> dict[Kind, list[Source]]:
+    """The files in these folders by what their records are, each with its release and whether it deletes."""
+    found: dict[Kind, list[Source]] = {"papers": [], "metadata": [], "citations": []}
+    for file in _files(paths):
+        kind, facts = _place(file)
+        found[kind or kind_of(file)] += open_files(
+            [file],
+            group=GROUP,
+            endings=ENDINGS,
+            digest=digest,
+            retrieved_at=retrieved_at,
+            facts=tuple(facts.items()),
+            piece_bytes=PIECE_BYTES,
+        )
+    return {kind: _once(sources) for kind, sources in found.items()}
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    """Single files as they are, folders without what a fetch writes beside its files."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(file for file in path.rglob("*") if file.is_file() and file.name.lower().endswith(ENDINGS))
+        inside = [file for file in inside if not _beside(file)]
+        if not inside:
+            raise SourceError(f"{path} holds no JSON lines ({', '.join(ENDINGS)}): give the files themselves.")
+        found += inside
+    if not found:
+        raise UsageError("No file was named: give a file or folder of Semantic Scholar's.")
+    return list(dict.fromkeys(found))
+
+
+def _beside(file: Path) -> bool:
+    return file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES)
+
+
+def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
+    """What the file's folders say: (kind, release and change)."""
+    folders = file.absolute().parent.parts
+    if len(folders) > 2 and folders[-1] in ("update", "delete") and (found := _DIFFERENCE.fullmatch(folders[-3])):
+        return _KINDS.get(folders[-2]), {"release": found[2], "change": folders[-1], "dataset": folders[-2]}
+    if len(folders) > 1 and _RELEASE.fullmatch(folders[-2]) and folders[-1] in _KINDS:
+        return _KINDS[folders[-1]], {"release": folders[-2], "change": "base", "dataset": folders[-1]}
+    return None, {}
+
+
+def kind_of(file: Path) -> Kind:
+    """What the records of a file are, told by the first that is readable; a file of none is one of papers."""
+    if not file.is_file() or not file.stat().st_size:
+        return "papers"  # open_files says what is wrong with it
+    for number, line in enumerate(split_lines(unpacked(file), file)):
+        if number >= SNIFFED_LINES:
+            break
+        if found := _kind(line):
+            return found
+    return "papers"
+
+
+def _kind(line: bytes) -> Kind | None:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    if "citingcorpusid" in record:
+        return "citations"
+    return "papers" if shape_of(record) or not {"title", "abstract"} & record.keys() else "metadata"
+
+
+def _once(sources: Sequence[Source]) -> list[Source]:
+    """Each content once, unless it stands in another release."""
+    return list({(source.sha256, source.facts[2:]): source for source in sources}.values())
+
+
+# ---------------------------------------------------------------- which record counts
+
+
+@contextmanager
+def database(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB within MEMORY_MB; what does not fit goes to `scratch`."""
+    import duckdb
+
+    settings: dict[str, Any] = {"memory_limit": f"{MEMORY_MB}MB", "temp_directory": str(scratch), "threads": 2}
+    with duckdb.connect(config={**settings, "preserve_insertion_order": False}) as connection:
+        yield connection
+
+
+def standing(connection: duckdb.DuckDBPyConnection, file: str, files: Sequence[str]) -> dict[int, str]:
+    """position in `file` -> why that row does not count, for those that do not; `files` are all, in their order."""
+    query = _STANDING.format(
+        key="paper_id",
+        rank=RANK,
+        reason=REASON,
+        own=read_parquet([file]),
+        all=read_parquet(files).removesuffix(")") + ", filename=true, file_row_number=true)",
+        files="[" + ", ".join(map(quoted, files)) + "]",
+        file=quoted(file),
+    )
+    return dict(connection.execute(query).fetchall())
+
+
+def quoted(path: str) -> str:
+    return "'" + path.replace("'", "''") + "'"
+
+
+@stage(PAPERS, revision=1)
+def newest_papers(
+    context: StageContext, records: Rows, versions: AllRows, metadata: AllRows
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """One row a paper, with what `metadata` knows of it where its own record says nothing.
+
+    `versions` are all the records that `records` is a part of.
+    """
+    with database(context.scratch()) as connection:
+        for file in records.paths:
+            lost = standing(connection, file, versions.paths)
+            asked = f"select paper_id from {read_parquet([file])}"
+            known = Known(connection, context.scratch(), asked=asked, tables=[metadata], columns=DESCRIBED)
+            yield from _counting(records, lost, known)
+
+
+def _counting(records: Rows, lost: dict[int, str], known: Known) -> Iterator[pa.RecordBatch | Rejected]:
+    start = 0
+    for batch in records.batches(size=PAPERS_AT_ONCE):
+        start, first = start + batch.num_rows, start
+        places = [place for place in range(batch.num_rows) if first + place in lost]
+        for place in places:
+            yield Rejected(batch["paper_id"][place].as_py(), "filtered", lost[first + place])
+        if places:
+            kept = set(range(batch.num_rows)) - set(places)
+            batch = batch.take(pa.array(sorted(kept), pa.int64()))
+        if batch.num_rows:
+            yield known.completed(batch.select(PAPERS.names).cast(PAPERS))
+
+
+class Known:
+    """What tables know of papers that are looked up: one row a paper, of each column the values that are not null.
+
+    The rows of those papers are picked out of the files once; what is then asked for in portions is read from them.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        folder: Path,
+        *,
+        asked: str,
+        tables: Sequence[Rows],
+        columns: Sequence[str],
+    ) -> None:
+        """`asked` is a query of the paper_ids that will be looked up."""
+        self.connection = connection
+        names = ", ".join(("paper_id", *columns))
+        rows = " union all ".join(f"select {names} from {read_parquet(table.paths)}" for table in tables if table.paths)
+        picked = f"select * from ({rows}) semi join ({asked}) using (paper_id)" if rows else None
+        self.rows = _spilled(connection, picked, folder / "known.parquet") if picked else None
+        self.columns = {name: "max" if pa.types.is_list(PAPERS.field(name).type) else "min" for name in columns}
+
+    def of(self, ids: pa.Array) -> pa.Table:
+        """paper_id and the columns, of those of `ids` that are known."""
+        if self.rows is None:
+            return pa.schema([PAPERS.field(name) for name in ("paper_id", *self.columns)]).empty_table()
+        self.connection.register("wanted", pa.table({"paper_id": ids.unique()}))
+        values = ", ".join(f"{function}({name}) as {name}" for name, function in self.columns.items())
+        query = f"select paper_id, {values} from {self.rows} semi join wanted using (paper_id) group by paper_id"
+        return self.connection.sql(query).to_arrow_table()
+
+    def completed(self, papers: pa.RecordBatch) -> pa.RecordBatch:
+        """The papers, with known values where they have none."""
+        found = self.of(papers["paper_id"])
+        places = pc.index_in(papers["paper_id"], value_set=found["paper_id"].combine_chunks())
+        if places.null_count == len(places):
+            return papers
+        columns = {name: papers[name] for name in papers.schema.names}
+        for name in self.columns:
+            values = found[name].combine_chunks().take(places).cast(PAPERS.field(name).type)
+            columns[name] = _filled(columns[name], values)
+        return pa.RecordBatch.from_pydict(columns, schema=papers.schema)
+
+
+def _spilled(connection: duckdb.DuckDBPyConnection, query: str, file: Path) -> str:
+    """The rows of a query as a table in a file."""
+    connection.execute(f"copy ({query}) to {quoted(str(file))} (format parquet, compression lz4)")
+    return read_parquet([file])
+
+
+def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
+    if pa.types.is_list(own.type):
+        empty = pc.and_(pc.equal(pc.list_value_length(own), 0), pc.is_valid(known))
+        return pc.if_else(empty, known, own)
+    return pc.coalesce(own, known)

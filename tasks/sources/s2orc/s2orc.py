@@ -1,0 +1,591 @@
+"""S2ORC, the full texts of Semantic Scholar: JSON lines in five shapes, told apart by their keys.
+
+    Datasets API, s2orc: `content`
+      {"corpusid": 7, "externalids": {"doi": "10.1/A", "arxiv": null, ...}, "updated": "2023-02-16T07:15:19Z",
+       "content": {"source": {"pdfsha": "8f...", "oainfo": {"license": "CCBY", ...} | null, "pdfurls": [...] | null},
+        "text": "Title\\n\\nIntroduction\\n\\nAs Roe (2019) shows ...",
+        "annotations": {"paragraph": "[{\\"start\\": 21, \\"end\\": 90}]",
+         "sectionheader": "[{\\"start\\": 7, \\"end\\": 19, \\"attributes\\": {\\"n\\": \\"1\\"}}]",
+         "bibref": "[{\\"start\\": 24, \\"end\\": 34, \\"attributes\\": {\\"ref_id\\": \\"b0\\"}}]",
+         "bibentry": "[{..., \\"attributes\\": {\\"id\\": \\"b0\\", \\"matched_paper_id\\": 5}}]", "table": null, ...}}}
+    Datasets API, s2orc_v2: `body` and `bibliography`
+      {"corpusid": 7, "title": "...", "authors": [...], "openaccessinfo": {"license": ..., "externalids": {"DOI": ...}},
+       "body": {"text": "...", "annotations": {"section_header": "[...]", "paragraph": "[...]", "bib_ref": "[...]"}},
+       "bibliography": {"text": "...", "annotations": {"bib_entry": "[...]"}}}
+    release of 2020-07-05: `body_text`, without `metadata` (titles and authors stand in files of their own)
+      {"paper_id": "7", "_pdf_hash": "8f...", "abstract": [PARAGRAPH], "body_text": [PARAGRAPH],
+       "bib_entries": {"BIBREF0": {"title": "...", "authors": [...], "year": 2019, "venue": "...", "link": "5" | null}}}
+      PARAGRAPH is {"section": "Introduction", "text": "As Roe (2019) shows ...",
+       "cite_spans": [{"start": 3, "end": 13, "text": "Roe (2019)", "ref_id": "BIBREF0"}], "ref_spans": []}
+    release of 2019-09-28: `grobid_parse`
+      {"paper_id": "7", "metadata": {"title": ..., ...}, "grobid_parse": {"abstract", "body_text", "bib_entries"}}
+      with "links" in place of "link"
+    s2orc-doc2json, ACL OCL, CORD-19: `pdf_parse`, or `body_text` with `metadata`
+      {"paper_id": "x", "title": "...", "authors": [{"first", "middle": [], "last", "suffix"}], "year": "2021",
+       "pdf_parse": {"abstract", "body_text", "back_matter", "bib_entries": {"BIBREF0": {"other_ids": {"DOI": [..]}}}}}
+      with "sec_num" in paragraphs, and no links to papers
+
+Annotations of the API are JSON in a string, or null; `attributes` is absent where there is nothing to say, so an
+unresolved citation has none. Heads of figures stand among those of sections ("Figure 2 :"). A title may have two spans,
+the second being the running title. Offsets of `bib_entry` count in the bibliography's text. In the release of 2020
+records without any text exist, where a paper is not open. Offsets count code points; should those of a record count
+UTF-16 units or bytes, which shows in heads and paragraphs that begin within words, they are converted.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import xxhash
+
+from longform.artifacts.rows import Rejected, Row, Shard, Source
+from longform.engine.stage import AtMost, StageContext, stage
+from schemas.s2orc import RECORDS
+from tasks.sources.files.found import moment
+from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
+from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.s2orc.doc2json import BLANK_LINE, from_2019, from_2020, from_doc2json
+from tasks.sources.s2orc.s2_values import (
+    GROUP,
+    NOTHING,
+    PERMALINK,
+    UNITS,
+    Unusable,
+    arxiv_of,
+    converter,
+    corpus_id_of,
+    doi_of,
+    heading_of,
+    linked,
+    mapping,
+    names_of,
+    phrases,
+    reference,
+    row_of,
+    string,
+    whole_number,
+    with_roles,
+    words,
+    year_of,
+)
+from tasks.text.headings import is_noise
+
+__all__ = ["Unusable", "from_2019", "from_2020", "from_doc2json", "from_record", "read_s2orc", "shape_of"]
+
+RAW_CHARS = 2_000
+BATCH_ROWS = 500
+BATCH_CHARS = 2 << 20
+SPANS_LOOKED_AT = 16
+
+Span = tuple[int, int, Mapping[str, Any]]
+
+_DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+")
+_NAME_END = " ,;\n\t"
+
+
+# ---------------------------------------------------------------- which shape
+
+
+def shape_of(record: Mapping[str, Any]) -> str | None:
+    """s2orc, s2orc_v2, s2orc_2020, s2orc_2019 or doc2json, by the record's keys."""
+    if "content" in record:
+        return "s2orc"
+    if "body" in record and "bibliography" in record:
+        return "s2orc_v2"
+    if "grobid_parse" in record:
+        return "s2orc_2019"
+    if "pdf_parse" in record or "latex_parse" in record:
+        return "doc2json"
+    if "body_text" in record:
+        return "doc2json" if "metadata" in record or "back_matter" in record else "s2orc_2020"
+    return None
+
+
+def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
+    """The row of PAPERS of a record of any shape. Unusable where there is none."""
+    shape = shape_of(record)
+    if shape == "s2orc":
+        return from_s2orc(record, retrieved_at=retrieved_at)
+    if shape == "s2orc_v2":
+        return from_s2orc_v2(record, retrieved_at=retrieved_at)
+    if shape == "s2orc_2020":
+        return from_2020(record, retrieved_at=retrieved_at)
+    if shape == "s2orc_2019":
+        return from_2019(record, retrieved_at=retrieved_at)
+    if shape == "doc2json":
+        own = record.get("paper_id") or record.get("pdf_hash") or record.get("_pdf_hash")
+        if not own:
+            raise Unusable("no id")
+        return from_doc2json(record, paper_id=f"{GROUP}/doc2json:{own}", retrieved_at=retrieved_at)
+    raise Unusable("unknown record shape", f"keys: {', '.join(sorted(map(str, record)))[:500]}")
+
+
+# ---------------------------------------------------------------- Datasets API: one text, spans beside it
+
+
+def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
+    """The row of a record with `content`."""
+    corpus_id = corpus_id_of(record.get("corpusid"))
+    content = mapping(record["content"])
+    text = content.get("text")
+    if not isinstance(text, str):
+        raise Unusable("no text", filtered=True)
+    spans = Spans(text, content.get("annotations"))
+    source, ids = mapping(content.get("source")), mapping(record.get("externalids"))
+    return row_of(
+        "s2orc", "s2orc", retrieved_at,
+        paper_id=f"{GROUP}/{corpus_id}",
+        title=_first(spans, "title"),
+        authors=_authors(spans),
+        abstract=_abstract(spans),
+        venue=_first(spans, "venue"),
+        **_annotated(spans, spans),
+        corpus_id=corpus_id,
+        **_identifiers(ids),
+        pdf_sha=string(source.get("pdfsha")),
+        licence=string(mapping(source.get("oainfo")).get("license")),
+        url=f"{PERMALINK}{corpus_id}",
+    )  # fmt: skip
+
+
+def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
+    """The row of a record with `body` and `bibliography`."""
+    corpus_id = corpus_id_of(record.get("corpusid"))
+    body, listed = mapping(record["body"]), mapping(record["bibliography"])
+    text = body.get("text")
+    if not isinstance(text, str):
+        raise Unusable("no text", filtered=True)
+    spans = Spans(text, body.get("annotations"))
+    access = mapping(record.get("openaccessinfo"))
+    return row_of(
+        "s2orc_v2", "s2orc", retrieved_at,
+        paper_id=f"{GROUP}/{corpus_id}",
+        title=words(string(record.get("title")) or "") or _first(spans, "title"),
+        authors=names_of(record.get("authors")) or _authors(spans),
+        year=year_of(record.get("year")),
+        venue=string(record.get("venue")),
+        abstract=_abstract(spans) or string(record.get("abstract")),
+        **_annotated(spans, Spans(string(listed.get("text")) or "", listed.get("annotations"))),
+        corpus_id=corpus_id,
+        **_identifiers({**mapping(access.get("externalids")), **mapping(record.get("externalids"))}),
+        pdf_sha=string(record.get("pdfsha")),
+        licence=string(access.get("license")),
+        url=f"{PERMALINK}{corpus_id}",
+    )  # fmt: skip
+
+
+class Spans:
+    """The annotations of a text: only those that are asked for are parsed, and only what fits the text is given."""
+
+    def __init__(self, text: str, annotations: Any) -> None:
+        self.text, self.annotations = text, mapping(annotations)
+        self.notes: Counter[str] = Counter()
+        self.paragraphs: list[Span] = []
+        self.convert: Callable[[int], int] | None = None
+        raw = {name: self._parsed(name) for name in ("section_header", "paragraph")}
+        if not text.isascii():
+            unit, self.convert = unit_of(text, [(span[0], span[1]) for spans in raw.values() for span in spans])
+            self.notes.update([f"offsets converted from {unit}"] if self.convert else [])
+        self.heads = self._fitting("section_header", raw["section_header"])
+        self.paragraphs = _apart(self._fitting("paragraph", raw["paragraph"]), self.notes)
+        if raw["paragraph"] and not self.paragraphs:
+            raise Unusable("spans beyond the text", f"{len(raw['paragraph'])} paragraphs, {len(text)} characters")
+
+    def of(self, name: str) -> list[Span]:
+        """(start, end, attributes) in the order of the text; `name` with underscores, as the second version has it."""
+        return self._fitting(name, self._parsed(name))
+
+    def _parsed(self, name: str) -> list[Span]:
+        value = self.annotations.get(name) or self.annotations.get(name.replace("_", ""))
+        if not value:
+            return []
+        try:
+            found = orjson.loads(value) if isinstance(value, str) else value
+            return [(span["start"], span["end"], span.get("attributes") or NOTHING) for span in found]
+        except (orjson.JSONDecodeError, TypeError, KeyError, AttributeError):
+            return self._salvaged(name, value)
+
+    def _salvaged(self, name: str, value: Any) -> list[Span]:
+        """What is readable of a broken annotation."""
+        try:
+            found = orjson.loads(value) if isinstance(value, str) else value
+        except orjson.JSONDecodeError:
+            found = None
+        good = [span for span in (found if isinstance(found, list) else []) if isinstance(span, dict)]
+        good = [span for span in good if "start" in span and "end" in span]
+        self.notes[f"unreadable {name} annotations"] += (len(found) if isinstance(found, list) else 1) - len(good)
+        return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
+
+    def _fitting(self, name: str, spans: list[Span]) -> list[Span]:
+        size, last = len(self.text), 0
+        if self.convert is None:
+            for start, end, _ in spans:
+                if type(start) is not int or type(end) is not int or not last <= start < end <= size:
+                    break
+                last = start
+            else:
+                return spans
+        return self._mended(name, spans)
+
+    def _mended(self, name: str, spans: list[Span]) -> list[Span]:
+        """Those within the text, sorted; offsets may be digits in a string."""
+        size, found = len(self.text), []
+        for first, last, attributes in spans:
+            start, end = whole_number(first), whole_number(last)
+            if self.convert is not None and start >= 0 and end >= 0:
+                start, end = self.convert(start), self.convert(end)
+            if 0 <= start < end <= size:
+                found.append((start, end, attributes if isinstance(attributes, dict) else NOTHING))
+        if len(found) < len(spans):
+            self.notes[f"{name} spans dropped"] += len(spans) - len(found)
+        return sorted(found, key=lambda span: span[:2])
+
+
+def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
+    """Without those that begin before the one in front of them ends."""
+    found: list[Span] = []
+    end = 0
+    for span in spans:
+        if span[0] >= end:
+            found.append(span)
+            end = span[1]
+    if len(found) < len(spans):
+        notes["paragraph spans dropped"] += len(spans) - len(found)
+    return found
+
+
+def unit_of(text: str, spans: Sequence[tuple[Any, Any]]) -> tuple[str, Callable[[int], int] | None]:
+    """What offsets count, and how they are converted: None where they count code points, as they should.
+
+    Converted only where at least two offsets stand inside words or past the end, and hardly any does when converted.
+    The last ones are looked at first: other units drift with every wide character.
+    """
+    if misfits(text, [whole_number(value) for span in spans[-SPANS_LOOKED_AT:] for value in span]):
+        bounds = [whole_number(value) for span in spans for value in span]
+        wrong = misfits(text, bounds)
+        for unit, encoding, bytes_each in UNITS if wrong >= 2 else ():
+            convert = converter(text, encoding, bytes_each)
+            if misfits(text, [convert(bound) for bound in bounds]) * 8 <= wrong:
+                return unit, convert
+    return "code points", None
+
+
+def misfits(text: str, bounds: Iterable[int]) -> int:
+    """How many of these offsets stand inside a word, or outside the text."""
+    size = len(text)
+    return sum(
+        1
+        for bound in bounds
+        if not 0 <= bound <= size or (0 < bound < size and text[bound - 1].isalnum() and text[bound].isalnum())
+    )
+
+
+def _annotated(spans: Spans, listed: Spans) -> Row:
+    """text, sections, paragraphs, bibliography and notes, of a body and the text that holds its bibliography."""
+    sections, paragraphs = _sections(spans)
+    bibliography = _bibliography(listed)
+    _cite(spans, paragraphs, bibliography)
+    notes = spans.notes if listed is spans else spans.notes + listed.notes
+    return {
+        "text": spans.text,
+        "sections": sections,
+        "paragraphs": paragraphs,
+        "bibliography": bibliography,
+        "notes": phrases(notes),
+    }
+
+
+def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
+    """Sections and paragraphs; what stands before the first head is a section without one."""
+    sections = [_section(spans.text, *span) for span in spans.heads if not is_noise(spans.text[span[0] : span[1]])]
+    first = spans.paragraphs[0][0] if spans.paragraphs else None
+    if first is not None and (not sections or first < sections[0]["start"]):
+        sections.insert(0, {"number": None, "head": None, "role": None, "start": first, "end": first})
+    with_roles(sections)
+    paragraphs: list[Row] = []
+    at = 0
+    for start, end, _ in spans.paragraphs:
+        while at + 1 < len(sections) and sections[at + 1]["start"] <= start:
+            at += 1
+        sections[at]["end"] = max(end, sections[at]["end"])
+        paragraphs.append({"section": at, "start": start, "end": end, "citations": []})
+    return sections, paragraphs
+
+
+def _section(text: str, start: int, end: int, said: Mapping[str, Any]) -> Row:
+    number, head = heading_of(text[start:end], said.get("n"))
+    return {"number": number, "head": head, "role": None, "start": start, "end": end}
+
+
+def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
+    """Put citations into the paragraphs they stand in, and what only they say of a paper into the bibliography."""
+    entries = {entry["ref_id"]: entry for entry in bibliography}
+    at, stop, outside = 0, len(paragraphs), 0
+    for start, end, said in spans.of("bib_ref"):
+        ref_id = string(said.get("ref_id"))
+        if (matched := said.get("matched_paper_id")) is not None:
+            ref_id = _matched(bibliography, entries, ref_id, matched)
+        if ref_id is not None and ref_id not in entries:
+            spans.notes["citations of no entry"] += 1
+        while at < stop and paragraphs[at]["end"] <= start:
+            at += 1
+        if at < stop and paragraphs[at]["start"] <= start and end <= paragraphs[at]["end"]:
+            paragraphs[at]["citations"].append({"start": start, "end": end, "ref_id": ref_id})
+        else:
+            outside += 1
+    if outside:
+        spans.notes["citations outside paragraphs"] += outside
+
+
+def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | None, matched: Any) -> str | None:
+    """The entry of a citation that names the paper itself; made where there is none."""
+    paper_id = linked(matched)
+    if paper_id is None:
+        return ref_id
+    ref_id = ref_id or paper_id
+    if ref_id not in entries:
+        entries[ref_id] = reference(ref_id)
+        bibliography.append(entries[ref_id])
+    entries[ref_id]["paper_id"] = entries[ref_id]["paper_id"] or paper_id
+    return ref_id
+
+
+def _bibliography(spans: Spans) -> list[Row]:
+    entries = spans.of("bib_entry")
+    if not entries:
+        return []
+    text, found = spans.text, []
+    titles, venues, authors = (_Reader(spans.of(name)) for name in ("bib_title", "bib_venue", "bib_author"))
+    for n, (start, end, said) in enumerate(entries):
+        raw = text[start:end]
+        names = [text[a:b].strip(_NAME_END) for a, b, _ in authors.within(start, end)]
+        doi = _DOI.search(raw) if "10." in raw else None
+        title = _first_words(text, titles.within(start, end))
+        found.append(
+            {
+                "ref_id": string(said.get("id")) or f"?{n}",
+                "paper_id": linked(said.get("matched_paper_id")),
+                "title": title,
+                "authors": names if all(names) else [name for name in names if name],
+                "year": None,
+                "venue": _first_words(text, venues.within(start, end)),
+                "doi": doi_of(doi[0]) if doi else None,
+                "raw": None if title else raw,
+            }
+        )
+    return found
+
+
+def _first_words(text: str, spans: Sequence[Span]) -> str | None:
+    return words(text[spans[0][0] : spans[0][1]]) or None if spans else None
+
+
+class _Reader:
+    """Sorted spans, given out by the ranges they stand in; ranges are asked for in order."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        self.spans, self.at, self.stop = spans, 0, len(spans)
+
+    def within(self, start: int, end: int) -> Sequence[Span]:
+        spans, at, stop = self.spans, self.at, self.stop
+        while at < stop and spans[at][0] < start:
+            at += 1
+        first = at
+        while at < stop and spans[at][1] <= end:
+            at += 1
+        self.at = at
+        return spans[first:at] if at > first else ()
+
+
+def _authors(spans: Spans) -> list[str]:
+    """Names put together from first and last names; a span of an author holds affiliations and addresses too."""
+    names = sorted(spans.of("author_first_name") + spans.of("author_last_name"), key=lambda span: span[:2])
+    reader = _Reader(names)
+    found: dict[str, None] = {}
+    for start, end, _ in spans.of("author"):
+        name = " ".join(words(spans.text[a:b]) for a, b, _ in reader.within(start, end))
+        if any(map(str.isalpha, name)):
+            found[name] = None
+    return list(found)
+
+
+def _abstract(spans: Spans) -> str | None:
+    return BLANK_LINE.join(spans.text[start:end].strip() for start, end, _ in spans.of("abstract")) or None
+
+
+def _first(spans: Spans, name: str) -> str | None:
+    return _first_words(spans.text, spans.of(name))
+
+
+def _identifiers(ids: Mapping[str, Any]) -> Row:
+    """Keys come in lower case (s2orc) and as DOI, ArXiv, ACL (others)."""
+    lower = {str(name).lower(): value for name, value in ids.items()}
+    return {
+        "doi": doi_of(lower.get("doi")),
+        "arxiv_id": arxiv_of(lower.get("arxiv")),
+        "acl_id": string(lower.get("acl")),
+    }
+
+
+# ---------------------------------------------------------------- files
+
+
+def loaded(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line. Unusable where it is none."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        record = _leniently(line, error)
+    if not isinstance(record, dict):
+        raise Unusable("no JSON object")
+    return record
+
+
+def _leniently(line: bytes, error: Exception) -> Any:
+    """NaN and halves of surrogate pairs, which strict JSON has not, become null and U+FFFD."""
+    if len(line) >= MAX_LINE_BYTES:
+        raise Unusable("line too long", f"{MAX_LINE_BYTES} bytes or more")
+    try:
+        return _mended_strings(json.loads(line, parse_constant=lambda name: None))
+    except (ValueError, RecursionError):
+        raise Unusable("unreadable JSON", str(error)) from None
+
+
+def _mended_strings(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, list):
+        return [_mended_strings(one) for one in value]
+    if isinstance(value, dict):
+        return {_mended_strings(name): _mended_strings(one) for name, one in value.items()}
+    return value
+
+
+def records_of(piece: Shard) -> Iterator[bytes]:
+    """The records of a file: its lines, or all of it where it is one document over several lines."""
+    lines = (line for line in read_lines(piece) if line.strip())
+    first = next(lines, None)
+    if first is None:
+        return
+    if piece.start == 0 and first.lstrip()[:1] == b"{" and first.rstrip()[-1:] in b"{,[":
+        yield from _document(first, lines)
+    else:
+        yield first
+        yield from lines
+
+
+def _document(first: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """One document, where the lines are one together; else the lines."""
+    held, size = [first], len(first)
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= MAX_LINE_BYTES:
+            break
+    else:
+        whole = b"\n".join(held)
+        try:
+            loaded(whole)
+            held = [whole]
+        except Unusable:
+            pass
+    yield from held
+    yield from lines
+
+
+def updated_of(record: Mapping[str, Any]) -> int | None:
+    """Milliseconds since 1970 of `updated`."""
+    try:
+        when = datetime.fromisoformat(record["updated"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return int(when.replace(tzinfo=when.tzinfo or UTC).timestamp() * 1000)
+
+
+def rejected(line: bytes, record: Mapping[str, Any], error: Unusable) -> Rejected:
+    """Under the paper's id where the record shows one, else under a hash of the line."""
+    own = linked(record.get("corpusid") or record.get("paper_id"))
+    key = own or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
+    if error.filtered:
+        return Rejected(key, "filtered", error.reason, error.detail)
+    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+    return Rejected(key, "defect", error.reason, error.detail, raw)
+
+
+def version_of(source: Source) -> Row:
+    """What the file says of its records: the release that brings them, and whether it deletes them."""
+    facts = dict(source.facts)
+    return {"release": facts.get("release") or "", "change": facts.get("change") or "base"}
+
+
+def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Rejected:
+    """The row of a line. What is of a form that nobody foresaw is a defect of the record, not the end of the file."""
+    record: dict[str, Any] = {}
+    try:
+        record = loaded(line)
+        return convert(record)
+    except Unusable as error:
+        return rejected(line, record, error)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        return rejected(line, record, Unusable("unexpected form", f"{type(error).__name__}: {error}"[:500]))
+
+
+def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
+    """Rows as record batches, which hold BATCH_ROWS rows or about BATCH_CHARS of text at most."""
+    rows: list[Row] = []
+    size = 0
+    with _no_cycles():
+        for item in items:
+            if isinstance(item, Rejected):
+                yield item
+                continue
+            rows.append(item)
+            size += len(item.get("text") or "")
+            if len(rows) >= BATCH_ROWS or size >= BATCH_CHARS:
+                yield pa.RecordBatch.from_pylist(rows, schema=schema)
+                rows, size = [], 0
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+@contextmanager
+def _no_cycles() -> Iterator[None]:
+    """Without the search for reference cycles, of which rows have none: it takes a tenth of the time over them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def deletion(record: Mapping[str, Any]) -> Row:
+    """A row that only says that a paper is to be deleted."""
+    corpus_id = corpus_id_of(record.get("corpusid"))
+    lists: Row = {name: [] for name in ("authors", "sections", "paragraphs", "bibliography", "notes")}
+    return row_of("s2orc", "s2orc", None, paper_id=f"{GROUP}/{corpus_id}", text="", **lists)
+
+
+@stage(RECORDS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", '{"corpusid":1}')))
+def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """The records of files of full texts, of any mix of shapes; those of deletions as rows that say so."""
+    version, when = version_of(files.source), dict(files.source.facts).get("retrieved_at")
+    retrieved_at = moment(when) if when else None
+
+    def row(record: dict[str, Any]) -> Row:
+        one = deletion(record) if version["change"] == "delete" else from_record(record, retrieved_at=retrieved_at)
+        return {**one, **version, "updated": updated_of(record)}
+
+    for item in in_batches((converted(line, row) for line in records_of(files)), RECORDS):
+        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
+        yield item

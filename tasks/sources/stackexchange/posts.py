@@ -1,0 +1,356 @@
+"""Stack Exchange data dumps: Posts.xml, one <row/> a line, everything in attributes.
+
+    <?xml version="1.0" encoding="utf-8"?>
+    <posts>
+      <row Id="3" PostTypeId="1" AcceptedAnswerId="4" CreationDate="2014-01-21T20:26:05.383" Score="18"
+           Body="&lt;p&gt;Why &lt;code&gt;a&lt;/code&gt;?&lt;/p&gt;&#xA;" OwnerUserId="7" Title="Why a?"
+           Tags="&lt;hops&gt;&lt;ale&gt;" ContentLicense="CC BY-SA 4.0" />
+      <row Id="4" PostTypeId="2" ParentId="3" CreationDate="..." Score="-1" Body="..." OwnerDisplayName="user9" />
+    </posts>
+
+PostTypeId 1 asks, 2 answers; its question may come later in the file, or never. An absent attribute is null.
+Body is escaped HTML. Before 2024 tags are <a><b>, after |a|b|. Since 2024-06-30 a comment of several lines
+stands before the root. Deleted users have a display name instead of an id. Some rows hold characters that XML 1.0
+forbids: such a row would end a parser of the whole file, so each row is parsed by itself, and repaired where that
+helps. The dumps of 2025-06-30 hold two fabricated posts on every site; user -2 is a bot that answers. Files are
+named by a site's first host (beer), links need its host of today (alcohol).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+from lxml import etree
+
+from longform.artifacts.rows import Rejected, Shard, Source
+from longform.engine.stage import AtMost, StageContext, stage
+from longform.errors import SourceError, UsageError
+from schemas.stackexchange import POSTS
+from tasks.sources.files import archives
+from tasks.sources.files.batches import batch_of
+from tasks.sources.files.found import WHOLE, fetched_at, moment
+from tasks.sources.stackexchange.tables import (
+    RAW_CHARS,
+    check_table,
+    file_name,
+    parse_row,
+    read_rows,
+    row_parser,
+    table_bytes,
+)
+from tasks.text.markdown import STAND_IN, to_markdown
+
+TABLE = "posts"
+LEAST_POST = '<row Id="1" PostTypeId="1" Score="0" CreationDate="2014W01" Title="a" Body="a"/>'
+POSTS_XML = file_name(TABLE)
+PIECE_BYTES = 32 << 20
+BATCH_ROWS = 2_000
+BATCH_BYTES = 16 << 20
+
+RENAMED = {
+    "beer": "alcohol",
+    "materials": "mattermodeling",
+    "moderators": "communitybuilding",
+    "health": "medicalsciences",
+    "cogsci": "psychology",
+    "writers": "writing",
+    "avp": "video",
+}
+_HOST = re.compile(
+    r"((?:[a-z0-9-]+\.)*(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps)\.com"
+    r"|(?:[a-z0-9-]+\.)?mathoverflow\.net|[a-z0-9-]+\.example)(?![a-z0-9.])"
+)
+_ANY_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
+_META_OF_LANGUAGE = re.compile(r"meta\.(es|ja|pt|ru)\.stackoverflow\.com")
+
+_ID = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_SCORE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_ROW_ID = re.compile(rb'\sId="([1-9][0-9]{0,17})"')
+_BETWEEN_TAGS = re.compile(r"\||><")
+
+_EPOCH = datetime(1970, 1, 1)
+_MILLISECOND = timedelta(milliseconds=1)
+_LICENCES = (
+    (datetime(2011, 4, 8), "CC BY-SA 2.5"),
+    (datetime(2018, 5, 2), "CC BY-SA 3.0"),
+)
+_LICENCE_SINCE = "CC BY-SA 4.0"
+_ANSWER_BOT = "-2"
+_COMMUNITY = "-1"
+_FABRICATED_FROM = 1_000_000_000
+
+Post = list[Any]
+_TEXT = POSTS.get_field_index("text")
+Attribute = Callable[..., Any]
+
+
+# ---------------------------------------------------------------- opening
+
+
+def open_dump(
+    path: Path,
+    *,
+    site: str | None,
+    retrieved_at: str | None,
+    digest: Callable[[Path], str],
+    piece_bytes: int = PIECE_BYTES,
+) -> Source:
+    """The posts of one site: a .7z, a bare Posts.xml, or a folder that holds one of them.
+
+    A bare file is cut at multiples of `piece_bytes`; an archive is one piece. What only shows while an archive is
+    decompressed (damage inside, a wrong root, no rows) is a SourceError of `read_rows`.
+    """
+    file = _posts_file(Path(path))
+    host = _host(Path(path), file, site)
+    when = fetched_at(file) or retrieved_at
+    if when is not None:
+        moment(when)
+    if is_archive(file):
+        archives.check(file, POSTS_XML)
+        pieces: tuple[tuple[int, int], ...] = (WHOLE,)
+    else:
+        check_table(file, TABLE)
+        pieces = ranges(file.stat().st_size, piece_bytes)
+    facts = (("site", host), ("retrieved_at", when))
+    return Source(host, str(file), digest(file), facts, pieces)
+
+
+def _posts_file(path: Path) -> Path:
+    if not path.exists():
+        raise SourceError(f"{path} does not exist: give a dump's .7z, its Posts.xml or the folder of it.")
+    file = _inside(path) if path.is_dir() else path
+    if not os.access(file, os.R_OK):
+        raise SourceError(f"{file} may not be read by this user: change its permissions.")
+    if not file.stat().st_size:
+        raise SourceError(f"{file} is empty: fetch the dump again.")
+    return file
+
+
+def _inside(folder: Path) -> Path:
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    bare = [file for file in files if file.name.lower() == POSTS_XML.lower()]
+    zipped = [file for file in files if file.suffix.lower() == ".7z"]
+    of_posts = [file for file in zipped if file.stem.lower().endswith("-posts")]
+    for found in (bare, of_posts, zipped):
+        if len(found) == 1:
+            return found[0]
+    raise SourceError(f"{folder} holds no {POSTS_XML} and {len(zipped)} .7z archives, not one: give the file itself.")
+
+
+def is_archive(file: Path) -> bool:
+    if file.suffix.lower() == ".7z":
+        return True
+    with file.open("rb") as stream:
+        return stream.read(len(archives.MAGIC)) == archives.MAGIC
+
+
+def _host(path: Path, file: Path, site: str | None) -> str:
+    """The site's host of today: as given, else from the name of the file or its folder."""
+    if site is not None:
+        if not _ANY_HOST.fullmatch(site.lower()):
+            raise UsageError(f'site "{site}" of dump {path} is no host: set site to e.g. coffee.stackexchange.com.')
+        return site.lower()
+    for name in (file.name, file.absolute().parent.name):
+        if match := _HOST.match(name.lower().removesuffix(".7z").removesuffix(".xml")):
+            return host_of_today(match[1])
+    raise UsageError(f"The name of dump {path} does not say which site it is: set site, e.g. coffee.stackexchange.com.")
+
+
+def host_of_today(host: str) -> str:
+    if match := _META_OF_LANGUAGE.fullmatch(host):
+        return f"{match[1]}.meta.stackoverflow.com"
+    first, _, rest = host.partition(".")
+    if rest in ("stackexchange.com", "meta.stackexchange.com"):
+        return f"{RENAMED.get(first, first)}.{rest}"
+    return host
+
+
+def ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
+    return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
+
+
+def open_dumps(
+    dump: str | list[str], site: str | list[str] | None, retrieved_at: str | None, digest: Callable[[Path], str]
+) -> list[Source]:
+    """The sources of a build, by site. One host for all dumps, or a list with one each ("" where the name tells)."""
+    paths = [dump] if isinstance(dump, str) else dump
+    if not paths:
+        raise UsageError("dump is an empty list: name at least one Stack Exchange dump.")
+    hosts = site if isinstance(site, list) else [site] * len(paths)
+    if len(hosts) != len(paths):
+        raise UsageError(
+            f"site names {len(hosts)} hosts for {len(paths)} dumps: give one host for each, in their order."
+        )
+    found = [
+        open_dump(Path(path), site=host or None, retrieved_at=retrieved_at, digest=digest)
+        for path, host in zip(paths, hosts, strict=True)
+    ]
+    _check_once(found)
+    return sorted(found, key=lambda source: (source.group, source.sha256))
+
+
+def _check_once(sources: list[Source]) -> None:
+    seen: dict[str, Source] = {}
+    for source in sources:
+        other = seen.setdefault(source.group, source)
+        if other is not source:
+            raise UsageError(
+                f"{other.path} and {source.path} are both of {source.group}: keep one, or set site for each of them."
+            )
+
+
+# ---------------------------------------------------------------- parsing
+
+
+def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of POSTS in the rows' order, and a Rejected for every row that is no readable post."""
+    retrieved = None if retrieved_at is None else moment(retrieved_at)
+    block: list[bytes] = []
+    held = 0
+    for row in rows:
+        block.append(row)
+        held += len(row)
+        if len(block) == BATCH_ROWS or held > BATCH_BYTES:
+            yield from _posts(block, site, retrieved)
+            block, held = [], 0
+    yield from _posts(block, site, retrieved)
+
+
+def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
+    """All rows are parsed before any is converted: parser and converter in turns take a tenth more time."""
+    parser, posts = row_parser(), []
+    for row, post in zip(rows, [_post(row, site, retrieved, parser) for row in rows], strict=True):
+        if isinstance(post, Rejected):
+            yield post
+        elif text := to_markdown(post[_TEXT]):
+            post[_TEXT] = text
+            posts.append(post)
+        else:
+            yield _defect(row, site, "empty post")
+    if posts:
+        yield batch_of(posts, POSTS)
+
+
+def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser) -> Post | Rejected:
+    """The columns of POSTS, their text still HTML, or why it is none."""
+    try:
+        element, repairs = parse_row(row, parser)
+    except etree.XMLSyntaxError as error:
+        return _defect(row, site, "unreadable row", str(error))
+    get = element.get
+    if reason := _left_out(get):
+        return Rejected(_key(row, site), "filtered", reason, f"PostTypeId {get('PostTypeId')}")
+    number, score, accepted = get("Id", ""), get("Score", ""), get("AcceptedAnswerId", "")
+    created, title, body = _created(get("CreationDate", "")), " ".join(get("Title", "").split()), get("Body", "")
+    attribute = _ill_formed(get, title)
+    if attribute or created is None:
+        return _defect(row, site, f"missing or ill-formed {attribute or 'CreationDate'}")
+    asks = get("PostTypeId") == "1"
+    question_id = f"{site}/{number if asks else get('ParentId')}"
+    return [
+        f"{site}/{number}",
+        "question" if asks else "answer",
+        question_id,
+        xxhash.xxh3_64_intdigest(question_id.encode()),
+        site,
+        int(number),
+        title if asks else None,
+        body,
+        _tags(get("Tags")) if asks else [],
+        int(score),
+        (created - _EPOCH) // _MILLISECOND,
+        f"{site}/{accepted}" if asks and _ID.fullmatch(accepted) else None,
+        bool(get("ClosedDate")),
+        bool(get("CommunityOwnedDate")),
+        get("OwnerUserId") or None,
+        get("OwnerDisplayName") or None,
+        get("ContentLicense") or _licence(created),
+        retrieved,
+        repairs + body.count(STAND_IN),
+        0,
+    ]
+
+
+def _left_out(get: Attribute) -> str | None:
+    """Why the method has no use for this post."""
+    if get("PostTypeId") not in ("1", "2") and get("PostTypeId", "").isdecimal():
+        return "not a question or answer"
+    owner, number = get("OwnerUserId"), get("Id", "")
+    if owner == _ANSWER_BOT:
+        return "answer bot"
+    if owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM:
+        return "fabricated post"
+    return None
+
+
+def _ill_formed(get: Attribute, title: str) -> str | None:
+    """The first attribute that a post needs and this one lacks, or has in no form to be read."""
+    kind = get("PostTypeId")
+    if kind not in ("1", "2"):
+        return "PostTypeId"
+    if not _ID.fullmatch(get("Id", "")):
+        return "Id"
+    if not _SCORE.fullmatch(get("Score", "")):
+        return "Score"
+    if kind == "1" and not title:
+        return "Title"
+    return "ParentId" if kind == "2" and not _ID.fullmatch(get("ParentId", "")) else None
+
+
+def _created(text: str) -> datetime | None:
+    """UTC without a zone, as dumps write it; nothing where it is no date."""
+    try:
+        when = datetime.fromisoformat(text)
+        return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # of a zone that moves it out of the years 1 to 9999
+        return None
+
+
+def _tags(text: str | None) -> list[str]:
+    return [tag for tag in _BETWEEN_TAGS.split(text[1:-1]) if tag] if text else []
+
+
+def _licence(created: datetime) -> str:
+    return next((licence for until, licence in _LICENCES if created < until), _LICENCE_SINCE)
+
+
+def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
+    return Rejected(
+        _key(row, site), "defect", reason, detail, row[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
+    )
+
+
+def _key(row: bytes, site: str) -> str:
+    """The post's id where the row shows one, else a hash of the row."""
+    match = _ROW_ID.search(row)
+    return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
+
+
+def posts_at_most(size: float) -> float:
+    """How many posts a dump of so many bytes can hold."""
+    return size / len(LEAST_POST) + 1
+
+
+@stage(
+    POSTS,
+    revision=1,
+    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: posts_at_most(of.bytes)),
+)
+def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""
+    facts = dict(dumps.source.facts)
+    for item in parse_posts(read_rows(dumps, TABLE), site=dumps.source.group, retrieved_at=facts["retrieved_at"]):
+        if isinstance(item, pa.RecordBatch):
+            context.count("read", item.num_rows)
+            repairs = item.column("repairs").to_numpy()
+            context.count("repaired", int((repairs > 0).sum()))
+        else:
+            context.count("read", 1)
+        yield item

@@ -1,0 +1,185 @@
+"""Tables of a Stack Exchange data dump as rows: Posts.xml, Users.xml and the like, plain or inside a .7z.
+
+    <?xml version="1.0" encoding="utf-8"?>
+    <users>
+      <row Id="7" Reputation="101" CreationDate="2014-01-21T15:02:40.313" DisplayName="Hop &amp; Ale" ... />
+    </users>
+
+The root element is the table's name. A byte order mark and comments may stand before it. Rows are found without
+a parser of the whole file, as one illegal character in one row would end it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from lxml import etree
+
+from longform.artifacts.rows import Shard
+from longform.errors import SourceError
+from tasks.sources.files import archives
+from tasks.sources.files.found import WHOLE
+
+BLOCK_BYTES = 1 << 20
+HEAD_BYTES = 64 << 10
+MAX_ROW_BYTES = 16 << 20
+RAW_CHARS = 2_000
+
+_PROLOGUE = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*+", re.DOTALL)
+_ROOT = re.compile(rb"<([A-Za-z]+)[\s/>]")
+_ILLEGAL = re.compile(
+    rb"&#(x[0-9a-fA-F]+|[0-9]+);|[\x00-\x08\x0b\x0c\x0e-\x1f]|\xed[\xa0-\xbf][\x80-\xbf]|\xef\xbf[\xbe\xbf]"
+)
+
+
+def check_table(file: Path, table: str) -> None:
+    """SourceError unless a plain file is a whole table with rows."""
+    with file.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+        stream.seek(max(0, file.stat().st_size - 256))
+        end = stream.read().rstrip()
+    body = _body_start(head, table, str(file))
+    if not (end.endswith(_end(table)) or _closes(head, body)):
+        raise SourceError(f"{file} is truncated: it does not end in </{table}>; fetch it again.")
+    if b"<row" not in head[body:]:
+        raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
+
+
+def _closes(head: bytes, body: int) -> bool:
+    return head[body - 2 : body] == b"/>"
+
+
+def _end(table: str) -> bytes:
+    return f"</{table}>".encode()
+
+
+def file_name(table: str) -> str:
+    return f"{table.capitalize()}.xml"
+
+
+def _body_start(head: bytes, table: str, subject: str) -> int:
+    """The offset behind the tag of the table."""
+    match = _PROLOGUE.match(head)
+    start = match.end() if match else 0
+    root = _ROOT.match(head, start)
+    if root is None or b">" not in head[start:]:
+        raise SourceError(f"{subject} is no dump of {table}: it does not start as XML; give a {file_name(table)}.")
+    if root[1] != table.encode():
+        name = root[1].decode()
+        raise SourceError(
+            f"{subject} is no dump of {table}: its root element is <{name}>, not <{table}>; give {file_name(table)}."
+        )
+    return head.index(b">", start) + 1
+
+
+def table_bytes(piece: Shard, table: str) -> float:
+    """Of the piece, unpacked."""
+    if (piece.start, piece.end) != WHOLE:
+        return piece.end - piece.start
+    return archives.unpacked_bytes(Path(piece.source.path), file_name(table))
+
+
+def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
+    """The piece's `<row .../>` elements as they stand, in constant memory. A range has those that start in it."""
+    file = Path(piece.source.path)
+    if (piece.start, piece.end) == WHOLE:
+        return _archived_rows(file, table)
+    return _ranged_rows(file, table, piece.start, piece.end)
+
+
+def _ranged_rows(file: Path, table: str, start: int, end: int) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        start = max(start, _body_start(stream.read(HEAD_BYTES), table, str(file)))
+        if start < end:
+            stream.seek(start)
+            yield from split_rows(iter(lambda: stream.read(BLOCK_BYTES), b""), stop=end - start)
+
+
+def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
+    empty = True
+    for row in split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file))):
+        empty = False
+        yield row
+    if empty:
+        raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
+
+
+def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
+    """What follows the tag of the table; SourceError where the stream ends without its end."""
+    head = b""
+    while len(head) < HEAD_BYTES and (block := next(blocks, b"")):
+        head += block
+    start, end = _body_start(head, table, subject), head[-256:]
+    yield head[start:]
+    for block in blocks:
+        end = (end + block)[-256:]
+        yield block
+    if not (end.rstrip().endswith(_end(table)) or _closes(head, start)):
+        raise SourceError(
+            f"{file_name(table)} in {subject} is truncated: it does not end in </{table}>; fetch it again."
+        )
+
+
+def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[bytes]:
+    """Each row that starts before offset `stop`, however rows and lines are laid out.
+
+    In attributes a "<" is always escaped, so "<row" begins a row wherever it stands. Of a row over
+    MAX_ROW_BYTES only the start is given, which no parser takes.
+    """
+    tail, offset, inside = b"", 0, False
+    for block in chain(blocks, (b"<row",)):
+        parts = (tail + block).split(b"<row")
+        tail = parts.pop()
+        for part in parts:
+            if inside:
+                yield _row(part)
+            offset += len(part)
+            if stop is not None and offset >= stop:
+                return
+            offset, inside = offset + 4, True
+        if len(tail) > MAX_ROW_BYTES:
+            if inside:
+                yield b"<row" + tail[:RAW_CHARS]
+            offset, inside, tail = offset + len(tail) - 3, False, tail[-3:]
+
+
+def _row(part: bytes) -> bytes:
+    """What stands between two "<row", without what follows the row's end."""
+    end = part.rfind(b"/>")
+    return b"<row" + (part.rstrip() if end < 0 else part[: end + 2])
+
+
+def row_parser() -> etree.XMLParser:
+    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+
+
+def parse_row(row: bytes, parser: etree.XMLParser) -> tuple[etree._Element, int]:
+    """The parsed row, and how many illegal characters had to go for it."""
+    try:
+        return etree.fromstring(row, parser), 0
+    except etree.XMLSyntaxError:
+        repaired, repairs = repair(row)
+        return etree.fromstring(repaired, parser), repairs
+
+
+def repair(row: bytes) -> tuple[bytes, int]:
+    """The row without the characters and numeric references that XML 1.0 forbids, and their number."""
+    removed = 0
+
+    def keep(match: re.Match[bytes]) -> bytes:
+        nonlocal removed
+        if match[1] and _is_legal(match[1].decode()):
+            return match[0]
+        removed += 1
+        return b""
+
+    return _ILLEGAL.sub(keep, row), removed
+
+
+def _is_legal(reference: str) -> bool:
+    digits, base = (reference[1:], 16) if reference[0] == "x" else (reference, 10)
+    code = int(digits.lstrip("0")[:10] or "0", base)
+    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF

@@ -1,0 +1,294 @@
+"""The text of a web page: what trafilatura keeps of HTML, plain text as it is, PDF by the house's reader.
+
+HTML is taken apart in a process of its own with little memory and time, as a page of 2 MB can keep a parser busy for
+minutes (200,000 attributes in one tag: 160 s). Pages that are known to do so are refused before that, the same way on
+every machine. Nothing here asks the network.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import re
+import resource
+import select
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from longform.errors import UsageError
+from tasks.sources.files.bundles import Member
+from tasks.sources.papers.pdf import Pdfium, Reader
+from tasks.sources.papers.unreadable import UnreadableError
+
+SECONDS = 30.0
+MEMORY_BYTES = 3 << 30
+HTML_CHARACTERS = 5_000_000
+TEXT_CHARACTERS = 5_000_000
+TAGS = 100_000
+LONG_TAG, TAG_PARTS = 10_000, 1_000
+SNIFFED = 1_024
+LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufdd0-\ufdef]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_META = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.I)
+_HTML = re.compile(rb"<(!doctype\s+html|html|head|body|title|article|div|p|h1|meta|script|!--)", re.I)
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_WIDE = re.compile(r"[^\x00-\x7f]+")
+_LONG = re.compile(rf"<[^<>]{{{LONG_TAG},}}")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_CHARSETS = re.compile(
+    r"utf[-_]?(8|16|32)([-_]?[bl]e)?|us-ascii|ascii|latin[-_]?\d|iso[-_]?8859[-_]\d+|iso[-_]?2022[-_][a-z]+(-\w)?"
+    r"|windows-\d+|cp\d+|koi8[-_][ru]|gb2312|gbk|gb18030|big5(-hkscs)?|hz(-gb-2312)?|euc[-_](jp|kr)|shift[-_]?jis"
+    r"|sjis|tis-620|mac[-_]?(roman|cyrillic)",
+    re.I,
+)
+_STATEFUL = re.compile(r"utf[-_]?(16|32)|iso[-_]?2022|hz", re.I)
+
+
+class Unusable(Exception):
+    """A page without a text to use; `reason` is a short fixed phrase."""
+
+    def __init__(self, reason: str, detail: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.detail = reason, detail
+
+
+class Text(NamedTuple):
+    title: str | None
+    text: str
+    language: str | None
+    media: str
+    extractor: str
+
+
+class Extractor:
+    """Makes text of pages. `folder` is for what does not stay in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        if find_spec("trafilatura") is None:
+            raise UsageError(
+                'Web pages need trafilatura: install the extra with `pip install -c constraints.txt -e ".[web]"`.'
+            )
+        self._folder, self._worker = folder, _Worker()
+        self._pdfs: Reader | None = None
+        self._named = f"trafilatura {version('trafilatura')}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.close()
+        if self._pdfs is not None:
+            self._pdfs.__exit__()
+
+    def text(self, content: bytes, headers: Mapping[str, str]) -> Text:
+        """Unusable where the page is no text, or has none."""
+        kind = media(content, headers.get("content-type", ""))
+        said = _language(headers.get("content-language", ""))
+        if kind == "html":
+            return self._html(decoded(content, headers.get("content-type", "")), said)
+        if kind == "text":
+            return _found(None, decoded(content, headers.get("content-type", "")), said, kind, "as it is")
+        if kind == "pdf":
+            return self._pdf(content, said)
+        raise Unusable("not html, text or pdf", headers.get("content-type", "")[:100] or None)
+
+    def _html(self, page: str, said: str | None) -> Text:
+        check_html(page)
+        title, text, language = self._worker.extract(page)
+        return _found(title, text, _language(language) or said, "html", self._named)
+
+    def _pdf(self, content: bytes, said: str | None) -> Text:
+        self._pdfs = self._pdfs or Reader(Pdfium(), self._folder)
+        found = self._pdfs.paper(Member("page.pdf", "", content, None))
+        if isinstance(found, UnreadableError):
+            raise Unusable(f"pdf: {found.reason}", found.detail)
+        return _found(found["title"], found["text"], said, "pdf", found["parser"])
+
+
+def check_html(page: str) -> None:
+    """Unusable for a page that would keep a parser busy: too long, too many tags, too many attributes in one."""
+    if len(page) > HTML_CHARACTERS:
+        raise Unusable("page too large", f"{len(page):,} characters")
+    if page.count("<") > TAGS:
+        raise Unusable("page too complex", f"{page.count('<'):,} tags")
+    if any(len(re.split(r"[\s/]+", _QUOTED.sub(" ", tag[0]))) > TAG_PARTS for tag in _LONG.finditer(page)):
+        raise Unusable("page too complex", f"a tag with more than {TAG_PARTS:,} attributes")
+
+
+def media(content: bytes, declared: str) -> str:
+    """html, text, pdf or other: what the content says of itself, else what its server says of it."""
+    start, name = content[:SNIFFED].lstrip(codecs.BOM_UTF8 + b" \t\r\n"), declared.partition(";")[0].strip().lower()
+    if start.startswith(b"%PDF-"):
+        return "pdf"
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _STATEFUL.search(declared)
+    odd = 0 if wide else len(_BINARY.findall(start))
+    if name in ("text/html", "application/xhtml+xml") or (not name and _HTML.match(start)):
+        return "other" if odd > 2 + len(start) // 20 else "html"
+    if name in ("text/plain", "text/markdown", ""):
+        return "other" if odd > 2 + len(start) // 100 else "text"
+    return "html" if name in ("application/xml", "text/xml") and _HTML.match(start) else "other"
+
+
+def decoded(content: bytes, declared: str) -> str:
+    """The text of a page, whose charset is often not the one declared: what is UTF-8 is read as UTF-8.
+
+    Order: byte order mark; a declared charset whose text looks like ASCII; UTF-8; the charset of the header, then of
+    the page; what of these leaves least unread, or Windows-1252. What cannot be read becomes U+FFFD.
+    """
+    for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if content.startswith(mark):
+            return content.decode(name, "replace").removeprefix("\ufeff")
+    named = [name for name in (_charset(declared), _charset_of(content)) if name]
+    for name in [*filter(_STATEFUL.match, named), "utf-8", *named]:
+        try:
+            return content.decode(name)
+        except (UnicodeError, LookupError):
+            continue
+    return _mended(content, [name for name in named if name != "utf-8"])
+
+
+def _mended(content: bytes, named: list[str]) -> str:
+    """As UTF-8 where it is that but for some bytes, else as the charset named, or as Windows-1252."""
+    read = content.decode("utf-8", "replace")
+    broken = read.count("\ufffd")
+    if broken < sum(map(len, _WIDE.findall(read))) - broken:
+        return read
+    return content.decode(next(iter(named), "cp1252"), "replace")
+
+
+def _charset(declared: str) -> str | None:
+    found = re.search(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", declared)
+    return _known(found[1]) if found else None
+
+
+def _charset_of(content: bytes) -> str | None:
+    """A page that can be read so far to say it is of UTF-16 is not."""
+    found = _META.search(content[: 4 * SNIFFED])
+    name = _known(found[1].decode()) if found else None
+    return None if name is None or re.match(r"utf[-_]?(16|32)", name, re.I) else name
+
+
+def _known(name: str) -> str | None:
+    """The codec for a charset of the web, under which Latin-1 and ASCII mean Windows-1252."""
+    if not _CHARSETS.fullmatch(name):
+        return None
+    if re.fullmatch(r"us-ascii|ascii|latin[-_]?1|iso[-_]?8859[-_]1", name, re.I):
+        return "cp1252"
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return None
+
+
+def clean(text: str, *, one_line: bool = False) -> str:
+    """Without control characters and half characters; lines end in \\n. With `one_line` blanks are single spaces."""
+    text = _CONTROL.sub("", _SURROGATE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")))
+    return " ".join(text.split()) if one_line else text
+
+
+def _language(text: str | None) -> str | None:
+    found = LANGUAGE.fullmatch((text or "").split(",")[0].strip())
+    return found[0].lower() if found else None
+
+
+def _found(title: str | None, text: str, language: str | None, kind: str, extractor: str) -> Text:
+    text = clean(text).strip()
+    if not text:
+        raise Unusable("no text in the page")
+    if len(text) > TEXT_CHARACTERS:
+        raise Unusable("page too large", f"{len(text):,} characters")
+    return Text(clean(title or "", one_line=True)[:500] or None, text, language, kind, extractor)
+
+
+# ---------------------------------------------------------------- the process that takes HTML apart
+
+
+class _Worker:
+    """Started with the first page; a page that is too much for it ends it, and the next one starts another."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def extract(self, page: str) -> tuple[str | None, str, str | None]:
+        """Title, text and language."""
+        sent = _SURROGATE.sub("\ufffd", page).encode()
+        try:
+            answer = self._exchange(sent)
+        except TimeoutError:
+            self.close()
+            raise Unusable("page too complex", f"not read in {SECONDS:g} s") from None
+        except (OSError, EOFError):
+            self.close()
+            raise Unusable("page too complex", "it ended the process that read it") from None
+        if answer is None:
+            raise Unusable("no text in the page")
+        return answer["title"], answer["text"], answer["language"]
+
+    def _exchange(self, sent: bytes) -> dict[str, Any] | None:
+        process = self._process = self._process or _start()
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(len(sent).to_bytes(8, "big") + sent)
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], SECONDS)
+        if not ready:
+            raise TimeoutError
+        head = process.stdout.read(8)
+        body = process.stdout.read(int.from_bytes(head, "big"))
+        if len(head) < 8 or len(body) < int.from_bytes(head, "big"):
+            raise EOFError
+        answer: dict[str, Any] | None = json.loads(body)
+        return answer
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).parents[3])
+    program = f"import sys; sys.path.insert(0, {root!r}); from tasks.sources.web.extraction import serve; serve()"
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # a Ctrl-C must not look like a page that was too much
+    )
+
+
+def serve() -> None:
+    """Answer pages on stdin, each behind its length, until there are no more."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    pages, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while head := pages.read(8):
+        answer = json.dumps(extract(pages.read(int.from_bytes(head, "big")).decode())).encode()
+        answers.write(len(answer).to_bytes(8, "big") + answer)
+        answers.flush()
+
+
+def extract(page: str) -> dict[str, Any] | None:
+    """What trafilatura finds: title, text and language; None where it finds no text."""
+    import trafilatura
+    from trafilatura.settings import Extractor as Options
+
+    options = Options(output_format="python", comments=False, tables=True, formatting=False)
+    options.max_file_size = HTML_CHARACTERS * 4
+    tree = trafilatura.load_html(page)
+    if tree is None:
+        return None
+    title, language = tree.findtext(".//title"), tree.get("lang")
+    found = trafilatura.bare_extraction(tree, options=options)
+    if found is None or isinstance(found, dict) or not found.text:
+        return None
+    return {"title": title, "text": found.text, "language": language}

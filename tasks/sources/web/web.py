@@ -1,0 +1,292 @@
+"""Web search through an HTTP JSON API, and the pages it leads to.
+
+SearXNG, self-hosted (docs.searxng.org, Search API): GET <address>/search?q=…&format=json&pageno=1
+
+    {"query": "why is the sky blue", "number_of_results": 0, "unresponsive_engines": [["one", "timeout"]],
+     "results": [{"url": "https://example.org/sky", "title": "Sky", "content": "Light is scattered.",
+                  "engine": "two", "engines": ["two"], "score": 1.0, "positions": [1], "category": "general"}]}
+
+JSON must be allowed in its settings (search.formats), else it answers 403. The number of results of a page is not for
+the caller to choose. When all its engines fail it answers 200 with no result: that is no answer to keep.
+
+Brave Search (api.search.brave.com, Web Search API): GET /res/v1/web/search?q=…&count=20&offset=0, offset counts pages,
+0 to 9; the key goes into the header X-Subscription-Token; a query has up to 400 characters and 50 words.
+
+    {"type": "search", "query": {"original": "why is the sky blue", "more_results_available": true},
+     "web": {"type": "search", "results": [{"title": "Sky", "url": "https://example.org/sky",
+                                            "description": "Light is <strong>scattered</strong>."}]}}
+
+`web` is left out where nothing is found. Titles and descriptions are HTML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from longform.addresses import normal_url
+from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
+from longform.errors import EndpointError, HttpError
+from longform.net.http import Reply
+from longform.net.web import Ask, Manners
+from longform.settings import api_key
+from schemas.search import WEB_PAGES, WEB_RESULTS
+from tasks.sources.permalinks import names_of_address
+from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
+
+if TYPE_CHECKING:
+    import requests
+
+    from longform.net.pages import Page
+    from longform.net.web import Visitor
+
+BRAVE = "https://api.search.brave.com"
+BRAVE_COUNT, BRAVE_PAGES, BRAVE_CHARACTERS, BRAVE_WORDS = 20, 10, 400, 50
+SEARXNG_PAGES = 5
+TITLE_CHARACTERS, SNIPPET_CHARACTERS = 500, 2_000
+_TAG = re.compile(r"<[^<>]{0,200}>")
+
+
+@dataclass(frozen=True, slots=True)
+class WebBackend:
+    """A search API. Its kind and `parameters` (language, engines, country, safesearch, …) are its identity, as they
+    change what it finds; address, key and manners are not. `key_env` names the environment variable with the key."""
+
+    kind: Literal["searxng", "brave"]
+    url: str = BRAVE
+    key_env: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    manners: Manners = field(default_factory=lambda: Manners(at_once=4))
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parameters": dict(self.parameters)}
+
+
+@dataclass(frozen=True, slots=True)
+class Crawl:
+    """How pages are fetched. `private_hosts` allows addresses that are not public: for an intranet.
+
+    `takedowns` are records whose pages are left alone; where there are none they are no identity.
+    """
+
+    private_hosts: bool = False
+    robots: bool = True
+    takedowns: tuple[str, ...] = ()
+    manners: Manners = field(default_factory=Manners)
+
+    def identity(self) -> dict[str, Any]:
+        listed = {"takedowns": list(self.takedowns)} if self.takedowns else {}
+        return {"private_hosts": self.private_hosts, "robots": self.robots, **listed}
+
+    def leaves(self, url: str | None) -> bool:
+        """Whether what stands at an address is taken down."""
+        return bool(self.takedowns and url) and any(name in self.takedowns for name in names_of_address(url or ""))
+
+
+class Found(NamedTuple):
+    url: str
+    title: str
+    snippet: str
+    engine: str
+
+
+# replies
+
+
+def read_searxng(reply: Any) -> list[Found]:
+    """The results of a reply, as they come. What has no address is left out."""
+    results = _list(reply.get("results")) if isinstance(reply, dict) else []
+    return [
+        Found(_text(one, "url"), _text(one, "title"), _text(one, "content"), _text(one, "engine") or "searxng")
+        for one in results
+        if _text(one, "url")
+    ]
+
+
+def read_brave(reply: Any) -> list[Found]:
+    """As `read_searxng`; markup is taken out."""
+    found = reply.get("web") if isinstance(reply, dict) else None
+    results = _list(found.get("results")) if isinstance(found, dict) else []
+    return [
+        Found(_text(one, "url"), _plain(_text(one, "title")), _plain(_text(one, "description")), "brave")
+        for one in results
+        if _text(one, "url")
+    ]
+
+
+def _list(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _text(one: Mapping[str, Any], name: str) -> str:
+    value = one.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _plain(text: str) -> str:
+    return html.unescape(_TAG.sub("", text))
+
+
+# searching
+
+
+@stage(WEB_RESULTS, revision=1)
+def search_web(
+    context: StageContext, questions: Rows, *, backend: WebBackend, k: int, query: str
+) -> Iterator[Row | Rejected]:
+    """Up to k results for each question, whose text is in the column `query`: best first, each address once."""
+    key = questions.key
+    for (name, text), found in web_results(context, backend, ((row[key], row[query] or "") for row in questions), k):
+        if not found:
+            yield Rejected(name, "filtered", "no search result" if text else "empty query")
+        for rank, (result, moment) in enumerate(found, start=1):
+            yield {
+                "result_id": f"{name}#{rank}",
+                "query_id": name,
+                "rank": rank,
+                **result._asdict(),
+                "fetched_at": moment,
+            }
+
+
+def web_results(
+    context: StageContext, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
+) -> Iterator[tuple[tuple[str, str], list[tuple[Found, int]]]]:
+    """Each (id, query) with its results and when they were fetched; the query is on one line."""
+    visitor = context.web(backend.manners)
+    search = partial(_search, visitor, backend, _credentials(backend), k)
+    cleaned = ((name, clean(text, one_line=True)) for name, text in asked)
+    yield from visitor.each(cleaned, lambda pair: search(pair[1]))
+
+
+def _search(
+    visitor: Visitor, backend: WebBackend, credentials: Mapping[str, str] | None, k: int, text: str
+) -> list[tuple[Found, int]]:
+    """Results and when they were fetched: page after page, until there are k, or a page brings nothing new."""
+    read, ask, pages = _ADAPTERS[backend.kind]
+    found: dict[str, tuple[Found, int]] = {}
+    for number in range(pages if text else 0):
+        page = _answer(visitor, backend, ask(backend, credentials, text, number))
+        results = [_normal(one) for one in read(_document(page))]
+        new = {one.url: (one, page.fetched_at) for one in results if one.url and one.url not in found}
+        found |= new
+        if len(found) >= k or not new:
+            break
+    return list(found.values())[:k]
+
+
+def _answer(visitor: Visitor, backend: WebBackend, ask: Ask) -> Page:
+    try:
+        return visitor.get(ask)
+    except HttpError as error:
+        hint = "is JSON allowed in its settings, search.formats?" if backend.kind == "searxng" else "is the key right?"
+        raise EndpointError(f"The search API {backend.kind} refused: {error} {hint.capitalize()}") from None
+
+
+def _document(page: Page) -> Any:
+    return Reply(page.url, page.status, page.headers, page.content).json()
+
+
+def _normal(found: Found) -> Found:
+    title, snippet = clean(found.title, one_line=True), clean(found.snippet, one_line=True)
+    engine = clean(found.engine, one_line=True)[:100]
+    return Found(normal_url(found.url) or "", title[:TITLE_CHARACTERS], snippet[:SNIPPET_CHARACTERS], engine)
+
+
+def _credentials(backend: WebBackend) -> dict[str, str] | None:
+    if backend.key_env is None and backend.kind != "brave":
+        return None
+    key = api_key(backend.key_env) if backend.key_env else None
+    if key is None:
+        variable = backend.key_env or "(key_env)"
+        raise EndpointError(f"The key {variable} of the search API {backend.kind} is not set: set it, or use another.")
+    return {"X-Subscription-Token": key} if backend.kind == "brave" else {"Authorization": f"Bearer {key}"}
+
+
+def _ask_searxng(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
+    params = {"q": text, "format": "json", "pageno": str(page + 1), **dict(backend.parameters)}
+    url = backend.url.rstrip("/") + "/search"
+    return Ask(url, tuple(params.items()), "searxng", credentials, settled=_settled)
+
+
+def _settled(reply: Reply) -> bool:
+    """Whether some engine answered."""
+    said = reply.json()
+    return not isinstance(said, dict) or bool(said.get("results")) or not said.get("unresponsive_engines")
+
+
+def _ask_brave(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
+    fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
+    params = {"q": fitting, "count": str(BRAVE_COUNT), "offset": str(page), **dict(backend.parameters)}
+    url = backend.url.rstrip("/") + "/res/v1/web/search"
+    return Ask(url, tuple(params.items()), "brave", credentials, retry_after=_brave_wait, settled=_is_document)
+
+
+def _is_document(reply: Reply) -> bool:
+    reply.json()
+    return True
+
+
+def _brave_wait(response: requests.Response) -> float | None:
+    """Seconds until the first of its limits is open again: X-RateLimit-Reset: 1, 1419704"""
+    first = response.headers.get("X-RateLimit-Reset", "").partition(",")[0].strip()
+    return float(first) if re.fullmatch(r"\d{1,9}", first) else None
+
+
+Adapter = tuple[Callable[[Any], list[Found]], Callable[[WebBackend, Mapping[str, str] | None, str, int], Ask], int]
+_ADAPTERS: dict[str, Adapter] = {
+    "searxng": (read_searxng, _ask_searxng, SEARXNG_PAGES),
+    "brave": (read_brave, _ask_brave, BRAVE_PAGES),
+}
+
+
+# pages
+
+
+@stage(WEB_PAGES, revision=1)
+def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
+    """The pages that results lead to, as text: each once, in the order of its first result."""
+    visitor = context.web(crawl.manners)
+    leading: dict[str, list[Row]] = {}
+    for batch in results.batches(["result_id", "query_id", "rank", "url"]):
+        for row in batch.to_pylist():
+            leading.setdefault(row.pop("url"), []).append(row)
+    with Extractor(context.scratch()) as extractor:
+        for url, page in visitor.each(leading, partial(get_page, visitor, crawl)):
+            yield from _page(url, page, extractor, leading[url])
+
+
+def get_page(visitor: Visitor, crawl: Crawl, url: str) -> Page:
+    """What is stored of an address, else what is fetched; Incomplete where that failed for a passing reason."""
+    return visitor.get(Ask(url, private_hosts=crawl.private_hosts, robots=crawl.robots))
+
+
+def page_text(page: Page, extractor: Extractor) -> Text:
+    """Unusable where the page could not be had, or has no text."""
+    if page.error:
+        raise Unusable(page.error, page.detail)
+    return extractor.text(page.content, page.headers)
+
+
+def _page(url: str, page: Page, extractor: Extractor, leading: list[Row]) -> Iterator[Row | Rejected]:
+    """The page's row, or one rejected row for each result that led to it."""
+    try:
+        text = page_text(page, extractor)
+    except Unusable as error:
+        yield from (Rejected(row["result_id"], "filtered", error.reason, detail=error.detail) for row in leading)
+        return
+    yield {
+        "page_id": "web/" + hashlib.sha256(url.encode()).hexdigest()[:16],
+        "url": url,
+        "final_url": page.final,
+        "status": page.status,
+        **text._asdict(),
+        "licence": None,
+        "retrieved_at": page.fetched_at,
+        "found_by": leading,
+    }
