@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from flows.endpoints import batched, check_batches
 from flows.offered import DATASETS as DATASETS
 from flows.offered import module_of as module_of
+from flows.offered import stages_of
 from flows.options import Options as Options
 from longform import __version__
 from longform.artifacts.store import Store
@@ -84,6 +85,10 @@ def _check_stages(dataset: str, method: Method, options: Options) -> None:
     for option in ("until", "force"):
         name = getattr(options, option)
         if name is not None and name not in names:
+            if option == "force" and options.until and name in stages_of(dataset):
+                raise UsageError(
+                    f"The build ends with {options.until} (--until), before {name} (--force): leave out one of the two."
+                )
             near = difflib.get_close_matches(name, names, n=1)
             hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names)}."
             raise UsageError(f'{dataset} has no stage "{name}" (--{option}); {hint}')
@@ -151,7 +156,10 @@ def _published(build: Build, method: Method, options: Options) -> Published | No
 
 @contextmanager
 def _recorded(store: Store, dataset: str, name: str, config: BaseModel, builder: Build) -> Iterator[dict[str, Any]]:
-    """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version."""
+    """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version.
+
+    It stands there from the beginning, so that a build that is killed leaves it as well.
+    """
     started = datetime.now(UTC)
     begin = time.monotonic()
     record: dict[str, Any] = {
@@ -162,8 +170,10 @@ def _recorded(store: Store, dataset: str, name: str, config: BaseModel, builder:
         "longform": __version__,
         "python": platform.python_version(),
         "config": config.model_dump(mode="json"),
-        "outcome": "interrupted",  # by a signal, unless it is said below
+        "outcome": "interrupted",  # unless it is said below
     }
+    path = store.home / "runs" / dataset / f"{name}.json"
+    _write_quietly(path, record)
     try:
         yield record
         record["outcome"] = "done"
@@ -174,7 +184,7 @@ def _recorded(store: Store, dataset: str, name: str, config: BaseModel, builder:
         record["spent_usd"] = builder.models.budget.spent_nano / NANO
         record["seconds"] = round(time.monotonic() - begin, 3)
         record["stages"] = [entry.as_dict() for entry in builder.done]
-        _write_quietly(store.home / "runs" / dataset / f"{name}.json", record)
+        _write_quietly(path, record)
 
 
 def _write_quietly(path: Path, record: dict[str, Any]) -> None:

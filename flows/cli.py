@@ -33,7 +33,7 @@ from flows.arguments import (
     summary,
     with_prompts,
 )
-from flows.ending import INTERRUPTED, Ending
+from flows.ending import INTERRUPTED, Ending, end_soon
 from flows.options import flags
 from flows.outputs import outputs
 
@@ -174,9 +174,11 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     from flows.console import Bars, Lines, console
     from flows.server import check_kept, connected
     from longform.artifacts.store import Store
+    from longform.engine.runners import check
     from longform.errors import LongformError
     from longform.settings import quiet_prefect
 
+    check(*options.engine)
     store = Store(options.home)
     store.prepare()
     with store.lock(dataset):
@@ -190,7 +192,8 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
 
         progress = Bars(out) if out.is_terminal else Lines()
         try:
-            return deployed.start(dataset, chosen, options, progress, method)
+            by = deployed.CommandLine(progress, method, end_soon)
+            return deployed.start(dataset, chosen, options, by)
         except LongformError:
             raise
         except Exception:

@@ -86,7 +86,8 @@ class Lines:
         self._say(f"  {text}")
 
     def _say(self, text: str) -> None:
-        print(visible(text), file=sys.stderr, flush=True)
+        sys.stderr.write(f"{visible(text)}\n")  # in one piece: stages say what they do at the same time
+        sys.stderr.flush()
 
 
 def tell_now_and_then(over: threading.Event, going: Going, say: Callable[[str], None]) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from flows import fetching, reading
 from flows.arguments import model_of
 from flows.building import Options, build
 from flows.console import Lines
-from flows.offered import module_of
+from flows.offered import module_of, stages_of
 from flows.options import about, parameter
-from flows.reporting import RunPage, summarize
+from flows.reporting import RunPage, summarize, summarize_fetching, summarize_reading
+from flows.sources import SOURCES
 from flows.transfers import TransferLines
 from longform.artifacts.store import Store
 from longform.engine.build import Progress
 from longform.engine.method import Method
-from longform.engine.prefect_tasks import PrefectTasks, task_runner
+from longform.engine.prefect_tasks import CANCELLED, PrefectTasks, log, task_runner
 from longform.engine.runners import runner_of
 from longform.errors import Cancelled, LongformError
 from longform.settings import home as home_of
@@ -36,8 +38,21 @@ from longform.settings import retries
 
 ALL = tuple(each.name for each in fields(Options))
 Body = Callable[[Any, Options], Any]
-CANCELLED = "The run was cancelled: what was finished is kept; run the same command again to go on."
-SHOWN: ContextVar[tuple[Progress, Method] | None] = ContextVar("shown", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What a run has from the command line that started it: what shows its progress, and the method, walked once.
+
+    `on_loss`: what to do when Prefect's server is lost.
+    """
+
+    progress: Progress
+    method: Method
+    on_loss: Callable[[LongformError], None]
+
+
+STARTED_BY: ContextVar[CommandLine | None] = ContextVar("started_by", default=None)
 
 
 class Reading(BaseModel):
@@ -45,7 +60,7 @@ class Reading(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    source: str = Field(description="name of the source, one of `longform sources`")
+    source: str = Field(description="name of the source", json_schema_extra={"enum": [*SOURCES]})
     paths: list[str] = Field(description="files or folders of it; from the worker's folder", min_length=1)
     settings: list[str] = Field([], description="KEY=VALUE, one setting each; `longform read SOURCE` shows all")
     to: str | None = Field(None, description="folder to write STAGE.parquet and STAGE.rejected.parquet to")
@@ -56,7 +71,7 @@ class Fetching(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    source: str = Field(description="name of the source, one of `longform sources`")
+    source: str = Field(description="name of the source", json_schema_extra={"enum": [*SOURCES]})
     what: list[str] = Field(description="what of it, or all; `longform fetch SOURCE` shows what there is", min_length=1)
     settings: list[str] = Field([], description="KEY=VALUE, one setting each; `longform fetch SOURCE` shows all")
     to: str | None = Field(None, description="folder for the files; else sources/SOURCE in the home")
@@ -64,20 +79,32 @@ class Fetching(BaseModel):
 
 
 def made(
-    name: str, config: type[BaseModel], method: Body, description: str, *options: str, settings: str = ""
+    name: str,
+    config: type[BaseModel],
+    method: Body,
+    description: str,
+    *options: str,
+    settings: str = "",
+    stages: Iterable[str] = (),
 ) -> Flow[..., Any]:
     """The flow of a method, whose parameters are a configuration and run options, each described.
 
-    `settings` says where else the configuration is explained.
+    `settings` says where else the configuration is explained; `stages` are those that an option may name.
     """
 
     def body(**given: Any) -> Any:
-        home = home_of(Path(given["home"]) if given["home"] else None)
-        return method(given["config"], Options(**{option: given[option] for option in options} | {"home": home}))
+        try:
+            home = home_of(Path(given["home"]) if given["home"] else None)
+            return method(given["config"], Options(**{option: given[option] for option in options} | {"home": home}))
+        except Cancelled as error:
+            return states.Cancelled(message=str(error))
+        except LongformError as error:  # returned, as what is raised is logged with pages of Prefect's own code
+            log(logging.ERROR, str(error))
+            return states.Failed(message=str(error), data=error)
 
     told = {"config": settings, **{option: about(option).help for option in options}}
     body.__name__ = body.__qualname__ = name.replace("-", "_")
-    body.__signature__ = inspect.Signature([_config(config), *map(_option, options)])  # type: ignore[attr-defined]
+    body.__signature__ = inspect.Signature([_config(config), *(_option(option, stages) for option in options)])  # type: ignore[attr-defined]
     body.__doc__ = "\n    ".join(
         [f"{description}\n\nArgs:", *(f"{parameter}: {help}" for parameter, help in told.items())]
     )
@@ -91,31 +118,26 @@ def _config(model: type[BaseModel]) -> inspect.Parameter:
     return inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=model)
 
 
-def _option(name: str) -> inspect.Parameter:
-    """An option as Prefect takes it: with its bounds, and the home as text that may be left out."""
+def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
+    """An option as Prefect takes it: with its bounds or names, and the home as text that may be left out."""
     if name == "home":
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
     told = about(name)
-    return parameter(name, Field(ge=told.least, lt=told.below))
+    names: dict[str, Any] = {"enum": [None, *stages]} if told.metavar == "STAGE" else {}
+    return parameter(name, Field(ge=told.least, lt=told.below, json_schema_extra=names))
 
 
 def rebuilt(dataset: str, config: BaseModel, options: Options) -> Any:
-    """Build with Prefect's task runs, then sum up in an artifact; returns the version's folder.
-
-    A run that somebody cancelled returns that state.
-    """
-    with closing(Lines()) as lines, closing(PrefectTasks(dataset, retries())) as tasks:
-        progress, walked = SHOWN.get() or (lines, None)
-        with closing(RunPage(dataset, progress)) as page:
-            try:
-                runner = runner_of(*options.engine)
-                published, done = build(
-                    dataset, config, options, tasks=tasks, runner=runner, progress=page, method=walked
-                )
-            except LongformError:
-                if tasks.cancelled.is_set():
-                    return states.Cancelled(message=CANCELLED)
-                raise
+    """Build with Prefect's task runs, then sum up in an artifact; returns the version's folder."""
+    started_by = STARTED_BY.get()
+    on_loss = {"on_loss": started_by.on_loss} if started_by else {}
+    with (
+        closing(Lines()) as lines,
+        closing(PrefectTasks(dataset, retries(), **on_loss)) as tasks,
+        closing(RunPage(dataset, started_by.progress if started_by else lines)) as page,
+    ):
+        runner, walked = runner_of(*options.engine), started_by.method if started_by else None
+        published, done = build(dataset, config, options, tasks=tasks, runner=runner, progress=page, method=walked)
     summarize(dataset, done, published.version if published else None)
     return str(published.version.folder) if published else None
 
@@ -133,6 +155,7 @@ def read(config: Reading, options: Options) -> dict[str, int]:
         rows, entries = reading.read(source, paths, settings, options.home, tasks=tasks, runner=runner, progress=page)
     if config.to is not None:
         reading.export(rows, entries, Store(options.home), Path(config.to))
+    summarize_reading(source, entries, config.to or str(options.home))
     return {entry.stage: entry.artifact.rows for entry in entries}
 
 
@@ -142,9 +165,11 @@ def fetch_files(config: Fetching, options: Options) -> list[dict[str, Any]]:
     fetching.check_terms(config.source, config.accept_terms, "this flow with accept_terms")
     folder = Path(config.to or options.home / "sources" / config.source).absolute()
     with closing(TransferLines()) as lines:
-        return fetching.fetch(
+        files = fetching.fetch(
             config.source, config.what, settings, folder, accepted=config.accept_terms, progress=lines
         )
+    summarize_fetching(config.source, files)
+    return files
 
 
 def dataset_flow(dataset: str) -> Flow[..., Any]:
@@ -152,7 +177,7 @@ def dataset_flow(dataset: str) -> Flow[..., Any]:
     description = f"Rebuild the {dataset} dataset; what is unchanged is reused. {module_of(dataset).ABOUT.summary}"
     settings = f"settings of the method; `longform config {dataset}` prints them all"
     method = functools.partial(rebuilt, dataset)
-    return made(dataset, model_of(dataset), method, description, *ALL, settings=settings)
+    return made(dataset, model_of(dataset), method, description, *ALL, settings=settings, stages=stages_of(dataset))
 
 
 axioms = dataset_flow("axioms")
@@ -178,9 +203,9 @@ fetch = made(
 FLOWS = {each.name: each for each in (axioms, expertqa, revision_distance, sources, fetch)}
 
 
-def start(dataset: str, config: BaseModel, options: Options, progress: Progress, walked: Method) -> str | None:
-    """Run a dataset's flow from the command line, which shows its progress, and has walked its method."""
-    SHOWN.set((progress, walked))
+def start(dataset: str, config: BaseModel, options: Options, by: CommandLine) -> str | None:
+    """Run a dataset's flow from the command line; returns the version's folder, if one was published."""
+    STARTED_BY.set(by)
     given = {option: getattr(options, option) for option in ALL}
     ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
     if ended.is_cancelled():

@@ -11,10 +11,13 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
+from longform.errors import LongformError
+
 INTERRUPTED, TERMINATED = 130, 143  # as shells name the ends by SIGINT and SIGTERM
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 SECONDS_AFTER_SIGNAL = 30.0
 SECONDS_TO_LEAVE = 10.0
+SECONDS_TO_END = 20.0
 SENTENCE = "Interrupted. What was finished is kept; run the same command again to go on."
 
 
@@ -78,6 +81,19 @@ class Ending:
         time.sleep(SECONDS_AFTER_SIGNAL)
         self.code = CODES[signal.Signals(number)]
         self._gone()
+
+
+def end_soon(error: LongformError) -> None:
+    """End this process with an error's sentence and code, unless it has ended by itself within 20 seconds."""
+
+    def end() -> NoReturn:
+        _flush()
+        os.write(2, f"{error}\n".encode())
+        os._exit(error.exit_code)
+
+    last = threading.Timer(SECONDS_TO_END, end)
+    last.daemon = True
+    last.start()
 
 
 def _flush() -> None:

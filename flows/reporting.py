@@ -7,7 +7,12 @@ import threading
 from typing import Any
 from uuid import UUID
 
-from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 
 from flows.console import Going, begun, tell_now_and_then
 from longform.artifacts.store import Part
@@ -25,7 +30,7 @@ class RunPage:
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
         log(logging.INFO, f"{stage} begins: {begun(units, calls, endpoint)}")
-        over, bar = threading.Event(), Bar(f"{self.dataset}-{stage}-progress".replace("_", "-"))
+        over, bar = threading.Event(), Bar(_key(f"{self.dataset}-{stage}-progress"))
         self._at_work[stage] = over, bar
         tell_now_and_then(over, Going(calls, watch), lambda phrase: bar.tell(f"{stage}: {phrase}", watch()["fraction"]))
         self.shown.begin(stage, units, calls, endpoint, watch)
@@ -80,11 +85,32 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
             for split, rows in found.items()
         ]
         lines += [f"`{version.folder}`", "", "| config | split | rows |", "|---|---|---:|", *splits, ""]
-    lines += ["| stage | state | what it made | seconds |", "|---|---|---|---:|"]
-    lines += [f"| {run.stage} | {run.state} | {run.sentence} | {run.seconds:.1f} |" for run in build.done]
+    lines += _table_of(build.done)
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
     with unharmed():
         create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")
+
+
+def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:
+    """The Markdown artifact at the end of reading a source: its stages, and where their rows are."""
+    text = "\n".join([f"# {source}", "", *_table_of(runs), "", f"`{folder}`"])
+    with unharmed():
+        create_markdown_artifact(text, key=f"{_key(source)}-read", description=f"{source}: what was read")
+
+
+def summarize_fetching(source: str, files: list[dict[str, Any]]) -> None:
+    """The table artifact at the end of fetching from a source: path, bytes, sha256 of each file, whether it is new."""
+    with unharmed():
+        create_table_artifact(table=files, key=f"{_key(source)}-files", description=f"{source}: what was fetched")
+
+
+def _table_of(runs: list[StageRun]) -> list[str]:
+    head = ["| stage | state | what it made | seconds |", "|---|---|---|---:|"]
+    return head + [f"| {run.stage} | {run.state} | {run.sentence} | {run.seconds:.1f} |" for run in runs]
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-").lower()
 
 
 def _id(made: Any) -> UUID:

@@ -83,15 +83,10 @@ def check(url: str) -> str:
 
 def check_kept() -> None:
     """ServerError where the server that a build reported to does not answer any more."""
-    from prefect.settings import get_current_settings
-
-    from longform.net.wire import shown
+    from longform.engine.prefect_tasks import lost_server
 
     if _unreachable():
-        raise ServerError(
-            f"The Prefect server at {shown(get_current_settings().api.url or '')} was lost while the build reported to "
-            "it. What was finished is kept: run the same command again, after starting the server if it is yours."
-        )
+        raise lost_server()
 
 
 def _unreachable() -> Exception | None:

@@ -75,7 +75,8 @@ class TransferLines:
 
     def _say(self, text: str) -> None:
         self.said = time.monotonic()
-        print(visible(text), file=sys.stderr, flush=True)
+        sys.stderr.write(f"{visible(text)}\n")
+        sys.stderr.flush()
 
 
 class _Going:

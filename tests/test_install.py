@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 
+import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+
+from flows.offered import DATASETS
 
 ROOT = Path(__file__).parent.parent
 PYTHONS = [f"3.{minor}.{patch}" for minor in range(10, 16) for patch in range(15)]
@@ -46,6 +53,35 @@ def test_the_makefile_and_the_readme_name_the_same_pythons() -> None:
     most = f"3.{int(dotted[1].removeprefix('3.')) - 1}"
     for name in ("Makefile", "README.md"):
         assert f"Python {dotted[0]} to {most}" in _text(name), name
+
+
+HIDING = """
+import sys
+hidden = set(sys.argv.pop(1).split(","))
+
+class Hiding:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hiding())
+from flows.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_samples_are_built_without_any_extra(dataset: str, tmp_path: Path) -> None:
+    extras = tomllib.loads(_text("pyproject.toml"))["project"]["optional-dependencies"]
+    named = {
+        Requirement(each).name.lower() for extra, packages in extras.items() if extra != "dev" for each in packages
+    }
+    hidden = [top for top, packages in packages_distributions().items() if {each.lower() for each in packages} & named]
+    assert {"distributed", "faiss", "tantivy", "trafilatura"} <= {*hidden}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")}
+    command = [sys.executable, "-c", HIDING, ",".join(hidden), "build", dataset, "--home", str(tmp_path / "home")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
 
 
 def _text(name: str) -> str:

@@ -168,6 +168,7 @@ def test_the_parameters_of_a_deployment_are_a_configuration_and_the_run_options(
     ({"neighbors": 3}, {}, "config"),
     ({"test_share": 2}, {}, "config.test_share"),
     ({}, {"runner": "spark"}, "runner"),
+    ({}, {"until": "read_pots"}, "until"),
     ({}, {"max_cost": "-1"}, "max_cost"),
 ])  # fmt: skip
 def test_parameters_that_do_not_fit_are_refused_before_anything_runs(
@@ -223,14 +224,18 @@ def test_a_worker_reads_a_source_and_the_server_shows_its_stages(deployed: Serve
         return [task for task in named if task["flow_run_id"] == run["id"]]
 
     wait_for(lambda: bool(reading()), seconds=600)  # the server takes in events after the run
+    keys = {each["key"] for each in deployed.all("artifact") if each["flow_run_id"] == run["id"]}
+    assert keys == {"webgpt-read", "webgpt-read-comparisons"}
 
 
 def test_a_worker_fetches_a_source(deployed: Server, tmp_path: Path) -> None:
     with serve() as site:
         site.on("/notes.txt", Answer(body=b"one\n"))
         config = {"source": "url", "what": [f"{site.url}/notes.txt"], "to": str(tmp_path / "got")}
-        worked(deployed, config, "fetch/on-demand", home=str(tmp_path / "home"))
+        run = worked(deployed, config, "fetch/on-demand", home=str(tmp_path / "home"))
     assert (tmp_path / "got" / "notes.txt").read_bytes() == b"one\n"
+    [files] = [json.loads(each["data"]) for each in deployed.all("artifact") if each["flow_run_id"] == run["id"]]
+    assert [(file["bytes"], file["new"]) for file in files] == [(4, True)]
 
 
 def test_the_server_keeps_its_records_in_postgresql(postgres: postgresql.Server, tmp_path: Path) -> None:

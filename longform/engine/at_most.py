@@ -23,12 +23,14 @@ class Sizes:
     """What a stage is called with, by parameter: of rows their number at most, of a source the shard, else the value.
 
     `units`: how many units of work that is. `bytes`: of the sources that the first input goes back to, unpacked, at
-    most. What is not known is infinite. `arguments_of` are those of the stage that made an input.
+    most; `records`: rows of the stage that reads these, at most. What is not known is infinite. `arguments_of` are
+    those of the stage that made an input.
     """
 
     given: Mapping[str, Any]
     units: float = UNKNOWN
     bytes: float = UNKNOWN
+    records: float = UNKNOWN
     upstream: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:

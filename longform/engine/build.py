@@ -25,7 +25,7 @@ from longform.engine.jobs import Job, contents_of, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.runners import Runner
 from longform.engine.stage import Stage, StageCall
-from longform.errors import Incomplete, LostWorker
+from longform.errors import Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
@@ -76,8 +76,8 @@ class Tasks(Protocol):
         """Run one of its parts, again where it failed for a passing reason."""
         ...
 
-    def watch(self, stop: Callable[[], None]) -> None:
-        """Call `stop` when somebody asks for the end of the build."""
+    def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
+        """Call `stop` with the reason when the build has to end, by whoever's wish; `say` is for what lies ahead."""
 
     def close(self) -> None: ...
 
@@ -147,7 +147,8 @@ class Build:
         self._errors: list[Exception] = []
         self._meters: dict[str, Meter] = {}
         self._allowance = Allowance(ALLOWANCE_BYTES)
-        tasks.watch(self.stop)
+        self._ended_by: LongformError | None = None
+        tasks.watch(self._end_by, progress.say)
 
     @property
     def done(self) -> list[StageRun]:
@@ -173,8 +174,13 @@ class Build:
             raise UntilReached
 
     def finish(self) -> None:
-        """Wait for all stages. Raises the first error that ended the build, else Incomplete where rows are missing."""
+        """Wait for all stages.
+
+        Raises the reason why somebody ended the build, else its first error, else Incomplete where rows are missing.
+        """
         others = [error for making in self._making.values() if (error := _error_of(making))]
+        if self._ended_by:
+            raise self._ended_by
         if errors := self._errors or others:
             raise _worst(errors)
 
@@ -335,6 +341,10 @@ class Build:
             yield from asked
 
     # its end
+
+    def _end_by(self, reason: LongformError) -> None:
+        self._ended_by = reason
+        self.stop()
 
     def stop(self) -> None:
         """Break off: no part is begun any more, models are asked no more, workers at work are told to end."""

@@ -295,7 +295,8 @@ class Plan:
         known = {name: self._calls.get(rows.fingerprint) for name, rows in call.upstream.items()}
         upstream = {name: made_by.arguments for name, made_by in known.items() if made_by}
         units = UNKNOWN if any(cut_is_unknown(job.label) for job in jobs) else len(jobs)
-        return Sizes(values, units, self._bytes(call, group), upstream), values[next(iter(call.inputs))]
+        size, records = self._sources(call, group, of_about)
+        return Sizes(values, units, size, records, upstream), values[next(iter(call.inputs))]
 
     def _total(self, rows: Rows, group: str | None, of_about: bool) -> float:
         known = self.rows(rows)
@@ -313,19 +314,21 @@ class Plan:
             return None, frozenset()
         return max(0.0, about - sum(rows_of.get((group, name), 0) for rows_of in taken)), known.like(of)
 
-    def _bytes(self, call: StageCall, group: str) -> float:
-        """Of the sources that the first input goes back to: those of the group, or all."""
+    def _sources(self, call: StageCall, group: str, of_about: bool) -> tuple[float, float]:
+        """Bytes of the sources that the first input goes back to, and rows read from them: the group's, or all."""
         first = next(iter(call.inputs.values()))
         while isinstance(first, Rows):
             made_by = self._calls.get(first.fingerprint)
             if made_by is None:
-                return UNKNOWN
+                return UNKNOWN, UNKNOWN
             call, first = made_by, next(iter(made_by.inputs.values()))
         mark = call.recipe.fingerprint
         if mark not in self._source_bytes:
             self._source_bytes[mark] = bytes_by_group(call)
         sizes = self._source_bytes[mark]
-        return sizes[group] if group in sizes else sum(sizes.values())
+        if group in sizes:
+            return sizes[group], self._total(call.rows, group, of_about)
+        return sum(sizes.values()), self._total(call.rows, None, of_about)
 
     # what is said of it
 
@@ -364,13 +367,21 @@ class Plan:
         if not earlier:
             return "first build"
         changes = min((call.recipe.differences(other.recipe) for other in earlier), key=len)
+        if not changes and (waiting := self._unbuilt(call)):
+            return f"{waiting[0]} is made again; reused where it comes out the same"
         return "; ".join(_few(changes)) or "its parts or inputs are gone or changed"
 
     def _waits_for(self, call: StageCall, units: Units) -> str | None:
-        """What has to be there for more to be known: the first of the stages behind it that is not, or its sources."""
+        """What has to be there for more to be known: the last of the stages it reads that is not, or its sources."""
         if call.stage.shape is Shape.SHARD and not units.open:
             return "read"
-        return next((rows.stage for rows in call.upstream.values() if not self.rows(rows).built), None)
+        return next(reversed(self._unbuilt(call)), None)
+
+    def _unbuilt(self, call: StageCall) -> list[str]:
+        """The stages it reads whose rows are not there yet, in the order of the flow."""
+        order = list(self._calls)
+        missing = [rows for rows in call.upstream.values() if not self.rows(rows).built]
+        return [rows.stage for rows in sorted(missing, key=lambda rows: order.index(rows.fingerprint))]
 
     # what it asks
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any
 
-from prefect import Task
+import httpx
+from prefect import Task, states
 from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
@@ -23,6 +24,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture, PrefectTaskRunFuture
 from prefect.logging import get_run_logger
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
 from prefect.states import Completed, Failed, Pending
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
@@ -30,11 +32,14 @@ from prefect.tasks import exponential_backoff
 from longform.artifacts.store import Part
 from longform.engine.build import Ended, Making, StageRun
 from longform.engine.stage import Shape, StageCall
-from longform.errors import Incomplete, LongformError, PassingError
+from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
+from longform.net.wire import shown
 from longform.settings import Retries
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
 SECONDS_BETWEEN_LOOKS = 2.0
+SECONDS_OF_SILENCE = 15.0
+CANCELLED = "The run was cancelled: what was finished is kept; run the same command again to go on."
 
 
 def task_runner() -> Any:
@@ -43,10 +48,15 @@ def task_runner() -> Any:
 
 
 class PrefectTasks:
-    """Inside a flow run. `dataset` tags its task runs and names their artifacts."""
+    """Inside a flow run. `dataset` tags its task runs and names their artifacts.
 
-    def __init__(self, dataset: str, retries: Retries) -> None:
-        self.dataset, self.retries = dataset, retries
+    `on_loss` is called when the server is lost: Prefect then takes minutes to give up what it has to ask it.
+    """
+
+    def __init__(
+        self, dataset: str, retries: Retries, *, on_loss: Callable[[LongformError], None] = lambda _: None
+    ) -> None:
+        self.dataset, self.retries, self._on_loss = dataset, retries, on_loss
         self.cancelled = threading.Event()
         self._closed = threading.Event()
         self._parts = task_runner()
@@ -70,8 +80,13 @@ class PrefectTasks:
         return _Making(work.submit(**futures))
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Ended:
-        def made() -> list[Part]:
-            return run()
+        def made() -> list[Part] | State[Any]:
+            try:
+                return run()
+            except LongformError as error:
+                if self.cancelled.is_set():
+                    return states.Cancelled(message=str(error))
+                raise
 
         _name(made, f"{call.name}_part", ())
         work = Task(
@@ -89,25 +104,38 @@ class PrefectTasks:
         ended: Ended = self._parts.submit(work, parameters={})
         return ended
 
-    def watch(self, stop: Callable[[], None]) -> None:
-        """Call `stop` as soon as somebody cancels the flow run: nobody else tells a process of the command line."""
+    def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
+        """Call `stop` as soon as somebody cancels the flow run: nobody else tells a process of the command line.
+
+        Also where nobody listens at the server's address for 15 seconds, as nothing could be run through it any more.
+        """
         context = FlowRunContext.get()
         if context is not None and context.flow_run is not None:
             run = context.flow_run.id
-            watching = threading.Thread(target=copy_context().run, args=(self._watch, run, stop), daemon=True)
+            watching = threading.Thread(target=copy_context().run, args=(self._watch, run, stop, say), daemon=True)
             watching.start()
 
-    def _watch(self, run: Any, stop: Callable[[], None]) -> None:
-        with get_client(sync_client=True) as client:
+    def _watch(self, run: Any, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
+        silent = 0.0
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
             while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
                 try:
                     state = client.read_flow_run(run).state
-                except Exception:  # a server that does not answer now is asked again
+                    silent = 0.0
+                except (httpx.ConnectError, httpx.ConnectTimeout):
+                    silent += SECONDS_BETWEEN_LOOKS
+                    if silent == 2 * SECONDS_BETWEEN_LOOKS:
+                        say("The Prefect server does not answer; the build ends unless it is back soon.")
+                    if silent > SECONDS_OF_SILENCE:
+                        lost = lost_server()
+                        self._on_loss(lost)
+                        return stop(lost)
+                    continue
+                except Exception:  # a server that is busy, or says nothing of use, is asked again
                     continue
                 if state is not None and (state.is_cancelling() or state.is_cancelled()):
                     self.cancelled.set()
-                    stop()
-                    return
+                    return stop(Cancelled(CANCELLED))
 
     def close(self) -> None:
         if not self._closed.is_set():
@@ -122,6 +150,8 @@ class PrefectTasks:
             expected = isinstance(error, LongformError)
             said = str(error) if expected else f"{type(error).__name__}: {error}"
             level = logging.WARNING if isinstance(error, Incomplete) else logging.ERROR
+            if self.cancelled.is_set():
+                return states.Cancelled(message=CANCELLED)
             log(level, f"{call.name} failed: {said}", None if expected else error)
             return Failed(message=said, data=error)
         log(logging.INFO, f"{made.stage} ended: {made.sentence}{_reasons(made)}")
@@ -182,6 +212,14 @@ class _Making:
     def result(self) -> StageRun:
         made: StageRun = self.future.result(raise_on_failure=True)
         return made
+
+
+def lost_server() -> ServerError:
+    address = shown(get_current_settings().api.url or "")
+    return ServerError(
+        f"The Prefect server at {address} was lost while the build reported to it. What was finished is kept: run the "
+        "same command again, after starting the server if it is yours."
+    )
 
 
 @contextmanager

@@ -147,7 +147,7 @@ class Rates:
             upstream[name] = made.recipe.arguments if made else {}
         given: dict[str, Any] = {name: float(artifact.rows_in.get(name, UNKNOWN)) for name in others}
         given |= {**artifact.recipe.arguments, first: float(rows_in)}
-        sizes = Sizes(given, len(artifact.units), UNKNOWN, upstream)
+        sizes = Sizes(given, len(artifact.units), upstream=upstream)
         try:
             return rows_at_most(call.stage, sizes, UNKNOWN)
         except (KeyError, TypeError, AttributeError):  # of arguments that it had not, or that are no numbers

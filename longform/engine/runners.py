@@ -10,6 +10,7 @@ import heapq
 import itertools
 import os
 import pickle
+import re
 import signal
 import socket
 import threading
@@ -18,18 +19,23 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from multiprocessing import get_context, resource_tracker
 from typing import Any, ClassVar, Protocol
 
 from longform.artifacts.store import Part
 from longform.engine.execute import execute
 from longform.engine.jobs import Job
-from longform.errors import LongformError, LostWorker, UsageError
+from longform.errors import LongformError, LostWorker, ServerError, UsageError
 
 SECONDS_TO_END = 10
 SECONDS_TO_CONNECT = 30
 SECONDS_BETWEEN_LOOKS = 5
+SECONDS_TO_KNOCK = 10
 SECONDS_WITHOUT_WORKERS = 60
+PACKAGES = {"dask": "distributed", "ray": "ray"}
+EXAMPLES = {"dask": "tcp://127.0.0.1:8786", "ray": "ray://127.0.0.1:10001"}
+ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[\da-fA-F:]+\]|[^/:\s]+):\d{1,5}/?")
 
 
 class Runner(Protocol):
@@ -53,9 +59,32 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
+def check(name: str, address: str | None = None) -> None:
+    """UsageError where a runner's extra is missing or its address is none; ServerError where nobody listens there."""
+    if name not in PACKAGES:
+        return
+    if find_spec(PACKAGES[name]) is None:
+        raise UsageError(
+            f"The runner {name} needs the package {PACKAGES[name]}: install the extra with "
+            f'`pip install -c constraints.txt -e ".[{name}]"`.'
+        )
+    if address is None or address == "auto":
+        return
+    if not ADDRESS.fullmatch(address):
+        raise UsageError(f"--address {address} is no address of a cluster: give host and port, e.g. {EXAMPLES[name]}.")
+    try:
+        _knock(address, SECONDS_TO_KNOCK)
+    except OSError:
+        raise ServerError(f"No {name.title()} cluster answers at {address}: start it, or correct --address.") from None
+
+
 def runner_of(name: str, address: str | None = None) -> Runner:
-    """threads, processes, dask or ray; `address` is that of a running Dask scheduler or Ray cluster. Starts nothing."""
-    if name in ("dask", "ray"):
+    """threads, processes, dask or ray; `address` is that of a running Dask scheduler or Ray cluster. Starts nothing.
+
+    Raises what `check` does.
+    """
+    check(name, address)
+    if name in PACKAGES:
         return Dask(address) if name == "dask" else Ray(address)
     return Processes() if name == "processes" else Here()
 
@@ -355,10 +384,8 @@ class Dask:
         return _parts_of(outcome)
 
     def _connected(self) -> Any:
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError:
-            raise UsageError("The runner dask needs the extra of this name: pip install 'longform[dask]'.") from None
+        from distributed import Client, LocalCluster
+
         with self._lock:
             if self._client is None:
                 if self.address is None:
@@ -397,11 +424,17 @@ class Dask:
             self._end(client)
 
 
-def _knock(address: str | None) -> None:
-    """OSError where nobody listens at host:port, of which Ray itself is sure only after minutes."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+def _knock(address: str, seconds: float) -> None:
+    """OSError where nobody listens at host:port for so long, of which Ray itself is sure only after minutes."""
+    host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
+    end = time.monotonic() + seconds
+    while port.isdecimal():
+        try:
+            return socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
 
 
 class Ray:
@@ -438,15 +471,13 @@ class Ray:
         return _parts_of(outcome)
 
     def _connected(self) -> Any:
-        try:
-            import ray
-        except ImportError:
-            raise UsageError("The runner ray needs the extra of this name: pip install 'longform[ray]'.") from None
+        import ray
+
         with self._lock:
             if self._attempt is None:
                 local = {} if self.address else {"num_cpus": processors(), "include_dashboard": False}
                 try:
-                    _knock(self.address)
+                    _knock(self.address or "", SECONDS_TO_CONNECT)
                     ray.init(self.address or "local", logging_level="CRITICAL", log_to_driver=False, **local)
                 except (OSError, RuntimeError, ValueError):
                     raise LostWorker(

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from longform.artifacts.store import Part
 from longform.engine.build import Making, StageRun
 from longform.engine.stage import StageCall
+from longform.errors import LongformError
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
 
@@ -30,7 +31,7 @@ class Threads:
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Future[list[Part]]:
         return self._parts.submit(run)
 
-    def watch(self, stop: Callable[[], None]) -> None:
+    def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Nobody asks for the end of a build that has no flow run."""
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from schemas.axioms import PAIR_IDS
 from tasks.axioms.negatives import choose
 from tasks.axioms.votes import margin, ordered_pairs
-from tasks.sources.stackexchange.posts import posts_at_most
 
 GENERATED_MARGIN = 0.25
 Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | None]
@@ -21,8 +20,7 @@ Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | No
 
 def _by_votes(of: Sizes) -> float:
     """So many a question, or one of any two posts."""
-    posts = posts_at_most(of.bytes)
-    return min(float(of["threads"] * bound_by(of["pairs_per_question"])), posts * (posts - 1) / 2)
+    return min(float(of["threads"] * bound_by(of["pairs_per_question"])), of.records * (of.records - 1) / 2)
 
 
 @stage(PAIR_IDS, revision=1, at_most=AtMost(rows=_by_votes))
@@ -134,7 +132,7 @@ def _generated_pairs(
     yield from pairs
 
 
-@stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda of: posts_at_most(of.bytes)))
+@stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda of: of.records))
 def pair_combined(
     context: StageContext, threads: Rows, combined: Rows, splits: Rows
 ) -> Iterator[pa.RecordBatch | Rejected]:

@@ -13,12 +13,11 @@ from schemas.attribution import ATTRIBUTION
 from schemas.stackexchange import THREADS
 from tasks.axioms.votes import why_not
 from tasks.sources.permalinks import permalink, profile
-from tasks.sources.stackexchange.posts import posts_at_most
 
 
 def _kept_at_most(of: Sizes) -> float:
     """Questions of which each has so many answers: all of them are posts."""
-    return float(min(of["threads"], of["questions_per_site"], posts_at_most(of.bytes) / (1 + of["min_answers"])))
+    return float(min(of["threads"], of["questions_per_site"], of.records / (1 + of["min_answers"])))
 
 
 @stage(THREADS, revision=1, at_most=AtMost(rows=_kept_at_most, keeps=True))
@@ -95,7 +94,7 @@ SHARED = ("question_id", "site", "title", "retrieved_at")
 CREDITED = ("author", "author_id", "licence", "created", "scrubbed")
 
 
-@stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda of: posts_at_most(of.bytes)))
+@stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda of: of.records))
 def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
     """Every question and answer the dataset may show, with its author and licence, as CC BY-SA demands."""
     answers = (f"answers.list.element.{name}" for name in ("answer_id", *CREDITED))
