@@ -26,7 +26,7 @@ def measure(megabytes: float, seed: int) -> dict[str, object]:
     from benchmarks.building import Silent  # here, as worker processes import this script, too
     from benchmarks.make_dump import write_dump
     from flows.axioms import AxiomsConfig
-    from flows.building import Options, build
+    from flows.builds.building import Options, build
     from longform.engine.tasks import Threads
 
     with tempfile.TemporaryDirectory() as folder:

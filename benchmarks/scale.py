@@ -115,7 +115,7 @@ def speed_up(name: str, dump: Path) -> dict[str, float]:
 def server_apart() -> None:
     """The Prefect server has the last processor for itself from now on, this process and its workers the others."""
     processors = sorted(os.sched_getaffinity(0))
-    servers = [each for each in psutil.Process().children() if "flows.server" in each.cmdline()]
+    servers = [each for each in psutil.Process().children() if "flows.builds.server" in each.cmdline()]
     if len(processors) > 1:
         for process in (psutil.Process(), *servers):
             for thread in process.threads():
@@ -126,7 +126,7 @@ def orchestration(dump: Path) -> dict[str, float]:
     """Seconds of a whole build in plain threads and under Prefect, on a server that runs: the last measurement."""
     from flows import deployed
     from flows.axioms import AxiomsConfig
-    from flows.building import Options, build, declare
+    from flows.builds.building import Options, build, declare
 
     server_apart()
     config = AxiomsConfig(dump=str(dump), site="bench.example")
@@ -152,7 +152,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         small = Path(write_dump(Path(folder) / "small" / "Posts.xml", int(options.build * 1e6), seed=2).path)
         found["reading"] = {name: speed_up(name, large) for name in names if name != "threads"}
         quiet_prefect()
-        from flows.server import connected
+        from flows.builds.server import connected
 
         with connected(lambda text: print(text, file=sys.stderr)):
             found["part_ms"] = {name: round(part_ms(name, options.parts), 1) for name in names}

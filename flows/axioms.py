@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
-from flows.offered import model_stages
-from flows.prompts import PROMPTS
+from flows.config.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
+from flows.config.prompts import PROMPTS
+from flows.registry import model_stages
 from longform.artifacts.rows import Source
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version

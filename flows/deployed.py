@@ -18,15 +18,14 @@ from typing import Any
 from prefect import Flow, flow, states
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows import fetching, reading
-from flows.arguments import model_of
-from flows.building import Options, build
-from flows.console import Lines
-from flows.offered import module_of, stages_of
-from flows.options import about, parameter
-from flows.reporting import RunPage, summarize, summarize_fetching, summarize_reading
+from flows.builds import fetching, reading
+from flows.builds.building import Options, build
+from flows.builds.console import Lines
+from flows.builds.options import about, parameter
+from flows.builds.reporting import RunPage, summarize, summarize_fetching, summarize_reading
+from flows.builds.transfers import TransferLines
+from flows.registry import model_of, module_of, stages_of
 from flows.sources import SOURCES
-from flows.transfers import TransferLines
 from longform.artifacts.store import Store
 from longform.engine.build import Progress
 from longform.engine.method import Method

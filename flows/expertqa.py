@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from flows.endpoints import (
+from flows.config.endpoints import (
     EndpointConfig,
     StageConfig,
     check_endpoints,
@@ -20,9 +20,9 @@ from flows.endpoints import (
     sampling,
     without_user,
 )
-from flows.inputs import listed, opened
-from flows.offered import model_stages
-from flows.prompts import PROMPTS
+from flows.config.inputs import listed, opened
+from flows.config.prompts import PROMPTS
+from flows.registry import model_stages
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version

@@ -8,10 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from flows.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, model_of, not_ours, sampling
-from flows.inputs import listed, opened
-from flows.offered import model_stages
-from flows.prompts import PROMPTS
+from flows.config.endpoints import (
+    EndpointConfig,
+    StageConfig,
+    check_endpoints,
+    check_stages,
+    model_of,
+    not_ours,
+    sampling,
+)
+from flows.config.inputs import listed, opened
+from flows.config.prompts import PROMPTS
+from flows.registry import model_stages
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Store

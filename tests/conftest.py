@@ -11,7 +11,7 @@ from postgresql import postgres as postgres
 from postgresql import postgres_url as postgres_url
 
 from flows.axioms import AxiomsConfig
-from flows.building import Options, build
+from flows.builds.building import Options, build
 from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from flows.offered import offline_rules
+from flows.registry import offline_rules
 from longform.llm import offline
 
 RULES = offline_rules()

@@ -11,8 +11,8 @@ from typing import Any
 
 from conftest import Silent
 
-from flows import configuration
-from flows.building import Options, build
+from flows.builds.building import Options, build
+from flows.config import configuration
 from longform.engine.tasks import InTurn
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

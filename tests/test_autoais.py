@@ -17,7 +17,7 @@ from sklearn.metrics import precision_recall_fscore_support
 from standin_server import Server, standin
 from toy_stages import building, source
 
-from flows.prompts import PROMPTS
+from flows.config.prompts import PROMPTS
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import UsageError
 from longform.files import sha256_of

@@ -29,10 +29,10 @@ from standin_server import serve
 from test_injection import write_posts
 
 from flows.axioms import AxiomsConfig
-from flows.building import Options, build
-from flows.cli import _run_command
-from flows.console import Lines
-from flows.responses import export
+from flows.builds.building import Options, build
+from flows.builds.console import Lines
+from flows.cli.main import _run_command
+from flows.cli.shared.responses import export
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError, UsageError
 from longform.llm.models import Models
@@ -456,8 +456,8 @@ def test_the_password_of_a_database_that_fails_is_shown_nowhere(
 
 CHILD = """
 import json, os, sys
-from flows.cli import _run_command
-from flows.ending import Ending
+from flows.cli.main import _run_command
+from flows.cli.shared.ending import Ending
 ending = Ending()
 home, dump, steps = sys.argv[1:4]
 codes = []

@@ -24,8 +24,8 @@ from standin_server import Server, serve
 from test_kill import gone, wait_for
 
 from benchmarks.make_dump import write_dump
-from flows.arguments import model_of
 from flows.axioms import AxiomsConfig
+from flows.registry import model_of
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, versions
 
@@ -121,7 +121,7 @@ def contents(folder: Path) -> dict[str, int]:
 
 IMPORTED = """
 import sys
-from flows.cli import app
+from flows.cli.main import app
 sys.argv = ["longform", *sys.argv[1:]]
 try:
     app()
@@ -482,7 +482,7 @@ def test_a_signal_ends_a_build_and_it_says_how_to_go_on(
 def test_a_signal_ends_a_build_although_prefects_server_hangs(number: int, code: int, unanswered: Unanswered) -> None:
     wait_for(lambda: unanswered.works_on("answer_open_book"))
     family = unanswered.family()
-    (server,) = [each for each in family if "flows.server" in each.cmdline()]
+    (server,) = [each for each in family if "flows.builds.server" in each.cmdline()]
     server.suspend()
     try:
         os.kill(unanswered.process.pid, number)
@@ -720,7 +720,7 @@ def test_a_wrong_setting_of_models_is_one_sentence_and_sends_nothing(
     command = [
         sys.executable,
         "-m",
-        "flows.cli",
+        "flows.cli.main",
         "build",
         "axioms",
         "--home",

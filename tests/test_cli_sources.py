@@ -17,10 +17,10 @@ import pytest
 from http_server import Answer, Server, document, serve
 from pydantic import BaseModel
 
-from flows.fetching import Act, check_terms, config_of, listed, module_of, settings_of
+from flows.builds.fetching import Act, check_terms, config_of, listed, module_of, settings_of
+from flows.builds.transfers import TransferLines
 from flows.sources import SOURCES, Terms, url
 from flows.sources.stackexchange import ITEM, archive_of
-from flows.transfers import TransferLines
 from longform.artifacts.rows import REJECTED
 from longform.errors import UsageError
 
@@ -197,7 +197,7 @@ def test_the_command_to_agree_is_the_one_that_was_typed(longform: Shell) -> None
 
 
 def test_an_agreement_is_noted_beside_the_file(server: Server, tmp_path: Path, monkeypatch: Any) -> None:
-    from flows import fetching
+    from flows.builds import fetching
 
     monkeypatch.setattr(url, "TERMS", Terms("files", "none", "none", decide="Agree"))
     where = fetching.config_of("url", "fetch", [])

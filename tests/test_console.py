@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from flows.console import visible
+from flows.builds.console import visible
 
 
 @pytest.mark.parametrize(

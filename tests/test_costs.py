@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from flows.costs import costs_lines, costs_table, paid
+from flows.cli.main import app
+from flows.cli.shared.costs import costs_lines, costs_table, paid
 from longform.errors import UsageError
 from longform.llm.responses.records import Paid, Record
 from longform.llm.responses.sqlite import open_responses

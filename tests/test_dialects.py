@@ -23,7 +23,7 @@ from conftest import build_axioms
 from offline_rules import respond
 from pydantic import BaseModel
 
-from flows.prompts import PROMPTS
+from flows.config.prompts import PROMPTS
 from longform.artifacts.store import Store
 from longform.artifacts.versions import artifact
 from longform.errors import EndpointError, Incomplete

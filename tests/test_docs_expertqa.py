@@ -13,10 +13,10 @@ from conftest import Silent
 from pages import built, commands, page, typed
 
 import longform
-from flows import configuration
-from flows.building import Options, build
+from flows.builds.building import Options, build
+from flows.config import configuration
 from flows.expertqa import SYSTEMS, ExpertqaConfig
-from flows.offered import stages_of
+from flows.registry import stages_of
 from longform.artifacts.versions import versions
 from longform.engine.tasks import InTurn
 

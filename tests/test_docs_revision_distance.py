@@ -10,8 +10,8 @@ import pytest
 from pages import built, commands, page, typed
 
 import longform
-from flows.cli_revise import MOST_BYTES
-from flows.offered import stages_of
+from flows.cli.revise import MOST_BYTES
+from flows.registry import stages_of
 from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.versions import versions
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS

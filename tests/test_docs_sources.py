@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import fetching
+from flows.builds import fetching
 from flows.sources import SOURCES
 
 DOCS = Path(__file__).parent.parent / "docs"

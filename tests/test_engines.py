@@ -26,7 +26,7 @@ from processes import started
 from test_kill import contents, dumps_of, parts, stamps, wait_for
 
 from flows.axioms import AxiomsConfig
-from flows.building import Options, build, declare
+from flows.builds.building import Options, build, declare
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Part, Store
 from longform.engine import runners

@@ -17,7 +17,7 @@ from conftest import build_axioms
 from typer.testing import CliRunner
 
 from benchmarks.make_dump import write_dump
-from flows.cli import app
+from flows.cli.main import app
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, keys_used
 from longform.errors import StoreError, UsageError

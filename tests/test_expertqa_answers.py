@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from offline_rules import RULES
 from standin_server import Server, serve, standin
 
-from flows.prompts import PROMPTS
+from flows.config.prompts import PROMPTS
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows
 from longform.engine.dry import walk
 from longform.engine.execute import execute

@@ -497,7 +497,7 @@ class Command:
 
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
         """Exit code, what it printed and what it complained of, in this process."""
-        from flows.cli_exports import app
+        from flows.cli.exports import app
 
         try:
             app([*map(str, arguments), "--home", str(self.home)], standalone_mode=False)

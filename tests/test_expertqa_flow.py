@@ -26,9 +26,9 @@ from conftest import Silent
 from http_server import Answer, Asked, Server, document, serve
 
 import longform
-from flows.building import Options, build, declare, plan
-from flows.configuration import read
-from flows.console import plan_foot
+from flows.builds.building import Options, build, declare, plan
+from flows.builds.console import plan_foot
+from flows.config.configuration import read
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun

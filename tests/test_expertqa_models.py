@@ -14,10 +14,10 @@ from conftest import Silent
 from standin_server import Server, serve
 from test_model_kill import answered, asked_twice, calls, killed_when, start
 
-from flows.building import Options, build, declare, plan
+from flows.builds.building import Options, build, declare, plan
+from flows.cli.shared.responses import export, load
+from flows.config.prompts import PROMPTS
 from flows.expertqa import SAMPLES, ExpertqaConfig
-from flows.prompts import PROMPTS
-from flows.responses import export, load
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.plan import Planned

@@ -21,8 +21,8 @@ from lxml import etree
 from rouge_score.rouge_scorer import RougeScorer
 from typer.testing import CliRunner
 
-from flows.building import Options, build
-from flows.cli import app
+from flows.builds.building import Options, build
+from flows.cli.main import app
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.tasks import InTurn

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standin_server import Server, serve
 
-from flows import takedowns as flow
-from flows.building import Options, build
+from flows.builds.building import Options, build
+from flows.cli.shared import takedowns as flow
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.addresses import page_of
 from longform.artifacts.rows import Rejected

@@ -18,7 +18,7 @@ from standin_server import Server, serve, standin
 from test_autoais import claim, given_claims, made_rejections
 from toy_stages import building, source
 
-from flows.prompts import PROMPTS
+from flows.config.prompts import PROMPTS
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint

@@ -17,7 +17,7 @@ from conftest import SHARED, build_axioms
 
 import longform
 from benchmarks.make_dump import write_dump
-from flows.inspection import check, rejected_rows
+from flows.cli.shared.inspection import check, rejected_rows
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from offline_rules import respond
 
 from flows.axioms import PROMPTS
-from flows.cli import _run_command
+from flows.cli.main import _run_command
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
 from longform.llm.ask.fence import fenced, unfenced

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from flows.offered import DATASETS
+from flows.registry import DATASETS
 
 ROOT = Path(__file__).parent.parent
 PYTHONS = [f"3.{minor}.{patch}" for minor in range(10, 16) for patch in range(15)]
@@ -65,7 +65,7 @@ class Hiding:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Hiding())
-from flows.cli import main
+from flows.cli.main import main
 main()
 """
 

@@ -866,7 +866,7 @@ def test_interrupted_it_says_where_the_job_is_and_the_next_run_collects_it(place
 
 def cli(place: Place, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "flows.cli", "batches", *words],
+        [sys.executable, "-m", "flows.cli.main", "batches", *words],
         cwd=REPO,
         env={**os.environ, "LONGFORM_RESPONSES": "", "LONGFORM_HOME": str(place.folder), **environment},
         capture_output=True,

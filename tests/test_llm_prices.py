@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from flows.axioms import AxiomsConfig
-from flows.configuration import read
-from flows.endpoints import EndpointConfig, endpoint_of
+from flows.config.configuration import read
+from flows.config.endpoints import EndpointConfig, endpoint_of
 from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint, Price
 from longform.llm.price.prices import cost_nano, price_of

@@ -17,8 +17,8 @@ from standin_server import Server, serve
 from typer.testing import CliRunner
 
 from flows.axioms import AxiomsConfig
-from flows.building import Options, build
-from flows.cli import app
+from flows.builds.building import Options, build
+from flows.cli.main import app
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request

@@ -19,7 +19,7 @@ from test_llm_store import FORMAT_1
 
 from benchmarks.make_dump import write_dump
 from flows.axioms import SAMPLES
-from flows.responses import export, load
+from flows.cli.shared.responses import export, load
 from longform.artifacts.versions import Version
 from longform.llm.responses.records import TOMBSTONE
 from longform.llm.responses.sqlite import open_responses

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.builds.options import Options, about
 from flows.deployed import FLOWS
-from flows.offered import DATASETS
-from flows.options import Options, about
+from flows.registry import DATASETS
 from longform.errors import UsageError
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))

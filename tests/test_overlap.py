@@ -15,7 +15,7 @@ from standin_server import serve
 from test_kill import wait_for
 
 from flows.axioms import AxiomsConfig
-from flows.building import Options, build, declare
+from flows.builds.building import Options, build, declare
 from flows.expertqa import ExpertqaConfig
 from longform.artifacts.store import Store
 from longform.engine.build import Allowance, Build

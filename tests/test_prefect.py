@@ -19,7 +19,7 @@ from ports import held_port
 from test_kill import wait_for
 
 from flows.axioms import SAMPLES
-from flows.offered import DATASETS
+from flows.registry import DATASETS
 from longform.artifacts.versions import versions
 
 ROOT = Path(__file__).parents[1]

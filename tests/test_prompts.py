@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import schemas.replies
 from flows.axioms import AxiomsConfig
-from flows.building import Options, declare, plan
-from flows.cli import app
-from flows.prompts import described, rendered, samples
+from flows.builds.building import Options, declare, plan
+from flows.cli.main import app
+from flows.config.prompts import described, rendered, samples
 from longform.errors import UsageError
 from longform.llm.ask.fence import fenced, unfenced
 from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, prompt_folders

@@ -12,7 +12,7 @@ import pytest
 from conftest import SHARED, Silent, build_axioms
 
 from flows.axioms import SAMPLES
-from flows.offered import stages_of
+from flows.registry import stages_of
 from longform.artifacts.versions import Version
 from longform.errors import StoreError
 from longform.files import sha256_of

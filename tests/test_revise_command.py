@@ -12,7 +12,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from standin_server import serve
 
-from flows.cli_revise import CHANGED, _diff
+from flows.cli.revise import CHANGED, _diff
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 DRAFT = "Tea is old. Kettles whistle when they boil. Cups come in many sizes.\n"

@@ -13,7 +13,7 @@ from expertqa_tables import Home, kept
 from standin_server import Server, serve, standin
 from test_revision_drafting import OFFLINE, SAID, Scripted, case, draft, over_http, rejected, run, texts
 
-from flows.prompts import PROMPTS
+from flows.config.prompts import PROMPTS
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request

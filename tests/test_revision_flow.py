@@ -13,9 +13,9 @@ from conftest import Silent
 from rouge_score.rouge_scorer import RougeScorer
 from standin_server import serve
 
-from flows.building import Options, build, declare, plan
-from flows.endpoints import EndpointConfig, StageConfig
-from flows.inspection import check
+from flows.builds.building import Options, build, declare, plan
+from flows.cli.shared.inspection import check
+from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
 from longform.artifacts import takedowns
 from longform.artifacts.store import Store

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from revision_rows import case, cited, draft, published
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli.main import app
 from longform.artifacts.rows import Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of, write_json

@@ -18,9 +18,9 @@ import pytest
 from conftest import Silent
 from standin_server import Server, serve
 
-from flows import takedowns as flow
-from flows.building import Options, build
-from flows.endpoints import EndpointConfig, StageConfig
+from flows.builds.building import Options, build
+from flows.cli.shared import takedowns as flow
+from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
 from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add

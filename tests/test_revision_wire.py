@@ -19,8 +19,8 @@ import pytest
 from conftest import Silent
 from standin_server import serve
 
-from flows.building import Options, build
-from flows.endpoints import EndpointConfig, StageConfig
+from flows.builds.building import Options, build
+from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, RevisionDistanceConfig
 from longform.engine.tasks import InTurn
 from longform.llm.ask.types import Answer, Endpoint, Request

@@ -26,7 +26,7 @@ import sys, time
 from pathlib import Path
 from longform.settings import quiet_prefect
 quiet_prefect()
-from flows.server import connected
+from flows.builds.server import connected
 
 with connected(print):
     from prefect import flow, task
@@ -162,7 +162,7 @@ def test_a_server_that_cannot_start_is_one_sentence(place: Place) -> None:
 def test_a_server_of_its_own_that_is_killed_ends_the_build_in_one_sentence_and_the_next_goes_on(place: Place) -> None:
     place.environment["PREFECT_CLIENT_MAX_RETRIES"] = "1"
     process, seen = begun_build(place)
-    kill_all("flows.server", psutil.Process(process.pid).children())
+    kill_all("flows.builds.server", psutil.Process(process.pid).children())
     _, rest = process.communicate(timeout=600)
     assert process.returncode == 1
     assert re.search(

@@ -23,7 +23,7 @@ from expertqa_toys import (
 from toy_stages import building
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli.main import app
 from longform.artifacts.rows import Row
 from longform.errors import UsageError
 from longform.files import write_json

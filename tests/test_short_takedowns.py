@@ -13,8 +13,8 @@ import pytest
 from conftest import Silent, build_axioms
 from standin_server import Server, serve
 
-from flows import takedowns as flow
-from flows.building import Options, build
+from flows.builds.building import Options, build
+from flows.cli.shared import takedowns as flow
 from flows.expertqa import ExpertqaConfig
 from longform.artifacts.takedowns import add
 from longform.engine.build import Build

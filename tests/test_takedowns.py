@@ -18,10 +18,10 @@ import pytest
 from conftest import Silent, build_axioms
 from test_endpoint_build import Server, server
 
-from flows import takedowns as flow
 from flows.axioms import AxiomsConfig
-from flows.building import Options
-from flows.building import build as build_dataset
+from flows.builds.building import Options
+from flows.builds.building import build as build_dataset
+from flows.cli.shared import takedowns as flow
 from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add, held, load
 from longform.artifacts.versions import Version, artifact, garbage, withdraw

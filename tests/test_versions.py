@@ -18,8 +18,8 @@ from conftest import Silent
 
 from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
-from flows.building import Options, build
-from flows.inspection import check
+from flows.builds.building import Options, build
+from flows.cli.shared.inspection import check
 from longform.artifacts.store import Store
 from longform.artifacts.versions import (
     Version,

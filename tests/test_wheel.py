@@ -71,7 +71,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def test_a_build_in_an_empty_folder_finds_samples_and_prompts(installed: Installed, tmp_path: Path) -> None:
-    done = installed.run(tmp_path, "flows.cli", "build", "axioms", "--limit", "20")
+    done = installed.run(tmp_path, "flows.cli.main", "build", "axioms", "--limit", "20")
     assert done.returncode == 0, done.stderr
     version = find(tmp_path / "data", "axioms")
     assert list(version.folder.glob("train/*.parquet"))
@@ -82,7 +82,7 @@ def test_a_build_in_an_empty_folder_finds_samples_and_prompts(installed: Install
 
 @pytest.mark.parametrize("dataset", ["expertqa", "revision-distance"])
 def test_the_other_datasets_have_a_plan_there(installed: Installed, tmp_path: Path, dataset: str) -> None:
-    done = installed.run(tmp_path, "flows.cli", "plan", dataset)
+    done = installed.run(tmp_path, "flows.cli.main", "plan", dataset)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -90,13 +90,13 @@ def test_the_other_datasets_have_a_plan_there(installed: Installed, tmp_path: Pa
 def test_the_deployments_of_the_wheel_are_written_once(installed: Installed, tmp_path: Path) -> None:
     folder = tmp_path / 'a "folder"'
     folder.mkdir()
-    done = installed.run(folder, "flows.cli", "prefect", "init")
+    done = installed.run(folder, "flows.cli.main", "prefect", "init")
     assert (done.returncode, done.stderr) == (0, "")
     written, source = (yaml.safe_load((path / "prefect.yaml").read_text()) for path in (folder, ROOT))
     assert written["pull"] == [{"prefect.deployments.steps.set_working_directory": {"directory": str(folder)}}]
     assert all(each["entrypoint"].startswith("flows.") for each in written["deployments"]), "modules, not files"
     assert {**written, "pull": None} == {**source, "pull": None}
-    again = installed.run(folder, "flows.cli", "prefect", "init")
+    again = installed.run(folder, "flows.cli.main", "prefect", "init")
     assert again.returncode == 2
     assert "prefect.yaml is there already: move it away, or run this in another folder." in again.stderr
     assert again.stderr.count("\n") == 1
@@ -118,7 +118,7 @@ def test_a_worker_builds_what_the_wheel_deployed(installed: Installed, server: S
         done = installed.run(folder, *words, **reached)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    typed("flows.cli", "prefect", "init")
+    typed("flows.cli.main", "prefect", "init")
     typed("prefect", "--no-prompt", "work-pool", "create", "local", "--type", "process")
     typed("prefect", "--no-prompt", "deploy", "--all")
     deployments = server.all("deployment")

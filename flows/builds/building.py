@@ -1,0 +1,205 @@
+"""One build of one dataset: locked, recorded, published or stopped; and its plan."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from flows.builds.options import Options as Options
+from flows.config.endpoints import batched, check_batches
+from flows.registry import DATASETS as DATASETS
+from flows.registry import module_of as module_of
+from flows.registry import stages_of
+from longform import __version__
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, check_name
+from longform.engine.build import Build, Progress, Tasks
+from longform.engine.method import Method, UntilReached
+from longform.engine.plan import Plan
+from longform.engine.runners import Processes, Runner
+from longform.errors import LongformError, StoreError, UsageError
+from longform.files import read_json, write_json
+from longform.llm.models import Models
+from longform.llm.price.budget import NANO
+from longform.settings import responses
+from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
+
+
+def declare(dataset: str, config: BaseModel, options: Options) -> Method:
+    """The method of a dataset under a configuration: its flow, walked once. Sources are hashed, nothing is sent.
+
+    Raises UsageError where the name of a version or of a stage does not fit.
+    """
+    if options.version:
+        check_name(options.version)
+    check_batches(config)
+    responses(options.home)
+    method = Method(Store(options.home), until=options.until)
+    with suppress(UntilReached):
+        module_of(dataset).rebuild(method, config)
+    _check_stages(dataset, method, options)
+    return method
+
+
+def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
+    """What a build would do, and the version that has its recipe already, if any.
+
+    With `priced` also what it would ask models, and what that costs.
+    Raises UsageError where another recipe has taken the version's name.
+    """
+    planned = Plan(
+        method.store,
+        force=options.force,
+        retry_errors=options.retry_errors,
+        responses=responses(options.home) if priced else None,
+    )
+    try:
+        planned.of(method)
+    finally:
+        planned.close()
+    return planned, known_version(method, options)
+
+
+def known_version(method: Method, options: Options) -> Version | None:
+    """The version that has this recipe already; None where none has, or where nothing is to be published."""
+    if method.publication is None:
+        return None
+    about: About = method.publication.about
+    recipe = recipe_of(about, method.fingerprints)
+    return existing(options.home, about.dataset, recipe, options.version, method.fingerprints)
+
+
+def _check_stages(dataset: str, method: Method, options: Options) -> None:
+    import difflib
+
+    names = [call.name for call in method.calls]
+    for option in ("until", "force"):
+        name = getattr(options, option)
+        if name is not None and name not in names:
+            if option == "force" and options.until and name in stages_of(dataset):
+                raise UsageError(
+                    f"The build ends with {options.until} (--until), before {name} (--force): leave out one of the two."
+                )
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names)}."
+            raise UsageError(f'{dataset} has no stage "{name}" (--{option}); {hint}')
+
+
+def build(
+    dataset: str,
+    config: BaseModel,
+    options: Options,
+    *,
+    tasks: Tasks,
+    progress: Progress,
+    runner: Runner | None = None,
+    method: Method | None = None,
+) -> tuple[Published | None, Build]:
+    """Make what is missing and publish it. None is published where `until` ended the build.
+
+    `runner`: where parts are made, else worker processes. `method`: what `declare` returned, if that was called before.
+    """
+    store = Store(options.home)
+    store.prepare()
+    with store.lock(dataset):
+        method = method or declare(dataset, config, options)
+        known_version(method, options)
+        method.digests.keep()
+        store.sweep()
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+        where = responses(options.home)
+        models = Models(
+            where,
+            max_cost=options.max_cost,
+            retry_errors=options.retry_errors,
+            run=name,
+            dataset=dataset,
+            offline=module_of(dataset).OFFLINE,
+        )
+        made = Build(
+            store,
+            tasks=tasks,
+            runner=runner or Processes(),
+            progress=progress,
+            models=models,
+            force=options.force,
+            batch=batched(config),
+            anywhere=isinstance(where, str) and options.max_cost is None,
+        )
+        with _recorded(store, dataset, name, config, made) as record:
+            published = _published(made, method, options)
+            record["version"] = published.version.name if published else None
+        store.sweep()  # a worker that was lost on the way leaves what it had half-written
+        return published, made
+
+
+def _published(build: Build, method: Method, options: Options) -> Published | None:
+    try:
+        build.make(method)
+        with ThreadPoolExecutor(1) as beside:
+            ended = beside.submit(build.runner.close)  # which takes a second: the version is written meanwhile
+            published = publish_version(build, options.version) if method.publication else None
+        ended.result()
+        return published
+    finally:
+        build.close()
+
+
+@contextmanager
+def _recorded(store: Store, dataset: str, name: str, config: BaseModel, builder: Build) -> Iterator[dict[str, Any]]:
+    """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version.
+
+    It stands there from the beginning, so that a build that is killed leaves it as well.
+    """
+    started = datetime.now(UTC)
+    begin = time.monotonic()
+    record: dict[str, Any] = {
+        "dataset": dataset,
+        "started": started.isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "process": os.getpid(),
+        "longform": __version__,
+        "python": platform.python_version(),
+        "config": config.model_dump(mode="json"),
+        "outcome": "interrupted",  # unless it is said below
+    }
+    path = store.home / "runs" / dataset / f"{name}.json"
+    _write_quietly(path, record)
+    try:
+        yield record
+        record["outcome"] = "done"
+    except Exception as error:
+        record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
+        raise
+    finally:
+        record["spent_usd"] = builder.models.budget.spent_nano / NANO
+        record["seconds"] = round(time.monotonic() - begin, 3)
+        record["stages"] = [entry.as_dict() for entry in builder.done]
+        _write_quietly(path, record)
+
+
+def _write_quietly(path: Path, record: dict[str, Any]) -> None:
+    """A record that cannot be written (a full disk) must not hide what went wrong."""
+    try:
+        write_json(path, record)
+    except StoreError:
+        return
+
+
+def durations(home: Path, dataset: str) -> dict[str, float]:
+    """fingerprint -> seconds its stage took when it was last made."""
+    found: dict[str, float] = {}
+    for path in sorted((home / "runs" / dataset).glob("*.json")):
+        for stage in (read_json(path) or {}).get("stages", []):
+            if stage["state"] == "run":
+                found[stage["fingerprint"]] = stage["seconds"]
+    return found

@@ -1,0 +1,55 @@
+"""What a shell offers at the Tab key: datasets, versions, stages and sources, by the names of files alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from flows.registry import DATASETS, stages_of
+
+
+def datasets(incomplete: str) -> list[str]:
+    return [name for name in DATASETS if name.startswith(incomplete)]
+
+
+def addresses(context: typer.Context, incomplete: str) -> list[str]:
+    """Each dataset, and each of its versions in the home."""
+    there = [name for dataset in DATASETS for name in (dataset, *_addresses(context, dataset))]
+    return [name for name in there if name.startswith(incomplete)]
+
+
+def stages(context: typer.Context, incomplete: str) -> list[str]:
+    """Those of the dataset that stands before: as a version has them, else as the flow does."""
+    words = [word.partition("@")[0] for word in (*context.params.values(), *context.args) if isinstance(word, str)]
+    dataset = next((word for word in words if word in DATASETS), None)
+    if dataset is None:
+        return []
+    found = _published_stages(context, dataset) or list(stages_of(dataset))
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def sources(incomplete: str) -> list[str]:
+    from flows.sources import SOURCES
+
+    return [name for name in SOURCES if name.startswith(incomplete)]
+
+
+def _addresses(context: typer.Context, dataset: str) -> list[str]:
+    return [f"{dataset}@{folder.name}" for folder in _versions(context, dataset)]
+
+
+def _versions(context: typer.Context, dataset: str) -> list[Path]:
+    from longform.settings import home
+
+    return sorted((home(context.params.get("home")) / "datasets" / dataset).glob("[!.]*"))
+
+
+def _published_stages(context: typer.Context, dataset: str) -> list[str]:
+    for folder in reversed(_versions(context, dataset)):
+        try:
+            return list(json.loads((folder / "manifest.json").read_bytes())["stages"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return []

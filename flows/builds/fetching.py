@@ -1,0 +1,129 @@
+"""Sources by name: what can be fetched, under which terms and settings; and fetching it."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from flows.config import configuration
+from flows.sources import SOURCES, Terms
+from longform.errors import UsageError
+from longform.files import read_json, sha256_of
+from longform.net.download import Downloader, Fetched, Progress, side_file
+from longform.net.wire import shown
+
+Act = Literal["fetch", "read"]
+ALL = "all"
+ADDRESSES = {"base_url", "base_url_v1", "token_url"}
+
+
+def module_of(source: str, act: Act | None = None) -> ModuleType:
+    """The module of a source, which can do `act`; UsageError with the nearest name where there is none."""
+    if source not in SOURCES:
+        near = difflib.get_close_matches(source, SOURCES, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(SOURCES)}."
+        raise UsageError(f'There is no source "{source}"; {hint}')
+    module = import_module(f"flows.sources.{source}")
+    if act is not None and not hasattr(module, act):
+        done = "fetched" if act == "fetch" else "read"
+        raise UsageError(f"{source} cannot be {done} by itself; `longform sources` shows what can.")
+    return module
+
+
+def listed() -> list[dict[str, Any]]:
+    """Every source: what it holds, its terms, and whether it can be fetched and read."""
+    found = []
+    for source in SOURCES:
+        if find_spec(f"flows.sources.{source}"):
+            module = module_of(source)
+            can = {act: hasattr(module, act) for act in ("fetch", "read")}
+            found.append({"source": source, **terms_of(module.TERMS), **can})
+    return found
+
+
+def terms_of(terms: Terms) -> dict[str, str | None]:
+    return {name: getattr(terms, name) for name in ("what", "licence", "attribution", "decide")}
+
+
+def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
+    """The settings of `longform fetch` or `longform read`: name, default, meaning."""
+    model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
+    return [
+        {"name": name, "default": None if field.is_required() else field.default, "meaning": field.description or ""}
+        for name, field in model.model_fields.items()
+    ]
+
+
+def config_of(source: str, act: Act, settings: list[str]) -> Any:
+    """The checked settings; a name that is none is an error, also where the model lets it pass."""
+    model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
+    strict = type(
+        model.__name__, (model,), {"model_config": ConfigDict(extra="forbid"), "__module__": model.__module__}
+    )
+    config = configuration.read(source, strict, None, settings, listing=f"longform {act} {source}")
+    for name in ADDRESSES & type(config).model_fields.keys():
+        _check_address(name, getattr(config, name))
+    return config
+
+
+def _check_address(name: str, url: str | None) -> None:
+    """UsageError where an address holds what may be secret: addresses are shown, and written beside files."""
+    if url and ("@" in url or "?" in url or "#" in url):
+        raise UsageError(
+            f"{name} = {shown(url)} holds more than an address: give it without user, password and query, "
+            "keys stand in the environment."
+        )
+
+
+def check_terms(source: str, accepted: bool, again: str) -> None:
+    """UsageError with the terms where a person must agree to them first. `again` is the command that says so."""
+    terms: Terms = module_of(source).TERMS
+    if terms.decide and not accepted:
+        raise UsageError(
+            f"{source} asks for a decision before it is fetched. {terms.decide.rstrip('.')}.\n"
+            f"Licence: {terms.licence}.\nIf you agree, run: {again}"
+        )
+
+
+def fetch(
+    source: str, what: list[str], config: Any, folder: Path, *, accepted: bool, progress: Progress
+) -> list[dict[str, Any]]:
+    """Each file that was asked for: path, bytes, sha256, and whether this call fetched it."""
+    module = module_of(source, "fetch")
+    http = _Noting({"terms_accepted": "true"} if accepted and module.TERMS.decide else {})
+    began = time.time()
+    try:
+        paths = module.fetch(http, [] if what == [ALL] else what, folder, config, progress)
+        return [_described(Path(path), http.fetched.get(Path(path)), began) for path in dict.fromkeys(paths)]
+    finally:
+        http.close()
+
+
+class _Noting(Downloader):
+    """Notes what was downloaded; what a person agreed to goes into each file's side file."""
+
+    def __init__(self, agreed: Mapping[str, str]) -> None:
+        super().__init__()
+        self.agreed, self.fetched = agreed, dict[Path, Fetched]()
+
+    def download(self, url: Any, place: Path, *, facts: Mapping[str, str] | None = None, **options: Any) -> Fetched:
+        done = super().download(url, place, facts={**(facts or {}), **self.agreed}, **options)
+        self.fetched[place] = done
+        return done
+
+
+def _described(path: Path, fetched: Fetched | None, began: float) -> dict[str, Any]:
+    if fetched:
+        return {"path": str(path), "bytes": fetched.bytes, "sha256": fetched.sha256, "new": fetched.new}
+    stat = path.stat()
+    noted = read_json(side_file(path)) or {}
+    sha256 = noted["sha256"] if noted.get("bytes") == stat.st_size else sha256_of(path)
+    return {"path": str(path), "bytes": stat.st_size, "sha256": sha256, "new": stat.st_mtime >= began}

@@ -1,0 +1,258 @@
+"""The Prefect server that a build reports to: the configured one, else one of its own, which ends with it.
+
+Its own is Prefect's application in a process of this module (`python -m flows.builds.server FD`), on a socket that is
+bound before it starts, so that no port can be taken meanwhile, and with standard input as its life line: the pipe
+closes when the build ends, however that is. Several share the database of PREFECT_HOME.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from uuid import UUID
+
+from longform import settings
+from longform.errors import ServerError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+START_SECONDS = 120.0
+CHECK_SECONDS = 10.0
+DRAIN_SECONDS = 120.0
+STOP_SECONDS = 5.0
+
+
+@contextmanager
+def connected(say: Callable[[str], None], meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """A server for the flows that run in here. ServerError where the configured one, or its own, does not answer.
+
+    `meanwhile` is called while its own starts.
+    """
+    logging.raiseExceptions = False  # logs that a lost server does not take are not printed, one message for each
+    with ExitStack() as stack:
+        own = None if settings.prefect_api_url() else stack.enter_context(temporary_server())
+        from prefect.settings import get_current_settings
+
+        meanwhile()
+        if url := get_current_settings().api.url:
+            stack.close()  # a profile or a file names a server: its own is not needed
+            say(f"reporting to Prefect at {check(url)}")
+        elif own:
+            say("starting a Prefect server for this build (set PREFECT_API_URL to use one that runs)")
+            stack.enter_context(own.in_use())
+        yield
+
+
+def configured() -> str:
+    """The address of the server that Prefect's settings name. ServerError where they name none, or it is silent."""
+    from prefect.settings import get_current_settings
+
+    if url := get_current_settings().api.url:
+        return check(url)
+    raise ServerError(
+        "No Prefect server is configured: start one (`make server`), then name it in PREFECT_API_URL, or with "
+        "`prefect config set PREFECT_API_URL=http://127.0.0.1:4200/api`."
+    )
+
+
+def check(url: str) -> str:
+    """The address of a server as it may be shown. ServerError where it does not answer."""
+    from longform.net.wire import shown
+
+    if wrong := _unreachable():
+        raise ServerError(
+            f"The Prefect server at {shown(url)} does not answer ({str(wrong) or type(wrong).__name__}): start it "
+            "(`make server`), or take PREFECT_API_URL out of the environment and the Prefect profile "
+            "(`prefect config unset PREFECT_API_URL`), and the build starts one of its own."
+        )
+    return shown(url)
+
+
+def check_kept() -> None:
+    """ServerError where the server that a build reported to does not answer any more."""
+    from longform.engine.prefect_tasks import lost_server
+
+    if _unreachable():
+        raise lost_server()
+
+
+def _unreachable() -> Exception | None:
+    """Why the server of Prefect's settings does not answer; None where it does."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
+        return client.api_healthcheck()
+
+
+class TemporaryServer:
+    """A process that serves Prefect's API, and what it prints."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+        self.process, self.port, self.log = process, port, log
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Have this process report to the server; in the end wait until it has taken in what was sent."""
+        self.wait()
+        with _reporting_to(f"http://127.0.0.1:{self.port}/api"):
+            try:
+                yield
+            finally:
+                if self.process.poll() is None:
+                    drain()
+
+    def wait(self) -> None:
+        """Return when the server answers; it listens from the beginning, so one request waits for it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
+        try:
+            connection.request("GET", "/api/health")
+            answered = connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            answered = False
+        finally:
+            connection.close()
+        if not answered:
+            from prefect.settings import get_current_settings
+
+            raise ServerError(
+                f"Prefect's server for this build did not start ({self.reason()}): see to its database in "
+                f"{get_current_settings().home} (PREFECT_HOME), or set PREFECT_API_URL to a server that runs."
+            )
+
+    def reason(self) -> str:
+        """The last error that the process printed."""
+        self.log.seek(0)
+        errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*$", self.log.read().decode(errors="replace"), re.M)
+        return errors[-1] if errors else f"no answer within {START_SECONDS:.0f} s"
+
+    def stop(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def temporary_server() -> Iterator[TemporaryServer]:
+    """A server that starts at once, in a session of its own: a signal to the group does not end it before the flow."""
+    with tempfile.TemporaryFile() as log, socket.create_server(("127.0.0.1", 0)) as listening:
+        command = [sys.executable, "-P", "-m", "flows.builds.server", str(listening.fileno())]
+        process = subprocess.Popen(
+            command,
+            env=settings.server_environment(),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=[listening.fileno()],
+            start_new_session=True,
+        )
+        server = TemporaryServer(process, listening.getsockname()[1], log)
+        listening.close()  # where the process ends, whoever waits for it must hear of it
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def _reporting_to(url: str) -> Iterator[None]:
+    """Prefect's settings name this server, in every thread, and in processes started from here.
+
+    It gets no heartbeats: nobody watches for them, and to end their thread takes a second.
+    """
+    from prefect.context import refresh_global_settings_context
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    settings.set_prefect_api_url(url)
+    refresh_global_settings_context()
+    try:
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+            yield
+    finally:
+        settings.set_prefect_api_url(None)
+        refresh_global_settings_context()
+
+
+def drain() -> None:
+    """Wait until the server has all that was sent. It takes in task runs in their order, so that a last one tells."""
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+    from prefect.client.orchestration import get_client
+    from prefect.logging.handlers import APILogHandler
+
+    last = task(name="drain", cache_policy=NO_CACHE, persist_result=False)(lambda: None)
+    run = last(return_state=True).state_details.task_run_id
+    assert run
+    with get_client(sync_client=True) as client:
+        end = time.monotonic() + DRAIN_SECONDS
+        while not (seen := _has_ended(client, run)) and time.monotonic() < end:
+            time.sleep(0.05)
+        if seen:
+            client.delete_task_run(run)
+    APILogHandler().flush()
+
+
+def _has_ended(client: SyncPrefectClient, task_run: UUID) -> bool:
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        state = client.read_task_run(task_run).state
+    except ObjectNotFound:
+        return False
+    return bool(state and state.is_final())
+
+
+def serve(descriptor: int) -> None:
+    """Serve Prefect's API at this listening socket until standard input ends."""
+    threading.Thread(target=_end_with_standard_input, daemon=True).start()
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            with _alone():
+                await super().startup(sockets)
+
+    config = uvicorn.Config(
+        create_app(ephemeral=True, final=True), log_level="error", lifespan="on", timeout_graceful_shutdown=2
+    )
+    Server(config).run(sockets=[socket.socket(fileno=descriptor)])
+
+
+def _end_with_standard_input() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STOP_SECONDS)
+    os._exit(1)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One server at a time starts on a PREFECT_HOME: none finds a database that another is still creating."""
+    from prefect.settings import get_current_settings
+
+    with Path(get_current_settings().home, "longform-server.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

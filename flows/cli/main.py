@@ -1,0 +1,256 @@
+"""The command line: longform."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.builds.options import flags
+from flows.cli import exports as cli_exports
+from flows.cli import models as cli_models
+from flows.cli import prefects as cli_prefect
+from flows.cli import revise as cli_revise
+from flows.cli import sheets as cli_sheets
+from flows.cli import sources as cli_sources
+from flows.cli import takedowns as cli_takedowns
+from flows.cli import versions as cli_versions
+from flows.cli.shared.arguments import (
+    ConfigFile,
+    Dataset,
+    Home,
+    Json,
+    Limit,
+    PromptsFolder,
+    Settings,
+    print_json,
+    read_options,
+    summary,
+    with_prompts,
+)
+from flows.cli.shared.ending import INTERRUPTED, Ending, end_soon
+from flows.cli.shared.outputs import outputs
+from flows.registry import model_of
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Rebuild datasets for long-form question answering and writing from raw public sources.",
+)
+app.add_typer(cli_versions.app)
+app.add_typer(cli_models.app)
+app.add_typer(cli_takedowns.app)
+app.add_typer(cli_sources.app)
+app.add_typer(cli_sheets.app)
+app.add_typer(cli_exports.app)
+app.add_typer(cli_revise.app)
+app.add_typer(cli_prefect.app)
+
+
+def _say_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from longform import __version__
+
+        print(f"longform {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def before_the_command(
+    home: Home = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="print the release and leave", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options that stand before the command; `--home` may stand after it as well, where it wins."""
+
+
+@app.command("config")
+def show_config(dataset: Dataset) -> None:
+    """Print the whole default configuration, commented, as TOML."""
+    from flows.config.configuration import toml
+
+    print(toml(dataset, model_of(dataset)), end="")
+
+
+@app.command()
+@flags()
+def build(
+    dataset: Dataset,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    home: Home = None,
+    limit: Limit = None,
+    prompts: PromptsFolder = None,
+    *,
+    options: dict[str, Any],
+    as_json: Json = False,
+) -> None:
+    """Build a dataset and publish it as a version; what is there already is reused."""
+    from flows.builds import building
+
+    started = time.monotonic()
+    settings = with_prompts(settings, prompts)
+    chosen, asked = read_options(dataset, config, settings, home, limit, options)
+    method = building.declare(dataset, chosen, asked)
+    planned, known = building.plan(method, asked)
+    if known and planned.nothing_to_do:
+        return _nothing_to_do(known, time.monotonic() - started, as_json)
+    _check_endpoints(chosen, asked)
+    published = _run(dataset, chosen, asked, method)
+    if published is None:
+        return _stopped(dataset, asked.until, as_json)
+    from longform.artifacts.versions import find
+
+    _built(find(asked.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
+
+
+@app.command()
+@flags("version", "until", "force")
+def plan(
+    dataset: Dataset,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    home: Home = None,
+    limit: Limit = None,
+    prompts: PromptsFolder = None,
+    *,
+    options: dict[str, Any],
+    as_json: Json = False,
+) -> None:
+    """Say what a build would do and why; sends and writes nothing."""
+    from flows.builds import building
+    from flows.builds.console import console, plan_foot, plan_table
+    from longform.engine.plan import total
+
+    settings = with_prompts(settings, prompts)
+    chosen, asked = read_options(dataset, config, settings, home, limit, options)
+    planned, known = building.plan(building.declare(dataset, chosen, asked), asked, priced=True)
+    _say_terms(chosen)
+    if as_json:
+        return print_json(
+            {
+                "dataset": dataset,
+                "nothing_to_do": bool(known) and planned.nothing_to_do,
+                "version": known.name if known else None,
+                "stages": [stage.as_dict() for stage in planned.stages],
+                "total": total(planned.stages),
+            }
+        )
+    out = console()
+    out.print(f"{dataset}, against endpoint {chosen.model}\n")
+    out.print(plan_table(planned.stages))
+    for number, line in enumerate(plan_foot(planned.stages)):
+        out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
+    if known and planned.nothing_to_do:
+        out.print(f"\nNothing to do: {dataset} {known.name} has this recipe.")
+    elif planned.nothing_to_do and not asked.until:
+        out.print("\nEvery stage is there; only publishing is left.")
+
+
+def _say_terms(chosen: Any) -> None:
+    """One line, while nobody has decided whether the sources' terms allow this."""
+    if getattr(chosen, "terms", None) == "undecided":
+        print("terms = undecided: read docs/data-policy.md before you use real dumps, then set terms.", file=sys.stderr)
+
+
+def _check_endpoints(chosen: Any, options: Any) -> None:
+    from flows.config.endpoints import check_keys, check_prices, endpoints_used
+
+    used = endpoints_used(chosen)
+    check_keys(used, chosen.endpoints)
+    if options.max_cost is not None:
+        check_prices(used, chosen.endpoints)
+
+
+def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
+    """The flow, with progress on stderr: a bar on a terminal, else plain lines."""
+    from flows.builds.console import Bars, Lines, console
+    from flows.builds.server import check_kept, connected
+    from longform.artifacts.store import Store
+    from longform.engine.runners import check
+    from longform.errors import LongformError
+    from longform.settings import quiet_prefect
+
+    check(*options.engine)
+    store = Store(options.home)
+    store.prepare()
+    with store.lock(dataset):
+        pass
+    _say_terms(chosen)
+    quiet_prefect()
+    out = console(stderr=True)
+    out.print(f"{dataset} in {options.home}")
+    with connected(out.print, lambda: import_module("flows.deployed")):  # which takes a second
+        from flows import deployed
+
+        progress = Bars(out) if out.is_terminal else Lines()
+        try:
+            by = deployed.CommandLine(progress, method, end_soon)
+            return deployed.start(dataset, chosen, options, by)
+        except LongformError:
+            raise
+        except Exception:
+            check_kept()
+            raise
+        finally:
+            progress.close()
+
+
+def _nothing_to_do(version: Any, seconds: float, as_json: bool) -> None:
+    if as_json:
+        return print_json(
+            {**summary(version), "new": False, "folder": str(version.folder), "seconds": round(seconds, 2)}
+        )
+    print(f"Nothing to do: {version.dataset} {version.name} has this recipe ({seconds:.1f} s).")
+    print(f"  {version.folder}")
+
+
+def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
+    if as_json:
+        return print_json({"dataset": dataset, "version": None, "stopped_after": until})
+    print(f"Stopped after {until}; nothing was published. Run without --until to go on from there.")
+
+
+def _built(version: Any, seconds: float, as_json: bool) -> None:
+    if as_json:
+        return print_json(
+            {**summary(version), "new": True, "folder": str(version.folder), "seconds": round(seconds, 2)}
+        )
+    from flows.cli.shared.inspection import summary_lines
+
+    for line in summary_lines(version, seconds):
+        print(line)
+
+
+def main() -> None:
+    """Entry point: one sentence and an exit code for everything that can go wrong."""
+    ending = Ending()
+    ending.leave(_run_command())
+
+
+def _run_command() -> int:
+    from longform.errors import LongformError
+
+    try:
+        with outputs():
+            app(standalone_mode=True)
+    except SystemExit as end:  # typer makes one of a KeyboardInterrupt, with the code of an interruption
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except LongformError as error:
+        from flows.builds.console import visible
+
+        print(visible(str(error)), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    main()

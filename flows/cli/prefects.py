@@ -1,0 +1,67 @@
+"""Commands on Prefect: deployments of the flows, for a folder of one's own, and what a server must do for them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.shared.arguments import Json, print_json
+
+app = typer.Typer()
+prefect = typer.Typer(no_args_is_help=True, help="Deploy the flows on a Prefect server.")
+app.add_typer(prefect, name="prefect")
+
+PULL = re.compile(r"^pull:.*\n(?:[ -].*\n)*", re.MULTILINE)
+
+
+@prefect.command("init")
+def init() -> None:
+    """Write prefect.yaml, which deploys every flow of this installation to run in the current folder."""
+    from longform.errors import UsageError
+    from longform.files import write_bytes
+
+    path = Path.cwd() / "prefect.yaml"
+    if path.exists():
+        raise UsageError(f"{path} is there already: move it away, or run this in another folder.")
+    write_bytes(path, deployments(packaged().read_text("utf-8"), path.parent).encode())
+    print(f"Wrote {path}. Its first lines say how to deploy; runs keep everything in {path.parent / 'data'},")
+    print("or where the parameter `home` says.")
+
+
+@prefect.command("automations")
+def automations(
+    patience: Annotated[
+        float, typer.Option("--patience", metavar="SECONDS", min=10, help="a run that is silent so long is Crashed")
+    ] = 75,
+    as_json: Json = False,
+) -> None:
+    """Have the configured Prefect server mark a run as Crashed whose process is gone. Again, it changes nothing."""
+    from datetime import timedelta
+
+    from flows.builds.server import configured
+    from longform.settings import quiet_prefect
+
+    quiet_prefect()
+    url = configured()
+    from flows.cli.shared.automations import NAME, install
+
+    done = install(timedelta(seconds=patience))
+    if as_json:
+        return print_json({"server": url, "automation": NAME, "patience_seconds": patience, "done": done})
+    print(f'{done}: "{NAME}", after {patience:.0f} s without a heartbeat, on {url}')
+
+
+def packaged() -> Path:
+    """The file of deployments that came with this installation, or lies in this checkout."""
+    beside = Path(__file__).parents[1] / "prefect.yaml"
+    return beside if beside.exists() else Path(__file__).parents[2] / "prefect.yaml"
+
+
+def deployments(text: str, folder: Path) -> str:
+    """The same deployments, which name modules, run in `folder`."""
+    step = f"pull:\n- prefect.deployments.steps.set_working_directory: {{directory: {json.dumps(str(folder))}}}\n"
+    return PULL.sub("", text).replace("\ndeployments:\n", f"\n{step}\ndeployments:\n", 1)

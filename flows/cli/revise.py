@@ -1,0 +1,277 @@
+"""The command that measures one text: its edits as a coloured diff, and their number."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.shared.arguments import (
+    ConfigFile,
+    Home,
+    Json,
+    MaxCost,
+    PromptsFolder,
+    Settings,
+    amount,
+    print_json,
+    with_prompts,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from tasks.revision_distance.measure import Revision
+    from tasks.revision_distance.placing import Placement
+
+app = typer.Typer()
+
+MOST_BYTES = 1_000_000  # 160,000 words, a novel
+SHOWN_BEFORE = 60
+READ_BEFORE = 400
+TELLING = 12
+INDENT = 5
+COMPARED = 500_000
+REMOVED, ADDED, CHANGED = "red", "green", "bold underline"
+ASKED = "give the text to measure"
+ASKED_REFERENCE = "give the text it should become, or leave out --reference"
+NOTHING_LEFT = {
+    None: "The editor finds nothing to change.",
+    "exactly": "The draft is the reference.",
+    "words": "The draft has the words of the reference; only white space differs.",
+    "no": "The draft is not the reference, but the editor finds nothing to change.",
+}
+_CHARACTER = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
+_SIGN = r"!\"#$%&()*+,./:;<=>?@\[\\\]^`{|}~«»“”„…–—।؟،؛۔"
+_WORD = re.compile(rf"(?:[{_CHARACTER}]|[{_SIGN}]|[^\s{_CHARACTER}{_SIGN}]+)\s*|\s+")
+
+
+@app.command("revise")
+def revise(
+    draft: Annotated[str, typer.Argument(metavar="DRAFT", help="the text to measure: a file, or - for standard input")],
+    reference: Annotated[
+        Path | None, typer.Option("--reference", metavar="FILE", help="the text it should become; else one of its own")
+    ] = None,
+    request: Annotated[
+        str, typer.Option("--request", metavar="TEXT", help="what the text was to be, where there is no reference")
+    ] = "",
+    config: ConfigFile = None,
+    settings: Settings = None,
+    prompts: PromptsFolder = None,
+    home: Home = None,
+    max_cost: MaxCost = None,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
+    from longform.errors import UsageError
+    from longform.llm.models import Models
+    from longform.settings import home as home_of
+    from longform.settings import responses
+    from tasks.revision_distance import distance
+    from tasks.revision_distance.offline import RULES
+
+    if reference is not None and request:
+        raise UsageError("--request says what a text without a reference was to be: leave out one of the two.")
+    if draft == "-" == str(reference):
+        raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
+    text, wanted = _read(draft, ASKED), None if reference is None else _read(str(reference), ASKED_REFERENCE)
+    editor, measuring = _editor(config, with_prompts(settings, prompts))
+    root = home_of(home)
+    cap = amount(max_cost)
+    kept: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
+    with Models(responses(root), max_cost=cap, **kept) as models:
+        found = distance(text, wanted, models.client(editor, stage="revise"), request=request, **measuring)
+    if as_json:
+        return print_json(document(found))
+    show(found, text)
+
+
+def _read(name: str, asked: str) -> str:
+    """The text of a file, or of standard input, without a byte order mark. `asked`: what was to be given."""
+    from longform.errors import UsageError
+
+    called = "Standard input" if name == "-" else name
+    raw = _bytes(name, asked)
+    if len(raw) > MOST_BYTES:
+        raise UsageError(f"{called} has more than {MOST_BYTES // 1_000_000} MB, which is no one text: {asked}.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{called} is no UTF-8 at byte {error.start:,}: save it as UTF-8 text.") from None
+    if (at := raw.find(0)) >= 0:
+        raise UsageError(f"{called} is no text, it has a zero at byte {at:,}: save it as UTF-8 text.")
+    if not text.strip():
+        raise UsageError(f"{called} holds no text: {asked}.")
+    return text
+
+
+def _bytes(name: str, asked: str) -> bytes:
+    """At most one more than may be read."""
+    from longform.errors import UsageError
+
+    if name == "-":
+        return sys.stdin.buffer.read(MOST_BYTES + 1)
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{name} cannot be read ({error.strerror}): {asked}, as a file or - for standard input."
+        ) from None
+
+
+def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
+    """The endpoint that lists the edits, and what else a configuration says of measuring; offline without one."""
+    if config is None and not settings:
+        from longform.llm.offline import ENDPOINT
+
+        return ENDPOINT, {}
+    from flows.config import configuration
+    from flows.config.endpoints import model_of as endpoint_of
+    from flows.registry import model_of
+    from flows.revision_distance import prompts
+
+    chosen = configuration.read("revision-distance", model_of("revision-distance"), config, settings)
+    editor = endpoint_of("propose_edits", chosen)
+    loaded = prompts(chosen)
+    measuring = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
+    return editor, {**measuring, "weights": chosen.weights}
+
+
+def document(found: Revision) -> dict[str, Any]:
+    """As one JSON value: each edit with its place in the draft beside its seven fields."""
+    edits = []
+    for placed in found.edits:
+        place = {name: value for name, value in asdict(placed).items() if name != "edit"}
+        edits.append({**placed.edit.model_dump(), **place})
+    whole = {name: getattr(found, name) for name in found.__slots__ if name != "edits"}
+    return {**whole, "edits": edits}
+
+
+def show(found: Revision, draft: str) -> None:
+    from rich.text import Text
+
+    from flows.builds.console import console
+
+    out = console()
+    out.print(_head(found))
+    for number, placed in enumerate(found.edits, start=1):
+        out.print(Text("\n").join([Text(), *_edit_lines(out, number, placed, draft)]), soft_wrap=True)
+    out.print()
+    for line in _foot(found):
+        out.print(line)
+
+
+def _head(found: Revision) -> str:
+    return f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}"
+
+
+def _foot(found: Revision) -> Iterator[str]:
+    if found.not_placed:
+        yield f"{found.not_placed:,} not found in the draft: counted, not applied."
+    if overlapping := found.not_applied - found.not_placed:
+        yield f"{overlapping:,} in the way of one before: counted, not applied."
+    if not found.distance:
+        yield NOTHING_LEFT[found.reproduces]
+    elif found.reproduces == "exactly":
+        yield "Applied to the draft, they give the reference."
+    elif found.reproduces == "words":
+        yield "Applied to the draft, they give the words of the reference; its white space differs."
+    elif found.reproduces == "no":
+        yield "Applied to the draft, they do not give the reference."
+
+
+def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Iterator[Text]:
+    from rich.text import Text
+
+    from flows.builds.console import visible
+
+    edit = placed.edit
+    told = f"{edit.action_name} · {edit.revision_level} · {edit.revision_intention}"
+    removed, added = _diff(edit.original_snippet.strip(), edit.revised_snippet.strip())
+    yield from _hanging(out, str(number), "bold", Text(visible(told), style="bold"))
+    yield from _hanging(out, "", "", Text(visible(edit.revision_description.strip())))
+    yield from _hanging(out, "-", REMOVED, removed)
+    yield from _hanging(out, "@", "dim", _where(placed, draft))
+    yield from _hanging(out, "+", ADDED, added)
+    if placed.why_not:
+        yield from _hanging(out, "!", "yellow", Text(f"{placed.why_not}: counted, not applied", style="yellow"))
+
+
+def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
+    """A sign, and the text beside it, however many lines it takes; nothing where there is no text."""
+    from rich.text import Text
+
+    for number, line in enumerate(text.wrap(out, out.width - INDENT) if text.plain else ()):
+        line.rstrip()
+        yield Text.assemble((f"{'' if number else sign:>{INDENT - 2}}  ", style), line)
+
+
+def _where(placed: Placement, draft: str) -> Text:
+    """After which words, where those taken away stand elsewhere, or are too short to tell it."""
+    from rich.text import Text
+
+    from flows.builds.console import visible
+
+    if placed.at is None:
+        before = placed.edit.preceding_snippet
+    elif placed.at == placed.start and len(placed.edit.original_snippet.strip()) >= TELLING:
+        before = None
+    else:
+        before = draft[max(0, placed.at - READ_BEFORE) : placed.at]
+    if before is None:
+        return Text("")
+    shown = _last_words(before)
+    return Text(visible(f"after “{shown}”" if shown else "at the beginning"))
+
+
+def _last_words(text: str) -> str:
+    folded = " ".join(text.split())
+    if len(folded) <= SHOWN_BEFORE:
+        return folded
+    end = folded[-SHOWN_BEFORE:]
+    return f"…{end.partition(' ')[2] or end}"
+
+
+def _diff(original: str, revised: str) -> tuple[Text, Text]:
+    """The two texts, the words marked in which they differ."""
+    old, new = _WORD.findall(original), _WORD.findall(revised)
+    bare, bare_new = [word.strip() for word in old], [word.strip() for word in new]
+    if not old or not new or _comparisons(bare, bare_new) > COMPARED:
+        return _words([(original, False)], REMOVED), _words([(revised, False)], ADDED)
+    left: list[tuple[str, bool]] = []
+    right: list[tuple[str, bool]] = []
+    for tag, a, b, c, d in SequenceMatcher(None, bare, bare_new, autojunk=False).get_opcodes():
+        left.append(("".join(old[a:b]), tag != "equal"))
+        right.append(("".join(new[c:d]), tag != "equal"))
+    return _words(left, REMOVED), _words(right, ADDED)
+
+
+def _comparisons(old: list[str], new: list[str]) -> int:
+    """How many pairs of equal words there are, by which the time of a comparison grows."""
+    counts = Counter(new)
+    return sum(number * counts[word] for word, number in Counter(old).items())
+
+
+def _words(pieces: list[tuple[str, bool]], style: str) -> Text:
+    from rich.text import Text
+
+    from flows.builds.console import visible
+
+    shown = Text(style=style)
+    for text, differs in pieces:
+        words = text.rstrip()
+        shown.append(visible(words), style=CHANGED if differs else None)
+        shown.append(visible(text[len(words) :]))
+    return shown

@@ -1,0 +1,114 @@
+"""Batch jobs on the command line: which are open at a provider, and stopping them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from flows.builds.building import DATASETS
+from flows.config.configuration import read
+from flows.config.endpoints import EndpointConfig, check_keys, endpoint_of
+from longform.errors import UsageError
+from longform.llm.responses.records import Job
+from longform.llm.responses.sqlite import open_responses
+from longform.settings import api_key, responses
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Addresses(BaseModel):
+    """Of a configuration, only its endpoints."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    endpoints: dict[str, EndpointConfig] = {}
+
+
+def open_jobs(home: Path) -> list[Job]:
+    """Jobs that have not ended, oldest first; works while a build is running."""
+    with closing(open_responses(responses(home), read_only=True)) as store:
+        return store.jobs()
+
+
+def shown(job: Job) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "endpoint": job.endpoint,
+        "remote": job.remote,
+        "state": job.state,
+        "requests": job.requests,
+        "created": job.created,
+        "age_seconds": None if job.created is None else max(0.0, round(time.time() - job.created, 1)),
+    }
+
+
+def jobs_table(jobs: list[Job]) -> Table:
+    from flows.builds.console import table
+
+    columns = {"job": "", "endpoint": "", "provider's id": "", "state": "", "requests": "right", "age": "right"}
+    rows = [
+        (job.name[:12], job.endpoint, job.remote or "–", job.state, job.requests, _age(shown(job)["age_seconds"]))
+        for job in jobs
+    ]
+    return table(columns, rows)
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def chosen(jobs: list[Job], name: str) -> list[Job]:
+    """The job whose name begins so, or all."""
+    found = jobs if name == "all" else [job for job in jobs if job.name.startswith(name.lower())]
+    if name != "all" and len(found) != 1:
+        names = ", ".join(job.name[:12] for job in jobs) or "none"
+        why = "begins the names of several jobs" if found else "is the name of no open job"
+        raise UsageError(f'"{name}" {why}; open are: {names}.')
+    return found
+
+
+def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) -> dict[str, bool]:
+    """name -> whether the provider was asked to stop the job; False: it knows none, so the job was given up.
+
+    Raises UsageError where the configuration lacks an endpoint of these jobs, EndpointError where a key is missing or
+    refused; then jobs before it are stopped all the same.
+    """
+    endpoints = read(next(iter(DATASETS)), Addresses, file, settings).endpoints
+    for job in jobs:
+        if job.endpoint not in endpoints:
+            raise UsageError(
+                f'Job {job.name[:12]} was sent to the endpoint "{job.endpoint}", whose address is not known: give the '
+                f"configuration it was built with by --config FILE, or --set endpoints.{job.endpoint}.base_url=URL."
+            )
+    check_keys([job.endpoint for job in jobs], endpoints)
+    return {job.name: _stop(home, job, endpoints) for job in jobs}
+
+
+def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
+    stopped = asyncio.run(_cancel(job, endpoints))
+    if not stopped:
+        with closing(open_responses(responses(home))) as store:
+            store.update_job(job.name, state="GONE")
+    return stopped
+
+
+async def _cancel(job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
+    from longform.llm.batch.jobs import cancel
+    from longform.llm.send.wire import Wire
+
+    endpoint = endpoint_of(job.endpoint, endpoints)
+    key = api_key(endpoint.key_env) if endpoint.key_env else None
+    wire = Wire(endpoint, key, None)
+    try:
+        return await cancel(wire, job, endpoint, api_key=key, say=print)
+    finally:
+        await wire.close()

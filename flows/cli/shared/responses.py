@@ -1,0 +1,62 @@
+"""Stored responses on the command line: exporting them with a dataset, importing them, counting them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.builds.building import DATASETS
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, keys_used
+from longform.errors import UsageError
+from longform.llm.responses.sqlite import open_responses
+from longform.settings import responses
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """`missing`: responses that the version used and the store does not have."""
+
+    rows: int
+    bytes: int
+    missing: int
+
+
+def address_and_file(words: list[str]) -> tuple[str | None, Path]:
+    """What to export and where to: a dataset and a file, or a file alone for everything."""
+    *addresses, file = words
+    if len(addresses) > 1:
+        raise UsageError(
+            f"Give a file, or a dataset and a file, not {len(words)} words: "
+            "longform responses export [DATASET[@VERSION]] FILE."
+        )
+    if not addresses and file.partition("@")[0] in DATASETS:
+        raise UsageError(f"Name the file to write, behind the dataset: longform responses export {file} FILE.")
+    return (addresses[0] if addresses else None), Path(file)
+
+
+def export(home: Path, path: Path, version: Version | None) -> Exported:
+    """Write all responses, or those a version used, to a Parquet file; works while a build is running."""
+    from longform.llm.responses.exchange import export_parquet
+
+    keys = keys_used(Store(home), version) if version else None
+    with closing(open_responses(responses(home), read_only=True)) as store:
+        rows = export_parquet(store, path, keys)
+    return Exported(rows, path.stat().st_size, 0 if keys is None else len(keys) - rows)
+
+
+def load(home: Path, path: Path) -> tuple[int, int]:
+    """How many responses of an exported file were new, and how many were there already."""
+    from longform.llm.responses.exchange import check_export, import_parquet
+
+    check_export(path)
+    with closing(open_responses(responses(home))) as store:
+        return import_parquet(store, path)
+
+
+def stats(home: Path) -> list[dict[str, Any]]:
+    """A dict for each endpoint, model and task; works while a build is running."""
+    with closing(open_responses(responses(home), read_only=True)) as store:
+        return store.stats()

@@ -1,0 +1,111 @@
+"""What a takedown means for what is there: versions that hold the record, responses that were made from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.builds.building import DATASETS, module_of
+from longform.artifacts.store import Store
+from longform.artifacts.takedowns import Held, held
+from longform.artifacts.versions import datasets
+from longform.errors import BusyError, UsageError
+from longform.llm.responses.sqlite import open_responses
+from longform.settings import responses
+from tasks.sources.permalinks import names_of, names_of_address, record_of
+
+FIELDS = {"id", "date", "reason"}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A published version and what of it names listed records."""
+
+    dataset: str
+    version: str
+    hits: list[Held]
+
+    @property
+    def withdraw(self) -> str:
+        return f"longform withdraw {self.dataset}@{self.version}"
+
+
+def wanted(records: list[str], file: Path | None, reason: str | None, day: str) -> list[tuple[str, str, str]]:
+    """(id, date, reason) of each record on the command line and in the file, whose lines may say their own."""
+    found = [(record_of(text), day, reason or "") for text in records]
+    found += [
+        (record_of(line["id"]), line.get("date", day), line.get("reason") or reason or "") for line in _lines(file)
+    ]
+    if not found:
+        raise UsageError("Name what is taken down: an id, an address, or --file with one JSON object a line.")
+    if any(not why.strip() for _, _, why in found):
+        raise UsageError("A takedown needs its reason: --reason 'its author asked'.")
+    return found
+
+
+def _lines(file: Path | None) -> Iterator[dict[str, str]]:
+    if file is None:
+        return
+    try:
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read ({error}): give a file of JSON lines.") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _line(file, number, line)
+
+
+def _line(file: Path, number: int, line: str) -> dict[str, str]:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        values = None
+    sound = isinstance(values, dict) and "id" in values and values.keys() <= FIELDS
+    if not sound or not all(isinstance(value, str) for value in values.values()):
+        raise UsageError(
+            f'Line {number} of {file} is no takedown: write {{"id": "…", "reason": "…", "date": "YYYY-MM-DD"}}, '
+            "of which reason and date may be left to the options."
+        )
+    return dict(values)
+
+
+def all_names(ids: Collection[str]) -> list[str]:
+    return sorted({name for record in ids for name in names_of(record)})
+
+
+def holders(home: Path, ids: Collection[str]) -> list[Holder]:
+    """The published versions, sound or not, that name one of these records."""
+    names, found = all_names(ids), []
+    for dataset in datasets(home):
+        for folder in sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir()):
+            if hits := held(sorted(folder.rglob("*.parquet")), names, names_of_address):
+                found.append(Holder(dataset, folder.name, hits))
+    return found
+
+
+def purge(home: Path, ids: Collection[str]) -> int:
+    """Delete the stored responses that were made from these records; how many. No build may run meanwhile."""
+    store, where = Store(home), responses(home)
+    if isinstance(where, Path) and not where.exists():
+        return 0
+    try:
+        with ExitStack() as locks:
+            for dataset in DATASETS:
+                locks.enter_context(store.lock(dataset))
+            with closing(open_responses(where)) as stored:
+                made = [module_of(dataset).responses_of(store, all_names(ids), stored) for dataset in DATASETS]
+                return stored.purge(set().union(*made))
+    except BusyError as error:
+        raise BusyError(
+            f"The takedown is written down, but stored responses were not purged: {error} "
+            "Then run the same command again."
+        ) from None
+
+
+def described(holder: Holder) -> dict[str, Any]:
+    hits = [{"id": hit.id, "file": hit.file.name, "column": hit.column} for hit in holder.hits]
+    return {"dataset": holder.dataset, "version": holder.version, "withdraw": holder.withdraw, "holds": hits}

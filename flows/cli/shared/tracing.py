@@ -1,0 +1,113 @@
+"""From a published row back to what it was made from: by the dataset's own `trace`, else by the ids the row carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from flows.registry import module_of, stages_of
+from longform.artifacts.rows import read_parquet
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, artifact
+from longform.engine.stage import Stage
+from longform.errors import UsageError
+
+Line = tuple[str, str]
+TEXTS = ("text", "question", "claim", "answer")
+SHOWN = 160
+MODEL = ("model", "prompt", "response")
+
+
+def telling_row(version: Version) -> str:
+    """The id of a published row worth tracing; of a dataset that names none, the first by id."""
+    own = getattr(module_of(version.dataset), "telling_row", None)
+    return str(own(version)) if own else first_row(version)
+
+
+def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+    """The row, what the stages made of it, and `lines` of (title, text) for people.
+
+    Raises UsageError where no row, or more than one, begins with `row_id`.
+    """
+    module = module_of(version.dataset)
+    own = getattr(module, "trace", None)
+    return (
+        dict(own(store, version, row_id)) if own else trace_by_ids(store, version, row_id, stages_of(version.dataset))
+    )
+
+
+def first_row(version: Version) -> str:
+    config, paths = next(iter(version.tables().items()))
+    found = _rows(f"SELECT min({version.key(config)}) AS id FROM {read_parquet(paths)}")
+    return str(found[0]["id"])
+
+
+def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[str, Stage]) -> dict[str, Any]:
+    """A row of any dataset, and the rows of each stage whose key it carries."""
+    config, row = published_row(version, row_id)
+    behind = list(_behind(store, version, row, stages))
+    lines = [("row", f"{row[version.key(config)]}   {config}/{row.get('split', '')}"), *_lines(behind)]
+    built = [f"{stage} {mark[:8]}" for stage, mark in reversed(version.stages.items())]
+    lines.append(("built by", " <- ".join(built)))
+    return {"row": row, "config": config, "behind": behind, "stages": version.stages, "lines": lines}
+
+
+def published_row(version: Version, row_id: str) -> tuple[str, dict[str, Any]]:
+    """The published row whose id is this, or begins with it, and its config."""
+    found = []
+    for config, paths in version.tables().items():
+        key = version.key(config)
+        query = f"SELECT * FROM {read_parquet(paths)} WHERE starts_with({key}, ?) ORDER BY {key} LIMIT 2"
+        rows = [(config, row) for row in _rows(query, row_id)]
+        if rows and rows[0][1][key] == row_id:
+            return rows[0]
+        found += rows
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"More than one row of {version.dataset} {version.name} begins with {row_id}: give more of it."
+        )
+    keys = " or ".join(dict.fromkeys(f"a {version.key(config)}" for config in version.tables()))
+    raise UsageError(
+        f"{version.dataset} {version.name} has no row {row_id}: "
+        f"take {keys} of its Parquet files, or the beginning of one."
+    )
+
+
+def _behind(
+    store: Store, version: Version, row: dict[str, Any], stages: Mapping[str, Stage]
+) -> Iterator[dict[str, Any]]:
+    """The rows of stages that have one of the row's ids as their key, with their stage, in the stages' order."""
+    for stage in version.stages:
+        key = stages[stage].schema.metadata[b"key"].decode()
+        if isinstance(value := row.get(key), str):
+            made = artifact(store, version, stage)
+            paths = [store.rows_path(part) for part in made.parts if part.rows]
+            found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE {key} = ? LIMIT 1", value) if paths else []
+            yield from ({"stage": stage, "key": key, **found_row} for found_row in found)
+
+
+def _lines(behind: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    told: set[str] = set()
+    for row in behind:
+        title = row["key"].removesuffix("_id")
+        words = " ".join(next((text for name in TEXTS if isinstance(text := row.get(name), str)), "").split())
+        shown = f'   "{words[:SHOWN]}{"…" if len(words) > SHOWN else ""}"' if words and title not in told else ""
+        yield ("" if title in told else title), f"{row[row['key']]}   {row['stage']}{shown}"
+        told.add(title)
+        if row.get("response"):
+            yield "", " · ".join(f"{name} {row[name]}" for name in MODEL if row.get(name))
+
+
+def _rows(query: str, *values: str) -> list[dict[str, Any]]:
+    with duckdb.connect() as database:
+        cursor = database.execute(query, list(values))
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value

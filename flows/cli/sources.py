@@ -1,0 +1,190 @@
+"""Commands on sources: what there is and under which terms; fetch it; read it into Parquet."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.builds import completion
+from flows.cli.shared.arguments import Home, Json, print_json
+
+app = typer.Typer()
+
+SHOWN_FILES = 20
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="see `longform sources`", autocompletion=completion.sources)
+]
+SourceSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="one setting; without further words the source shows all"),
+]
+
+
+@app.command("sources")
+def list_sources(as_json: Json = False) -> None:
+    """List the sources: what each holds, its licence, and what you must decide before you use it."""
+    import textwrap
+
+    from flows.builds.console import WIDTH, console
+    from flows.builds.fetching import listed
+
+    found = listed()
+    if as_json:
+        return print_json(found)
+    out = console()
+    for each in found:
+        said = [each["what"], f"licence: {each['licence']}"]
+        said += [f"decide first: {each['decide']}"] if each["decide"] else []
+        wrapped = textwrap.TextWrapper(WIDTH - 16, break_long_words=False, break_on_hyphens=False).wrap
+        lines = [line for text in said for line in wrapped(text)]
+        for name, line in zip([each["source"]] + [""] * len(lines), lines, strict=False):
+            out.print(f"{name:<16}{line}", soft_wrap=True)
+
+
+@app.command("fetch")
+def fetch_source(
+    source: Source,
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="[WHAT…]", help="what of it; without, says what there is")
+    ] = None,
+    settings: SourceSettings = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="else sources/SOURCE in the home")] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="a mirror, or a test server")
+    ] = None,
+    accept: Annotated[bool, typer.Option("--accept-terms", help="you have read the terms it names, and agree")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch files of a source: whole, checked, going on where they stopped; what is there is not fetched again."""
+    from flows.builds import fetching
+    from longform.settings import home as home_of
+
+    if not what:
+        return _show(source, "fetch", as_json)
+    given = [*(settings or []), *([f"base_url={base_url}"] if base_url else [])]
+    config = fetching.config_of(source, "fetch", given)
+    fetching.check_terms(source, accept, _again(source, what, given, to, home))
+    folder = (to or home_of(home) / "sources" / source).absolute()
+    progress = _progress()
+    try:
+        files = fetching.fetch(source, what, config, folder, accepted=accept, progress=progress)
+    finally:
+        progress.close()
+    if as_json:
+        return print_json({"source": source, "folder": str(folder), "files": files})
+    _print_files(files)
+
+
+@app.command("read")
+def read_source(
+    source: Source,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH…", help="files or folders of it; without, shows its settings")
+    ] = None,
+    settings: SourceSettings = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="write STAGE.parquet and STAGE.rejected.parquet there")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Read files of a source into Parquet; every record becomes a row or a rejected row that says why."""
+    from flows.builds import fetching, reading
+    from flows.builds.console import Bars, Lines, console
+    from longform.artifacts.store import Store
+    from longform.engine.tasks import Threads
+    from longform.settings import home as home_of
+
+    if not paths:
+        return _show(source, "read", as_json)
+    config, root = fetching.config_of(source, "read", settings or []), home_of(home)
+    out = console(stderr=True)
+    progress = Bars(out) if out.is_terminal else Lines()
+    try:
+        rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
+    finally:
+        progress.close()
+    written = reading.export(rows, entries, Store(root), to) if to else []
+    stages = [reading.described(entry, Store(root)) for entry in entries]
+    if as_json:
+        return print_json({"source": source, "stages": stages, "written": [str(path) for path in written]})
+    _print_stages(stages, written)
+
+
+def _again(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:
+    """The command as it was typed, with the agreement."""
+    words = ["longform", "fetch", source, *what]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += [word for name, path in (("--to", to), ("--home", home)) if path for word in (name, str(path))]
+    return shlex.join([*words, "--accept-terms"])
+
+
+def _progress() -> Any:
+    from flows.builds.console import console
+    from flows.builds.transfers import TransferBars, TransferLines
+
+    out = console(stderr=True)
+    return TransferBars(out) if out.is_terminal else TransferLines()
+
+
+def _show(source: str, act: Any, as_json: bool) -> None:
+    """What can be fetched or read of a source, under which terms and settings."""
+    from inspect import getdoc
+
+    from flows.builds import fetching
+    from flows.builds.console import console, table
+
+    module = fetching.module_of(source, act)
+    settings, terms = fetching.settings_of(source, act), fetching.terms_of(module.TERMS)
+    about = getdoc(getattr(module, act)) or ""
+    if as_json:
+        return print_json({"source": source, **terms, act: about, "settings": settings})
+    out = console()
+    out.print(f"{source}: {terms['what']}\n", soft_wrap=True)
+    names = {"licence": "licence", "attribution": "attribution", "decide": "to decide first"}
+    out.print(table({"": "", " ": ""}, [(label, terms[name]) for name, label in names.items() if terms[name]]))
+    out.print(f"\nlongform {act} {source} {'WHAT…' if act == 'fetch' else 'PATH…'}\n{about}\n", soft_wrap=True)
+    rows = [(each["name"], _default(each["default"]), each["meaning"]) for each in settings]
+    out.print(table({"--set": "", "default": "", "meaning": ""}, rows))
+
+
+def _default(value: object) -> str:
+    import json
+
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _print_files(files: list[dict[str, Any]]) -> None:
+    from flows.builds.console import console
+
+    out = console()
+    for each in files[:SHOWN_FILES]:
+        state = "new" if each["new"] else "there already"
+        out.print(f"{each['path']}  {each['bytes']:,} bytes  {each['sha256'][:12]}  {state}", soft_wrap=True)
+    if len(files) > SHOWN_FILES:
+        print(f"… and {len(files) - SHOWN_FILES:,} more")
+    new = sum(each["new"] for each in files)
+    print(f"{len(files):,} files, {sum(each['bytes'] for each in files) / 1e6:,.1f} MB; {new:,} new.")
+
+
+def _print_stages(stages: list[dict[str, Any]], written: list[Path]) -> None:
+    from flows.builds.console import console
+
+    out = console()
+    for stage in stages:
+        state = "   there already" if stage["state"] == "reuse" else f"{stage['seconds']:8.1f} s"
+        out.print(f"{stage['stage']:<20}{stage['rows']:>12,} rows{state}", soft_wrap=True)
+        for label in ("filtered", "rejected", "counters"):
+            if said := ", ".join(f"{number:,} {reason}" for reason, number in stage[label].items() if number):
+                out.print(f"  {label}: {said}", soft_wrap=True)
+        if not written:
+            out.print(f"  {stage['folder']}: {len(stage['files']):,} Parquet files", soft_wrap=True)
+    for path in written:
+        out.print(str(path), soft_wrap=True)
+    if not written:
+        print("With --to DIR each stage becomes one Parquet file.")

@@ -1,0 +1,82 @@
+"""Commands on takedowns: records that must not be used."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.shared.arguments import Home, Json, print_json
+
+app = typer.Typer()
+takedowns = typer.Typer(no_args_is_help=True, help="List records that must not be used, and add to them.")
+app.add_typer(takedowns, name="takedowns")
+
+
+@takedowns.command("add")
+def add_takedowns(
+    records: Annotated[list[str] | None, typer.Argument(metavar="ID|URL…", help="upstream ids or permalinks")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="why; must be given")] = None,
+    date: Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="of the request; else today")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE.jsonl", help="more of them: id, reason and date a line")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take records down: builds leave them out, responses made from them go, versions that hold them are named."""
+    from datetime import UTC, datetime
+
+    from flows.cli.shared import takedowns as flow
+    from longform.artifacts import takedowns as listed
+    from longform.settings import home as home_of
+
+    root = home_of(home)
+    given = flow.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
+    new, known = listed.add(root, given)
+    ids = [record for record, _, _ in given]
+    holders = flow.holders(root, ids)
+    if not as_json:
+        _say_listed(new, known)
+        _say_held(holders)
+    purged = flow.purge(root, ids)
+    if as_json:
+        added = {"added": [asdict(each) for each in new], "known": [asdict(each) for each in known]}
+        return print_json({**added, "versions": [flow.described(each) for each in holders], "purged": purged})
+    print(f"{purged:,} stored responses that were made from them were purged; what was paid stays in the ledger.")
+    print("The next build leaves them out. Dumps, and the parts read from them, still hold them: docs/data-policy.md.")
+
+
+def _say_listed(new: list[Any], known: list[Any]) -> None:
+    for each in new:
+        print(f"taken down     {each.id}   {each.date}   {each.reason}")
+    for each in known:
+        print(f"listed before  {each.id}   {each.date}   {each.reason}")
+
+
+def _say_held(holders: list[Any]) -> None:
+    if not holders:
+        print("No published version names them.")
+    for each in holders:
+        records = sorted({hit.id for hit in each.hits})
+        columns = ", ".join(sorted({hit.column for hit in each.hits}))
+        shown = f"{', '.join(records[:3])}{f' and {len(records) - 3:,} more' if len(records) > 3 else ''}"
+        print(f"{each.dataset} {each.version} holds {shown} (in {columns}); build anew, then: {each.withdraw}")
+
+
+@takedowns.command("list")
+def list_takedowns(home: Home = None, as_json: Json = False) -> None:
+    """List the records that must not be used, in the order they were added."""
+    from flows.builds.console import console, table
+    from longform.artifacts.takedowns import load
+    from longform.settings import home as home_of
+
+    found = load(home_of(home))
+    if as_json:
+        return print_json([asdict(each) for each in found])
+    if not found:
+        return print("Nothing is taken down.")
+    columns = {"record": "", "date": "", "reason": "", "added": ""}
+    console().print(table(columns, [(each.id, each.date, each.reason, each.added_at) for each in found]))

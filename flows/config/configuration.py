@@ -1,0 +1,169 @@
+"""A dataset's configuration: read from TOML and `--set`, checked by its model, written with its documentation."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from datetime import date, time
+from pathlib import Path
+from typing import Any, get_args
+
+import tomlkit
+from pydantic import BaseModel, ValidationError
+
+from longform.errors import UsageError
+
+
+def read(
+    subject: str, model: type[BaseModel], file: Path | None, settings: list[str], *, listing: str | None = None
+) -> Any:
+    """The configuration of a build, or of a source. `settings` are `key=value`, dots reach into tables; they win over
+    the file. `listing` is the command that shows all settings, where it is not `longform config`."""
+    shows = listing or f"longform config {subject}"
+    values = _from_file(file, shows) if file else {}
+    show = f"`{shows}` shows all of them."
+    for setting in settings:
+        _set(values, show, setting)
+    try:
+        return model(**{name: _none_of(model, name) if value is None else value for name, value in values.items()})
+    except ValidationError as error:
+        raise UsageError(_explain(subject, model, error, show)) from None
+
+
+def _from_file(file: Path, shows: str) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"There is no configuration {file}: write one with `{shows}`, which prints all settings."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The configuration {file} cannot be read ({error}).") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The configuration {file} is no TOML: {error}.") from None
+    return {name: value.isoformat() if isinstance(value, date | time) else value for name, value in values.items()}
+
+
+def _set(values: dict[str, Any], show: str, setting: str) -> None:
+    name, equals, text = setting.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f'--set takes key=value, not "{setting}"; {show}')
+    *tables, key = name.strip().split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise UsageError(f'--set {setting}: "{table}" is no table of settings.')
+    values[key] = _value(text.strip())
+
+
+def _value(text: str) -> Any:
+    """As TOML would read it; what TOML cannot read is a string, so quotes are not needed."""
+    if text in ("none", "null"):
+        return None
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return text if isinstance(value, date | time) else value
+
+
+def _none_of(model: type[BaseModel], name: str) -> str | None:
+    """What `--set name=none` means: the word, where that is one of the choices, else no value."""
+    field = model.model_fields.get(name)
+    return "none" if field and "none" in get_args(field.annotation) else None
+
+
+def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show: str) -> str:
+    problems = error.errors(include_url=False)
+    problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
+    path = [str(piece) for piece in problem["loc"]]
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(path[-1], _names(model, path[:-1]), n=1, cutoff=0.5)
+        hint = f'; did you mean "{near[0]}"?' if near else "."
+        return f'{dataset} has no setting "{".".join(path)}"{hint} {show}'
+    if problem["type"] == "missing":
+        return f'{dataset}: the setting "{".".join(path)}" is missing. {show}'
+    if not path:
+        return f"{dataset}: {problem['msg'].removeprefix('Value error, ')}. {show}"
+    if problem["type"] in ("model_type", "model_attributes_type"):
+        given = json.dumps(problem["input"], default=str)
+        return f"{dataset}: {'.'.join(path)} = {given} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
+    name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
+    given = json.dumps(problem["input"], default=str)
+    said = problem["msg"].removeprefix("Value error, ")
+    rule = said[0].lower() + said[1:]
+    return f"{dataset}: {name} = {given} does not fit: {rule}. {show}"
+
+
+def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
+    for table in tables:  # the name in [endpoints.name] is that of no field
+        if table in model.model_fields:
+            model = _table_model(model.model_fields[table].annotation) or model
+    return list(model.model_fields)
+
+
+def _table_model(annotation: Any) -> type[BaseModel] | None:
+    """The model of the tables that a setting takes: of `X | None` and `dict[str, X]` it is X."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_table_model, get_args(annotation))), None)
+
+
+def _table_of(path: list[str]) -> str:
+    examples = {
+        "price": "{ input = 2.5, output = 10 }",
+        "web": '{ kind = "searxng", url = "http://127.0.0.1:8080" }',
+        "stages": '{ mode = "batch" }',
+    }
+    endpoint = '{ base_url = "http://127.0.0.1:8000/v1", model = "my-model" }'
+    return examples.get(path[-1]) or examples.get(path[0], endpoint)
+
+
+def toml(dataset: str, model: type[BaseModel]) -> str:
+    """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out.
+
+    Tables come last: whatever follows one is of it.
+    """
+    document = tomlkit.document()
+    document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))
+    document.add(tomlkit.comment(f"    longform build {dataset} --config {dataset}.toml"))
+    for name, field in sorted(model.model_fields.items(), key=lambda item: isinstance(item[1].default, dict)):
+        document.add(tomlkit.nl())
+        document.add(tomlkit.comment(str(field.description)))
+        if name == "endpoints":
+            _endpoint_example(document)
+        elif name == "stages":
+            _stage_example(document, model)
+        elif field.default is None:
+            document.add(tomlkit.comment(f"{name} ="))
+        else:
+            document.add(name, tomlkit.item(field.default))
+    return tomlkit.dumps(document)
+
+
+def _stage_example(document: tomlkit.TOMLDocument, model: type[BaseModel]) -> None:
+    from flows.config.endpoints import StageConfig
+
+    document.add(tomlkit.comment(f"[stages.{model.MODEL_STAGES[0]}]    # or {', '.join(model.MODEL_STAGES[1:])}"))  # type: ignore[attr-defined]
+    for name, field in StageConfig.model_fields.items():
+        document.add(tomlkit.comment(f"{name} =    # {field.description}"))
+
+
+def _endpoint_example(document: tomlkit.TOMLDocument) -> None:
+    from flows.config.endpoints import EndpointConfig
+
+    document.add(tomlkit.comment("[endpoints.local]"))
+    examples = {
+        "base_url": '"http://127.0.0.1:8000/v1"',
+        "model": '"my-model"',
+        "key_env": '"MY_KEY"',
+        "parameters": "{}",
+        "capabilities": '["json_schema"]',
+        "rpm": "600",
+        "tpm": "200000",
+        "price": "{ input = 0.0, output = 0.0 }",
+    }
+    for name, field in EndpointConfig.model_fields.items():
+        value = examples.get(name) or tomlkit.item(field.default).as_string()
+        document.add(tomlkit.comment(f"{name} = {value}    # {field.description}"))

@@ -1,0 +1,52 @@
+"""The prompts of the project, or those of a folder that take their places: listed, and rendered with sample values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from longform.errors import UsageError
+from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, nearest, prompt_folders, prompt_names
+from longform.llm.ask.types import Form
+
+PROMPTS = Path(__file__).parents[2] / "prompts"
+
+
+def described(dataset: str | None, given: str | None) -> list[dict[str, Any]]:
+    """Each prompt (of a dataset) as a JSON value. `given` is a folder whose files take the place of the project's."""
+    folders = prompt_folders(given, PROMPTS)
+    folder = f"{dataset.replace('-', '_')}/" if dataset else ""
+    names = [name for name in prompt_names(PROMPTS) if name.startswith(folder)]
+    return [_description(load_prompt(name, *folders), folders) for name in names]
+
+
+def _description(prompt: Prompt, folders: tuple[Path, ...]) -> dict[str, Any]:
+    paths = [folder / f"{prompt.name}.md" for folder in folders]
+    return {
+        "name": prompt.name,
+        "inputs": list(prompt.inputs),
+        "reply": prompt.reply,
+        "forms": list(prompt.forms),
+        "hash": prompt.hash,
+        "file": str(next(path for path in paths if path.exists())),
+    }
+
+
+def rendered(name: str, form: str | None, given: str | None) -> tuple[tuple[str, str], ...]:
+    """(role, content) of the messages for sample values; `form` is text, tags or json, else the prompt's first."""
+    folders = prompt_folders(given, PROMPTS)
+    known = prompt_names(PROMPTS)
+    if name not in known:
+        raise UsageError(f'There is no prompt "{name}": {nearest(name, known)}')
+    prompt = load_prompt(name, *folders)
+    return prompt.render(form=cast(Form, form or prompt.forms[0]), **samples(prompt))
+
+
+def samples(prompt: Prompt) -> dict[str, str | list[str]]:
+    """A value for each input that nobody can take for a real one."""
+    lists = list_inputs(prompt)
+    return {name: [_sample(name, 1), _sample(name, 2)] if name in lists else _sample(name) for name in prompt.inputs}
+
+
+def _sample(name: str, number: int | None = None) -> str:
+    return f"SAMPLE of {name}{f', number {number}' if number else ''}: a text from the sources stands here."
