@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tasks.expertqa.claims import claims_of  # noqa: E402
+from tasks.expertqa.answers.claims import claims_of  # noqa: E402
 from tasks.text.lists import OVER_LONG  # noqa: E402
 from tasks.text.sentences import sentence_spans, splitter  # noqa: E402
 

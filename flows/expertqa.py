@@ -32,14 +32,10 @@ from longform.llm.ask.types import Endpoint
 from longform.net.web import Manners
 from longform.settings import qafacteval_models
 from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
-from tasks.expertqa.answers import CORPORA as READ
-from tasks.expertqa.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
-from tasks.expertqa.autoais import estimate_attribution, opened_backend
-from tasks.expertqa.bank import open_banks, read_questions, take_questions
-from tasks.expertqa.claims import split_claims
-from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
-from tasks.expertqa.entailed import open_entailments, read_entailments
-from tasks.expertqa.evidence import (
+from tasks.expertqa.answers.answers import CORPORA as READ
+from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
+from tasks.expertqa.answers.claims import split_claims
+from tasks.expertqa.answers.evidence import (
     GS,
     SPHERE,
     Search,
@@ -49,15 +45,19 @@ from tasks.expertqa.evidence import (
     find_for_questions,
     link_evidence,
 )
-from tasks.expertqa.factscore import break_claims, judge_facts, leave_facts
-from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
-from tasks.expertqa.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
+from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released
+from tasks.expertqa.answers.revised import revise_answers
+from tasks.expertqa.answers.sampling import sample_answers, take_claims
+from tasks.expertqa.bank import open_banks, read_questions, take_questions
+from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
+from tasks.expertqa.estimates.autoais import estimate_attribution, opened_backend
+from tasks.expertqa.estimates.entailed import open_entailments, read_entailments
+from tasks.expertqa.estimates.factscore import break_claims, judge_facts, leave_facts
+from tasks.expertqa.estimates.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
+from tasks.expertqa.estimates.predictions import open_predictions, read_predictions, scorer_of
 from tasks.expertqa.offline import RULES
-from tasks.expertqa.predictions import open_predictions, read_predictions, scorer_of
-from tasks.expertqa.released import open_commercial, read_commercial, read_released
 from tasks.expertqa.report import figures, tables
-from tasks.expertqa.revised import revise_answers
-from tasks.expertqa.sampling import sample_answers, take_claims
+from tasks.expertqa.sheets.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace_row
 from tasks.publishing.card import Paper, Wording

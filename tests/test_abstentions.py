@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.expertqa import abstentions
-from tasks.expertqa.abstentions import abstention, file_sections
+from tasks.expertqa.answers import abstentions
+from tasks.expertqa.answers.abstentions import abstention, file_sections
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 WRITTEN = Path(__file__).parent / "data" / "abstentions.tsv"  # answers that decline, and dangerous ones, by hand

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.agreement import PROPERTIES, agreement
+from tasks.expertqa.tables.agreement import PROPERTIES, agreement
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.agreement import kappa, share_agreed
 

@@ -26,7 +26,7 @@ from longform.llm.ask.types import Endpoint
 from longform.llm.offline import MODEL
 from schemas.expertqa import CLAIMS
 from tasks.answers import NO_MODEL
-from tasks.expertqa.autoais import (
+from tasks.expertqa.estimates.autoais import (
     autoais_against_people,
     autoais_table,
     disagreements,

@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.expertqa.citations import (
-    cited_sources,
-    mark_spans,
-    marks,
-    references,
-    urls,
-    without_marks,
-)
+from tasks.expertqa.answers.citations import cited_sources, mark_spans, marks, references, urls, without_marks
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.claims import PLANTED, planted
 from schemas.expertqa import ANSWERS
-from tasks.expertqa.claims import claims_of, given_evidence, split_claims
+from tasks.expertqa.answers.claims import claims_of, given_evidence, split_claims
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 PIECES = ["Tin ", "melts", ".", " [1]", "[2].", "\n", "\n- ", "  ", "? ", "1. ", "| ", "\u00a0"]
@@ -264,7 +264,7 @@ def test_evidence_as_released_is_read_and_kept(given: str, expected: tuple[int |
 
 @needs_real
 def test_every_released_claim_keeps_its_words_its_evidence_and_nearly_always_its_place(home: Home) -> None:
-    from tasks.expertqa.released import answer_columns
+    from tasks.expertqa.answers.released import answer_columns
 
     rows = []
     for number, one in enumerate(released()):

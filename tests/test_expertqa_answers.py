@@ -25,7 +25,7 @@ from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint
 from longform.llm.offline import MODEL
 from schemas.expertqa import ANSWERS, FOUND_FOR_QUESTIONS, PASSAGE, POST_HOC, QUESTIONS
-from tasks.expertqa.answers import (
+from tasks.expertqa.answers.answers import (
     SYSTEMS,
     answer_post_hoc,
     collect_answers,

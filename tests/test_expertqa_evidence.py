@@ -33,14 +33,8 @@ from longform.files import sha256_of
 from longform.llm.ask.types import Endpoint, Price
 from longform.net.web import Manners
 from schemas.expertqa import CLAIMS, FACTS, QUESTIONS
+from tasks.expertqa.answers.evidence import Search, find_for_claims, find_for_facts, find_for_questions, link_evidence
 from tasks.expertqa.corpora import Document, document_of, open_corpora, passages_of, read_corpus, read_pages
-from tasks.expertqa.evidence import (
-    Search,
-    find_for_claims,
-    find_for_facts,
-    find_for_questions,
-    link_evidence,
-)
 from tasks.retrieval.counts import STOP_WORDS
 from tasks.sources.web.web import Crawl, WebBackend
 

@@ -25,10 +25,10 @@ from longform.errors import LongformError, StoreError
 from longform.files import sha256_of, write_json
 from longform.llm.models import Models
 from schemas.expertqa import ANSWERS, CLAIMS, PUBLISHED_CLAIMS, QUESTIONS, RANDOM_SPLIT
+from tasks.expertqa.answers.claims import released_claims
+from tasks.expertqa.answers.released import answers_of, labels_of
 from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
-from tasks.expertqa.claims import released_claims
 from tasks.expertqa.exports import Made, chats, entailments, examples, line
-from tasks.expertqa.released import answers_of, labels_of
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa"
 LONGFORM = str(Path(sys.executable).with_name("longform"))

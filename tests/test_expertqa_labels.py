@@ -28,11 +28,11 @@ from toy_stages import building
 from longform.artifacts.rows import Rejected, Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from tasks.expertqa import argilla, labels
 from tasks.expertqa.given import CLAIM_PROPERTIES, CLAIM_RATINGS, texts_of
-from tasks.expertqa.labels import Labelled, open_labels, parse_labels, read_records
-from tasks.expertqa.sheet_files import MAIN, Format, sheet_files
-from tasks.expertqa.sheets import sheets
+from tasks.expertqa.sheets import argilla, labels
+from tasks.expertqa.sheets.labels import Labelled, open_labels, parse_labels, read_records
+from tasks.expertqa.sheets.sheet_files import MAIN, Format, sheet_files
+from tasks.expertqa.sheets.sheets import sheets
 from tasks.expertqa.vocabulary import ratings
 
 FORMATS: list[Format] = ["jsonl", "label-studio", "argilla"]
@@ -675,7 +675,7 @@ def test_the_released_labels_survive_every_format(
 ) -> None:
     if not RELEASED.exists():
         pytest.skip("the released file is not beside the project")
-    from tasks.expertqa.released import claim_labels
+    from tasks.expertqa.answers.released import claim_labels
 
     answers, claims, said = [], [], {}
     for number, line in enumerate(RELEASED.read_text().splitlines()):

@@ -22,9 +22,8 @@ from longform.engine.tasks import InTurn
 from longform.files import sha256_of
 from longform.llm.models import Models
 from schemas.expertqa import ANSWERS, LABELS
-from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
-from tasks.expertqa.claims import released_claims
-from tasks.expertqa.released import (
+from tasks.expertqa.answers.claims import released_claims
+from tasks.expertqa.answers.released import (
     answers_of,
     claim_labels,
     labels_of,
@@ -33,6 +32,7 @@ from tasks.expertqa.released import (
     read_released,
     sources_listed,
 )
+from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa"
 CLAIM = {

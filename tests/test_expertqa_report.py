@@ -28,12 +28,12 @@ from schemas.expertqa import (
     RANDOM_SPLIT,
     SAMPLES,
 )
-from tasks.expertqa import tables as made
-from tasks.expertqa.autoais import disagreements
-from tasks.expertqa.distributions import distribution
-from tasks.expertqa.figures import plots, shown
-from tasks.expertqa.predictions import missing
+from tasks.expertqa.estimates.autoais import disagreements
+from tasks.expertqa.estimates.predictions import missing
 from tasks.expertqa.report import figures, sources_of, tables
+from tasks.expertqa.tables import tables as made
+from tasks.expertqa.tables.distributions import distribution
+from tasks.expertqa.tables.figures import plots, shown
 from tasks.publishing.card import Figure, ReportTable, figure
 
 PLOTTED = ("questions", "claims", "labels", "second_labels")

@@ -26,7 +26,7 @@ from longform.llm.offline import MODEL
 from schemas.expertqa import FOUND_FOR_FACTS
 from schemas.replies import AtomicClaims
 from tasks.answers import NO_MODEL
-from tasks.expertqa.factscore import (
+from tasks.expertqa.estimates.factscore import (
     atomic_claims,
     best_passages,
     break_claims,

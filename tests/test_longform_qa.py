@@ -33,8 +33,8 @@ from schemas.expertqa import (
     RANDOM_SPLIT,
     REVISED,
 )
-from tasks.expertqa.factscore import judgements_of
-from tasks.expertqa.longform_qa import (
+from tasks.expertqa.estimates.factscore import judgements_of
+from tasks.expertqa.estimates.longform_qa import (
     estimate_columns,
     field_sides,
     folded,

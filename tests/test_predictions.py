@@ -21,8 +21,8 @@ from longform.artifacts.rows import Row
 from longform.errors import SourceError
 from longform.files import sha256_of
 from schemas.expertqa import DOMAIN_SPLIT, PREDICTIONS, RANDOM_SPLIT
-from tasks.expertqa.citations import without_marks
-from tasks.expertqa.predictions import (
+from tasks.expertqa.answers.citations import without_marks
+from tasks.expertqa.estimates.predictions import (
     References,
     open_predictions,
     predictions,

@@ -16,7 +16,7 @@ from longform.artifacts.rows import Row, Rows
 from longform.llm.ask.prompts import Prompt, load_prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, ATTRIBUTIONS, CLAIMS, LABELS, QUESTIONS, REVISED, SAMPLES
-from tasks.expertqa.revised import by_people, put_together, revise_answers
+from tasks.expertqa.answers.revised import by_people, put_together, revise_answers
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 MODEL = Endpoint("somewhere", "a-model")

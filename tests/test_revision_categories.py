@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.replies import INTENTIONS, ProposedEdit
-from tasks.revision_distance import categories
-from tasks.revision_distance.categories import CATEGORIES, Category, category, unquoted
+from tasks.revision_distance.drafts import categories
+from tasks.revision_distance.drafts.categories import CATEGORIES, Category, category, unquoted
 
 
 def edit(action: str, description: str = "", original: str = "", revised: str = "", **given: str) -> ProposedEdit:

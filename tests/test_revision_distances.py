@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row, Rows
 from schemas.revision_distance import CASES, DISTANCES, DRAFTS, EDITS
-from tasks.revision_distance.distances import place_edits
-from tasks.revision_distance.measure import WEIGHTS, measure, reproduces
+from tasks.revision_distance.drafts.distances import place_edits
+from tasks.revision_distance.drafts.measure import WEIGHTS, measure, reproduces
 
 
 def edit(original: str, revised: str, preceding: str | None = None, **given: str) -> Row:

@@ -28,8 +28,8 @@ from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.offline import MODEL
 from longform.llm.read.structured import read_reply
 from schemas.revision_distance import CANDIDATES, CASES, CITED, DRAFTS, GIVEN, KNOWLEDGE, SEGMENTS
-from tasks.revision_distance.checks import check_requests
-from tasks.revision_distance.drafting import (
+from tasks.revision_distance.cases.checks import check_requests
+from tasks.revision_distance.drafts.drafting import (
     PERSPECTIVES,
     collect_drafts,
     paper_text,

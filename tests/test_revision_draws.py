@@ -16,7 +16,7 @@ from longform.artifacts.rows import Rejected, Row, Rows, Shard
 from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
 from schemas.revision_distance import CHECKED, EASY, FREE, HARD, STRUCTURE
-from tasks.revision_distance.draws import draw_candidates, drawn, take_cases, with_reserve
+from tasks.revision_distance.cases.draws import draw_candidates, drawn, take_cases, with_reserve
 
 ALL: dict[str, int | None] = {"easy": None, "free": None, "hard": None}
 Cases = dict[str, Row]

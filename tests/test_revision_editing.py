@@ -18,9 +18,9 @@ from longform.artifacts.rows import Rejected, Row, Rows
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import CASES, DRAFTS
-from tasks.revision_distance.editing import propose_edits
-from tasks.revision_distance.edits import edit_request, edits_of
-from tasks.revision_distance.rating import rate_drafts
+from tasks.revision_distance.drafts.editing import propose_edits
+from tasks.revision_distance.drafts.edits import edit_request, edits_of
+from tasks.revision_distance.drafts.rating import rate_drafts
 
 __all__ = ["standin"]
 

@@ -20,7 +20,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import UsageError
 from schemas.replies import ProposedEdit
-from tasks.revision_distance.placing import apply, place
+from tasks.revision_distance.drafts.placing import apply, place
 from tasks.text.revising import Edit, revise
 from tasks.text.splitting import sentences
 

@@ -20,7 +20,7 @@ from longform.llm.client import Client
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT, MODEL
 from tasks.revision_distance import distance
-from tasks.revision_distance.categories import category
+from tasks.revision_distance.drafts.categories import category
 
 ROOT = Path(__file__).parents[1]
 ORIGINAL = "First, Marten et al. (2014) proposed a parser. Second, Brook et al. (2016) proposed a tagger."

@@ -11,9 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.replies import ProposedEdit
-from tasks.revision_distance.folding import Folded, folded
-from tasks.revision_distance.nearly import edit_distances, nearest
-from tasks.revision_distance.placing import NO_ORIGINAL, NO_PLACE, NO_PRECEDING, OVERLAPS, Placement, apply, place
+from tasks.revision_distance.drafts.folding import Folded, folded
+from tasks.revision_distance.drafts.nearly import edit_distances, nearest
+from tasks.revision_distance.drafts.placing import (
+    NO_ORIGINAL,
+    NO_PLACE,
+    NO_PRECEDING,
+    OVERLAPS,
+    Placement,
+    apply,
+    place,
+)
 
 
 def edit(original: str, revised: str, preceding: str | None = None) -> ProposedEdit:

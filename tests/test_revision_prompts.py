@@ -16,7 +16,7 @@ from longform.llm.ask.fence import fenced, unfenced
 from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt
 from longform.llm.ask.types import Form
 from schemas.replies import INTENTIONS, ProposedEdit, RevisionEdits, WritingCheck
-from tasks.revision_distance.placing import apply, place
+from tasks.revision_distance.drafts.placing import apply, place
 
 FOLDER = Path(__file__).parents[1] / "prompts"
 TEXTS: dict[str, list[tuple[str, str]]] = {  # prompt -> (label, input) of its texts, in order

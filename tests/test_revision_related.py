@@ -18,7 +18,7 @@ from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
 from schemas.papers import METADATA, PAPERS
 from schemas.revision_distance import RELATED
-from tasks.revision_distance.related import find_cited, paragraphs_of, related_paragraphs
+from tasks.revision_distance.cases.related import find_cited, paragraphs_of, related_paragraphs
 
 ABSTRACT = "We study boats in harbours and say how many there are."
 TEXT = "Boats were counted before, by many and in many harbours of the north and of the south."

@@ -19,9 +19,9 @@ from longform.errors import SourceError
 from longform.files import sha256_of
 from schemas.papers import METADATA
 from schemas.revision_distance import STRUCTURE
-from tasks.revision_distance.related import find_cited, related_paragraphs
-from tasks.revision_distance.selection import select_conversations, select_preferences
-from tasks.revision_distance.structure import open_pairs, pairs, read_structure
+from tasks.revision_distance.cases.related import find_cited, related_paragraphs
+from tasks.revision_distance.cases.selection import select_conversations, select_preferences
+from tasks.revision_distance.cases.structure import open_pairs, pairs, read_structure
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples" / "revision_distance"
 LENGTHS = {"least_words": 50, "most_words": 2_000}

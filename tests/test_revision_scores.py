@@ -14,7 +14,7 @@ from longform.artifacts.rows import Row
 from longform.errors import UsageError
 from schemas.revision_distance import CASES, DRAFTS
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
-from tasks.revision_distance.scores import score_drafts, scores
+from tasks.revision_distance.drafts.scores import score_drafts, scores
 
 UTILS = """
 model2layers = {"roberta-large": 17, "small-model": 5, "roberta-gone": 2}

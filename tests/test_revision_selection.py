@@ -20,8 +20,8 @@ from longform.errors import UsageError
 from schemas.conversations import CONVERSATIONS
 from schemas.preferences import COMPLETIONS
 from schemas.revision_distance import EASY, FREE
-from tasks.revision_distance.requests import asked, check_languages, words_of
-from tasks.revision_distance.selection import (
+from tasks.revision_distance.cases.requests import asked, check_languages, words_of
+from tasks.revision_distance.cases.selection import (
     chosen_and_rejected,
     easy_case,
     free_case,

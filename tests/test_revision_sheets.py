@@ -24,13 +24,8 @@ from longform.artifacts.rows import Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of, write_json
 from schemas.revision_distance import DRAFTS, PUBLISHED_DRAFTS
-from tasks.revision_distance.judgements import (
-    collect_judgements,
-    csv_records,
-    open_judgements,
-    read_judgements,
-)
-from tasks.revision_distance.sheets import MARK, sheet_file, sheets
+from tasks.revision_distance.sheets.judgements import collect_judgements, csv_records, open_judgements, read_judgements
+from tasks.revision_distance.sheets.sheets import MARK, sheet_file, sheets
 from tasks.sources.files.csv_cells import as_meant, harmless
 
 NASTY = '=HYPERLINK("http://tea.example")\r\n\'=1+1\t"a", ‮ \x1b[31m'

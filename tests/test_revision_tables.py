@@ -23,10 +23,10 @@ from schemas.revision_distance import CANDIDATES, CASES, CHECKED, JUDGEMENTS, PU
 from tasks.metrics.agreement import alpha, pairwise_share
 from tasks.publishing.card import ReportTable
 from tasks.publishing.plots import inline
-from tasks.revision_distance import tables as made
-from tasks.revision_distance.experts import expert_tables, verdict
-from tasks.revision_distance.intervals import mean_interval, wilson
 from tasks.revision_distance.report import drafts_of, figures, tables
+from tasks.revision_distance.tables import tables as made
+from tasks.revision_distance.tables.experts import expert_tables, verdict
+from tasks.revision_distance.tables.intervals import mean_interval, wilson
 
 SYSTEMS = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 INTENTIONS = ["fluency", "clarity", "coherence", "style", "meaning", "other"]

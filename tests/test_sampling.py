@@ -24,7 +24,7 @@ from scipy.stats import chisquare
 from toy_stages import building
 
 from longform.artifacts.rows import Rejected, Row
-from tasks.expertqa.sampling import abstention_rates, draw, sample, sample_answers, take_claims
+from tasks.expertqa.answers.sampling import abstention_rates, draw, sample, sample_answers, take_claims
 
 SYSTEMS = ["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4", "bing_chat"]
 RELEASED = Path(__file__).parents[2] / "shared" / "data" / "expertqa" / "rand_val.jsonl"

@@ -27,10 +27,10 @@ from flows.cli.main import app
 from longform.artifacts.rows import Row
 from longform.errors import UsageError
 from longform.files import write_json
-from tasks.expertqa import argilla, label_studio
-from tasks.expertqa.sampling import sample_answers
-from tasks.expertqa.sheet_files import FORMATS, sheet_files
-from tasks.expertqa.sheets import NO_EVIDENCE, choose, sheets, shown
+from tasks.expertqa.answers.sampling import sample_answers
+from tasks.expertqa.sheets import argilla, label_studio
+from tasks.expertqa.sheets.sheet_files import FORMATS, sheet_files
+from tasks.expertqa.sheets.sheets import NO_EVIDENCE, choose, sheets, shown
 
 NASTY = '</Text><Choice value="x"/>$question {{idx}} <script>alert(1)</script> **b** http://ale.example'
 EVIDENCE = {"number": 2, "url": "https://ale.example/casks", "passage_id": None, "text": "Casks.", "given": None}

@@ -23,7 +23,7 @@ from longform.errors import NothingToPublish
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.sqlite import open_responses
 from longform.settings import responses
-from tasks.expertqa.answers import QUESTION_CHARACTERS
+from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.publishing.purging import WINDOW, words_of
 from tasks.sources.permalinks import record_of
 

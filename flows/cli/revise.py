@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from tasks.revision_distance.measure import Revision
-    from tasks.revision_distance.placing import Placement
+    from tasks.revision_distance.drafts.measure import Revision
+    from tasks.revision_distance.drafts.placing import Placement
 
 app = typer.Typer()
 

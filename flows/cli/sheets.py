@@ -103,8 +103,8 @@ def _check_format(format: str, known: tuple[str, ...]) -> None:
 def _of_expertqa(store: Store, version: Version, wanted: Wanted) -> Made:
     """One for each sampled answer, sorted by the expert who asked."""
     from longform.errors import UsageError
-    from tasks.expertqa.sheet_files import FORMATS, sheet_files
-    from tasks.expertqa.sheets import choose
+    from tasks.expertqa.sheets.sheet_files import FORMATS, sheet_files
+    from tasks.expertqa.sheets.sheets import choose
 
     _check_format(wanted.format, FORMATS)
     every = list(sheets_of(store, version))
@@ -127,7 +127,7 @@ def _of_expertqa(store: Store, version: Version, wanted: Wanted) -> Made:
 def sheets_of(store: Store, version: Version) -> Iterator[Row]:
     """The sheets of a version's sampled answers; UsageError for a version that has none."""
     from longform.errors import UsageError
-    from tasks.expertqa.sheets import sheets
+    from tasks.expertqa.sheets.sheets import sheets
 
     if not {*STAGES} <= version.stages.keys():
         raise UsageError(f"{version.dataset} {version.name} has no answers to label: sheets are made of expertqa.")
@@ -163,7 +163,7 @@ def _rows(store: Store, version: Version, stage: str, columns: list[str] | None 
 def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Made:
     """One for each of at most so many cases that both systems wrote a draft for, by what was published."""
     from longform.errors import UsageError
-    from tasks.revision_distance.sheets import FORMATS, MOST, SYSTEMS, sheet_file, sheets
+    from tasks.revision_distance.sheets.sheets import FORMATS, MOST, SYSTEMS, sheet_file, sheets
 
     _check_format(wanted.format, FORMATS)
     if wanted.fields:
@@ -185,7 +185,7 @@ def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Mad
 
 def _drafts(version: Version) -> Iterator[Row]:
     from longform.artifacts.rows import read_batches
-    from tasks.revision_distance.sheets import SHOWN
+    from tasks.revision_distance.sheets.sheets import SHOWN
 
     for config, paths in version.tables().items():
         if version.key(config) == "draft_id":

@@ -11,11 +11,11 @@ from typing import Any
 
 from longform.artifacts.rows import Row
 from longform.errors import StoreError
-from tasks.expertqa.autoais import RELEASED
+from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.bank import released_record
-from tasks.expertqa.citations import without_marks
+from tasks.expertqa.estimates.autoais import RELEASED
+from tasks.expertqa.estimates.factscore import best_passages, fact_score, judgements_of
 from tasks.expertqa.exact import write_exact
-from tasks.expertqa.factscore import best_passages, fact_score, judgements_of
 from tasks.expertqa.vocabulary import type_text
 
 Example = dict[str, Any]

@@ -8,11 +8,11 @@ import duckdb
 import pyarrow as pa
 
 from longform.artifacts.rows import Row, Rows, read_parquet
-from tasks.expertqa import tables as made
-from tasks.expertqa.agreement import agreement
-from tasks.expertqa.autoais import disagreements
-from tasks.expertqa.citations import without_marks
-from tasks.expertqa.figures import plots
+from tasks.expertqa.answers.citations import without_marks
+from tasks.expertqa.estimates.autoais import disagreements
+from tasks.expertqa.tables import tables as made
+from tasks.expertqa.tables.agreement import agreement
+from tasks.expertqa.tables.figures import plots
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
 from tasks.publishing.card import Figure, ReportTable

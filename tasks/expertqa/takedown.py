@@ -19,10 +19,11 @@ import duckdb
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
 from longform.llm.responses.records import ResponseStore
-from tasks.expertqa import autoais, factscore, revised
 from tasks.expertqa.admission import is_listed
-from tasks.expertqa.answers import QUESTION_CHARACTERS
-from tasks.expertqa.autoais import judged_text
+from tasks.expertqa.answers import revised
+from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
+from tasks.expertqa.estimates import autoais, factscore
+from tasks.expertqa.estimates.autoais import judged_text
 from tasks.publishing.purging import by_words, each, files_of, first_column, register, responses_in
 
 FROM_ANSWERS = ("estimate_attribution", "break_claims", "judge_facts", "revise_answers")

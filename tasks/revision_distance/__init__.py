@@ -9,7 +9,7 @@ __all__ = ["distance"]
 
 def __getattr__(name: str) -> Any:
     if name == "distance":
-        from tasks.revision_distance.measure import distance
+        from tasks.revision_distance.drafts.measure import distance
 
         return distance
     raise AttributeError(f"module tasks.revision_distance has no attribute {name}")

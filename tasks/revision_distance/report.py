@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from longform.artifacts.rows import Row, Rows
 from tasks.publishing.card import Figure, ReportTable
-from tasks.revision_distance import tables as made
-from tasks.revision_distance.experts import expert_tables
-from tasks.revision_distance.figures import plots
+from tasks.revision_distance.tables import tables as made
+from tasks.revision_distance.tables.experts import expert_tables
+from tasks.revision_distance.tables.figures import plots
 
 KINDS = ("case_id", "task", "kind")
 CHECKED = ("case_id", "checked", "checked_kind")

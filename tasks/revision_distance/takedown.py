@@ -18,9 +18,9 @@ import duckdb
 from longform.artifacts.store import Store
 from longform.llm.responses.records import ResponseStore
 from tasks.publishing.purging import by_words, each, first_column, register, responses_in
-from tasks.revision_distance.checks import MESSAGE_CHARACTERS
-from tasks.revision_distance.drafting import paper_text
-from tasks.revision_distance.edits import REQUEST_CHARACTERS
+from tasks.revision_distance.cases.checks import MESSAGE_CHARACTERS
+from tasks.revision_distance.drafts.drafting import paper_text
+from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
 
 DRAFTED = ("write_weak", "write_strong", "write_vanilla", "recall_knowledge", "write_segments", "write_cot")
 ASKED = ("check_requests", *DRAFTED, "propose_edits", "rate_drafts")

@@ -1,0 +1,298 @@
+"""Abstentions: the words by which an answer declines (ExpertQA, section 3.1).
+
+    I'm sorry, but the passages [1][2] do not mention tin. They are about lead.    the passages do not mention
+    Do you mean the metal?                                                         Do you mean the metal?
+    The passages do not mention tin, but it melts at 232 degrees.                  None: it answers
+
+An answer is cut into clauses. One of them must decline, and each other must decline, too, or be one that stands
+beside such words: an apology, an offer, whom to ask, why it declines, what the passages are about. All words are in
+abstentions.txt, whose head says how to add to them. Every pattern is bounded: an answer is hostile until proven
+otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from tasks.expertqa.answers.citations import without_marks
+
+Span = tuple[int, int]
+
+MOST_WORDS = 150  # a longer answer that begins "I don't know" goes on to answer
+MOST_CHARACTERS = 2_000  # for what is no words
+FEW_WORDS = 8  # the last member of a list: "…, and the second moment of area"
+_FILE = Path(__file__).with_name("abstentions.txt")
+
+_TEXTS, _QUOTE = "\ue000", "\ue001"  # TEXTS and quotes are written over with these: one word each, of equal length
+_PLAIN = str.maketrans("’‘“”„«»" + _TEXTS + _QUOTE, '\'\'"""""  ')
+_BETWEEN_MARKS = re.compile(r"(?<=\]),? ?(?:(?:and|or|&) )?(?=\[\d)")
+_QUOTED = re.compile(r"\"[^\"]{1,2000}\"|(?<!\w)'[^'\"\s](?:[^'\"]|'\w){0,300}'(?!\w)")
+_QUOTED_SENTENCE = re.compile(r"\s*([\"'])(.{1,2000}?[.!?])\1(?!\S)")
+
+_SHORTENED = r"(?<!\.\w\.)(?<!\b(?:dr|mr|ms|st|vs|al|cf|no)\.)(?<!\b(?:mrs|fig|art)\.)"
+_BUT = r"but(?! (?:only|also|rather|instead|merely|just)\b)|yet|however|(?:even )?though(?!,)|although|whereas|while"
+_SINCE = r"since|because|as(?! (?:an?|of|per|such|well|for|to)\b)|given that"
+_SO = r"so(?! that\b)|therefore|thus|hence|which means"
+_CUT = re.compile(
+    rf"(?<=[.!?…]){_SHORTENED}[\"')\]]*\s|(?<=[;:])\s|\s[–—-]{{1,2}}\s|—"
+    rf"|(?P<joint>,?\s(?=(?:{_BUT}|because|and i)\b)|,\s(?=(?:{_SO}|{_SINCE})\b|and\b(?![^.!?]{{0,300}}\?)))",
+    re.IGNORECASE,
+)
+_BUT_HEAD = re.compile(r"\A(?:(?:but|however|yet|nevertheless|that said),? |still, )", re.IGNORECASE)
+_JOINT = re.compile(rf"(?:{_SO}|and|(?:even )?though|although|whereas|while|{_SINCE})\b,? ?", re.IGNORECASE)
+_REASON = re.compile(rf"(?:{_SINCE})\b", re.IGNORECASE)
+_THEREFORE = re.compile(rf"(?:and )?(?:{_SO})\b", re.IGNORECASE)
+_IF = r"(?:even )?(?:if|though)|although|while|whilst|when(?:ever)?|where|unless|until"
+_SUBORDINATE = re.compile(
+    rf"(?:(?:and|but|so|however,?|yet) )?(?:(?P<if>{_IF})\b(?P<said>[^,]*, |.*)|(?:{_SINCE})\b(?P<reason>[^,]*), )",
+    re.IGNORECASE,
+)
+_CONDITIONS = ("if", "even if", "when", "whenever", "where", "unless", "until")
+_UNDER_A_CONDITION = re.compile(r"\b(?:if|when(?:ever)?|unless|until|who)\s?\Z", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\d.,])(?!(?:1\d|20)\d\d(?![\d.,]?\d))\d")  # but not a year
+_RELATIVE = re.compile(r", (?:which|who|whom|whose|where) (.*)", re.IGNORECASE)
+_PREPOSED = re.compile(  # what may stand before ", I don't know"
+    r"(?:but|yet|however|so|and|or|also|as|at|in|on|of|to|by|for|from|with|without|within|after|before|until|due|per"
+    r"|\w+(?:ly|ing|ed)|given|sorry|hello|hi|thanks|thank|well|hmm|again|alas|(?:\S+ ?){1,2},\Z)\b|\W",
+    re.IGNORECASE,
+)
+_NO_VERB = r"this|its|his|us|as|less|across|versus|various"
+_FINITE = re.compile(  # "and lead melts below", but not "and its side effects", "and the recommended dose"
+    r"\d|\b(?:is|are|was|were|has|have|had|can|could|may|might|will|would|should|must|does|do|did)\b"
+    r"|\band (?:\S+ )+(?<!\bthe )(?<!\bits )(?<!\btheir )(?<!\bany )(?<!\ban )(?<!\ba )"
+    rf"(?!(?:{_NO_VERB})\b)\w+(?:[^s\W]s|ed) (?!of\b|and\b|or\b)"
+)
+_AND_HOW = re.compile(
+    r"and,? (?:how|what|where|whether|which|who|whom|whose|why|nor|or|when (?:the|it|he|she|they|this|that)) [^,\d]*\Z",
+    re.IGNORECASE,
+)
+
+
+class Clause(NamedTuple):
+    """A piece of an answer, and where it begins; `joint`: the sentence goes on with it (", so …", "but …")."""
+
+    text: str
+    start: int
+    joint: bool
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def abstention(text: str) -> str | None:
+    """The words by which an answer declines, as they stand there, white space folded; None where it answers."""
+    words = text.split(maxsplit=MOST_WORDS)
+    if len(words) > MOST_WORDS:
+        return None
+    answer = " ".join(without_marks(_BETWEEN_MARKS.sub("", " ".join(words))).split())
+    span = _declining_span(answer) if len(answer) <= MOST_CHARACTERS else None
+    return answer[slice(*span)] if span else None
+
+
+def _declining_span(answer: str) -> Span | None:
+    plain = _written_over(answer)
+    clauses = list(_clauses(plain))
+    plainly = any(_has("declines plainly", clause.text) for clause in clauses)
+    declining = [_declines(clause, texts_named=plainly or _TEXTS in plain[: clause.end]) for clause in clauses]
+    if not all(declining[place] or _stands_beside(clauses, declining, place, plainly) for place in range(len(clauses))):
+        return None
+    asked = [(clause.start, clause.end) for clause in clauses if _is_question(clause)]
+    return next(iter([span for span in declining if span] + asked), None)
+
+
+def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: int, plainly: bool) -> bool:
+    clause, before, after = clauses[place], clauses[:place], clauses[place + 1 : place + 2]
+    if _is_question(clause):
+        return True
+    if after and declining[place + 1] and _follows(after[0]) and _is_a_reason(clause.text):
+        return True
+    about_texts = any(_has("TEXTS as subject", each.text) for each in before)
+    sections = ["beside, about TEXTS"]
+    sections += ["beside, after TEXTS"] * about_texts + ["beside, where it declines plainly"] * plainly
+    return _is_beside(clause, sections)
+
+
+def _written_over(answer: str) -> str:
+    """Of equal length, with plain quotes; what is quoted is out of sight, unless it is the first sentence."""
+    plain = answer.translate(_PLAIN)
+    if said := _QUOTED_SENTENCE.match(plain):
+        plain = f"{' ' * said.start(2)}{said[2]} {plain[said.end() :]}"
+    plain = _QUOTED.sub(lambda quoted: _QUOTE * len(quoted[0]), plain)
+    return _patterns()["TEXTS"].sub(lambda texts: _TEXTS * len(texts[0]), plain)
+
+
+def _clauses(plain: str) -> Iterator[Clause]:
+    start, joint = 0, False
+    for cut in _CUT.finditer(plain):
+        yield Clause(plain[start : cut.start()], start, joint)
+        start, joint = cut.end(), cut["joint"] is not None
+    yield Clause(plain[start:], start, joint)
+
+
+def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
+    """Where it does, in its main clause: "If I don't know the dose, I ask" does not."""
+    head = (_JOINT if clause.joint else _SUBORDINATE).match(clause.text)
+    main = clause.text[head.end() :] if head else clause.text
+    found = _found_in(main, texts_named)
+    if not found or _UNDER_A_CONDITION.search(main[: found.start()]):
+        return None
+    if (head and _head_answers(head)) or _answers_before(main[: found.start()]) or _answers_after(main[found.end() :]):
+        return None
+    start = clause.end - len(main)
+    return start + found.start(), start + found.end()
+
+
+def _found_in(text: str, texts_named: bool) -> re.Match[str] | None:
+    found = _patterns()["declines"].search(text)
+    return found or (_patterns()["declines, after TEXTS"].search(text) if texts_named else None)
+
+
+def _head_answers(head: re.Match[str]) -> bool:
+    """ "While lead melts at 327 degrees, I don't know …" """
+    said = head.groupdict()
+    words = said.get("reason") or (said.get("said") if (said.get("if") or "").lower() not in _CONDITIONS else None)
+    return words is not None and not _is_a_reason(words.strip(" ,"))
+
+
+def _answers_before(words: str) -> bool:
+    """ "Lead melts over a candle, I don't know …", but not "From the passages, I can't tell …" """
+    said = words.rstrip()
+    return said.endswith(",") and not _PREPOSED.match(said) and not _is_a_reason(said.strip(" ,"))
+
+
+def _answers_after(rest: str) -> bool:
+    """What follows the words that decline: "… do not mention tin, which melts at 232 degrees"."""
+    if _has("answers", rest.lstrip()) or _NUMBER.search(rest.partition(", ")[2]):
+        return True
+    relative = _RELATIVE.search(rest)
+    return relative is not None and not _is_a_reason(relative[1])
+
+
+def _is_a_reason(text: str) -> bool:
+    """What may stand before ", so I cannot say": it is about the texts, the question or who answers."""
+    if _NUMBER.search(text):
+        return False
+    sections = ("reasons", "beside", "beside, about TEXTS", "beside, after TEXTS")
+    return any(_has(section, text) for section in sections) or _found_in(text, texts_named=True) is not None
+
+
+def _follows(clause: Clause) -> bool:
+    """What stands before ", so I cannot say" is the reason."""
+    return clause.joint and _THEREFORE.match(clause.text) is not None
+
+
+def _is_question(clause: Clause) -> bool:
+    return clause.text.rstrip().endswith("?")
+
+
+def _is_beside(clause: Clause, sections: list[str]) -> bool:
+    text = clause.text.strip()
+    if not any(map(str.isalnum, text)) or (clause.joint and _is_of_a_list(text)):
+        return True
+    if _NUMBER.search(text):
+        return False
+    if clause.joint and (why := _REASON.match(text)):
+        return _is_a_reason(text[why.end() :].strip())
+    head = _SUBORDINATE.match(text) or _JOINT.match(text)
+    texts = (text, text[head.end() :]) if head else (text,)
+    if any(_has("beside", _BUT_HEAD.sub("", each)) for each in texts):
+        return True
+    return any(_has(section, each) for section in sections for each in texts)
+
+
+def _is_of_a_list(text: str) -> bool:
+    """The rest of what the texts do not say: "…, and how long it is"."""
+    short = text.startswith("and ") and len(text.split()) <= FEW_WORDS and not _FINITE.search(text)
+    return short or _AND_HOW.match(text) is not None
+
+
+def _has(section: str, text: str) -> bool:
+    return _patterns()[section].search(text) is not None
+
+
+# ---------------------------------------------------------------- the data file
+
+_TOKEN = re.compile(r"<([1-9]\d?)>( ?)|([A-Z]{2,})|[(|),'/ -]|[a-zA-Z0-9]|\.(?=[|)]|\Z)")
+_SIGNS = {"(": "(?:", ")": ")", "|": "|", ".": r"(?=\W*\Z)"}
+_WORD = r"[^\s,;:]{1,300}"
+
+
+@cache
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """One for each section of the file, one for the words TEXTS."""
+    sections = file_sections()
+    lists = _lists(sections.pop("words"))
+    found = {name: _compiled([_pattern(line, lists) for line in lines]) for name, lines in sections.items()}
+    return found | {"TEXTS": _compiled([lists["TEXTS"]])}
+
+
+def file_sections() -> dict[str, list[str]]:
+    """Name -> lines of the data file, without comments."""
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in map(str.strip, _FILE.read_text("utf-8").splitlines()):
+        if line.startswith("== "):
+            lines = sections.setdefault(line.strip("= "), [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return sections
+
+
+def _lists(lines: list[str]) -> dict[str, str]:
+    """Name -> pattern; several lines of a name add up."""
+    lists: dict[str, str] = {}
+    for line in lines:
+        name, equals, choices = line.partition(" = ")
+        if not equals or not re.fullmatch("[A-Z]{2,}", name):
+            raise ValueError(f"{_FILE.name}: {line!r} must be NAME = choices")
+        pattern = _pattern(choices, lists)
+        lists[name] = f"{lists[name]}|{pattern}" if name in lists else pattern
+    return lists
+
+
+def _compiled(patterns: list[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
+
+
+def _pattern(line: str, lists: dict[str, str]) -> str:
+    start = rf"\A(?:(?:{lists['OPENERS']}),? ){{0,3}}" if line.startswith("^") else ""
+    pattern = start + "".join(_translated(token, lists) for token in _tokens(line))
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{_FILE.name}: brackets do not match in {line!r}") from error
+    return pattern
+
+
+def _tokens(line: str) -> Iterator[re.Match[str]]:
+    place = int(line.startswith("^"))
+    while place < len(line):
+        token = _TOKEN.match(line, place)
+        if not token:
+            raise ValueError(f"{_FILE.name}: its head knows no {line[place]!r} as it stands at {place} of {line!r}")
+        yield token
+        place = token.end()
+
+
+def _translated(token: re.Match[str], lists: dict[str, str]) -> str:
+    return _gap(token) or _listed(token[3], lists) or _SIGNS.get(token[0]) or re.escape(token[0])
+
+
+def _gap(token: re.Match[str]) -> str:
+    if not token[1]:
+        return ""
+    most = int(token[1])
+    return f"(?:{_WORD} ){{0,{most}}}" if token[2] else f"{_WORD}(?: {_WORD}){{0,{most - 1}}}"
+
+
+def _listed(name: str | None, lists: dict[str, str]) -> str:
+    if not name or name == "TEXTS":
+        return f"{_TEXTS}+" if name else ""
+    if name not in lists:
+        raise ValueError(f"{_FILE.name} uses {name}, which no line above lists: write {name} = … under words")
+    return f"(?:{lists[name]})"

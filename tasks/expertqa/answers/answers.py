@@ -1,0 +1,240 @@
+"""Answers of the attributing systems (section 3, B.1): closed-book, retrieve-and-read, post-hoc; all of them collected.
+
+A question that comes with answers of its own is not asked again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from longform.artifacts.recipe import fingerprint
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from schemas.expertqa import ANSWERS, POST_HOC
+from schemas.made_by import MADE_BY
+from tasks.answers import made_by, refused, usable
+from tasks.expertqa.answers.abstentions import abstention
+from tasks.expertqa.answers.citations import cited_sources, without_marks
+
+CLOSED_BOOK = "gpt4"
+_COLLECTED = ("released", "closed", "read", "post_hoc", "commercial")
+CORPORA = {"rr_sphere_gpt4": "sphere", "rr_gs_gpt4": "gs"}
+SYSTEMS = (CLOSED_BOOK, *CORPORA, "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4", "bing_chat")
+ANSWER_TOKENS = 2_048
+QUESTION_CHARACTERS = 8_000
+FIELD_CHARACTERS = 500
+PASSAGE_CHARACTERS = 40_000
+
+
+def _longest(of: Sizes, **texts: Any) -> list[Request]:
+    asked = {"field": longest(FIELD_CHARACTERS), "question": longest(QUESTION_CHARACTERS), **texts}
+    return [of["prompt"].request(of["model"], max_tokens=ANSWER_TOKENS, **asked)]
+
+
+def _longest_reading(of: Sizes) -> list[Request]:
+    search = of.arguments_of("found")["search"]
+    return _longest(of, passages=[longest(PASSAGE_CHARACTERS)] * max(search.corpus_k, search.pages_k))
+
+
+@stage(
+    ANSWERS,
+    revision=2,
+    at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
+)
+def write_closed_book(
+    context: StageContext, questions: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
+    """LLM(q): an answer from memory, with addresses as its sources. `text` is without the list of references."""
+    asked = []
+    for question in questions:
+        if question["answers"]:
+            yield _has_answers(question)
+        elif CLOSED_BOOK not in systems:
+            yield Rejected(question["question_id"], "filtered", "system not asked")
+        else:
+            asked.append(question)
+    requests = (
+        (question["question_id"], prompt.request(model, max_tokens=ANSWER_TOKENS, **_inputs(question)))
+        for question in asked
+    )
+    for key, answer in context.ask(model, requests):
+        yield _closed_book(key, answer, model, prompt)
+
+
+def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    if isinstance(answer, Failure):
+        return refused(key, answer)
+    text = usable(key, answer)
+    if isinstance(text, Rejected):
+        return text
+    body, cited = cited_sources(text)
+    if not body.strip():
+        return Rejected(key, "defect", "the reply is nothing but references", raw=answer.text)
+    return _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
+
+
+@stage(
+    ANSWERS,
+    revision=3,
+    at_most=AtMost(
+        rows=lambda of: of["questions"] * len(of["systems"]),
+        calls=lambda of: of["questions"] * len(of["systems"]),
+        questions=_longest_reading,
+    ),
+)
+def write_from_passages(
+    context: StageContext, questions: Rows, found: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
+    """LLM(P, q) of each system: an answer from the passages of its corpus, which it cites by number.
+
+    A system is not asked where its corpus has nothing; counted as `rr_gs_gpt4: no passage found`.
+    """
+    asked = []
+    for question, row in zip(questions, found, strict=True):
+        given = {} if question["answers"] else _given(context, row["passages"], systems)
+        asked += [(question, system, passages) for system, passages in given.items()]
+        if question["answers"]:
+            yield _has_answers(question)
+        elif not given:
+            yield Rejected(question["question_id"], "filtered", "no passage found" if systems else "system not asked")
+    requests = (
+        ((question["question_id"], system, passages), _reading(question, passages, model, prompt))
+        for question, system, passages in asked
+    )
+    for (key, system, passages), answer in context.ask(model, requests):
+        yield _from_passages(key, system, passages, answer, model, prompt)
+
+
+def _given(context: StageContext, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
+    """The passages of each system that has some."""
+    given = {system: [each for each in passages if each["corpus"] == CORPORA[system]] for system in systems}
+    for system in given:
+        if not given[system]:
+            context.count(f"{system}: no passage found", 1)
+    return {system: texts for system, texts in given.items() if texts}
+
+
+def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
+    texts = [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
+    return prompt.request(model, max_tokens=ANSWER_TOKENS, passages=texts, **_inputs(question))
+
+
+def _from_passages(
+    key: str, system: str, passages: list[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
+) -> Row | Rejected:
+    if isinstance(answer, Failure):
+        return _of_system(system, refused(key, answer))
+    text = usable(key, answer)
+    if isinstance(text, Rejected):
+        return _of_system(system, text)
+    body, _ = cited_sources(text)  # a list of references says what the passages' numbers say
+    return _written(key, system, "retrieve_and_read", body or text, numbered(passages), made_by(answer, model, prompt))
+
+
+def _of_system(system: str, rejected: Rejected) -> Rejected:
+    return replace(rejected, detail=f"{system}: {rejected.detail}" if rejected.detail else system)
+
+
+def numbered(passages: Iterable[Row]) -> list[Row]:
+    """Passages as sources that can be cited, from 1."""
+    names = ("url", "passage_id", "title", "text")
+    return [{"number": at, **{name: passage[name] for name in names}} for at, passage in enumerate(passages, 1)]
+
+
+def _inputs(question: Row) -> Row:
+    """What a prompt gets of a question: cut where it is very long."""
+    return {"field": question["field"][:FIELD_CHARACTERS], "question": question["question"][:QUESTION_CHARACTERS]}
+
+
+def _has_answers(question: Row) -> Rejected:
+    return Rejected(question["question_id"], "filtered", "has released answers")
+
+
+@stage(POST_HOC, revision=2, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
+def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
+    """The closed-book answer without its citations, once for each system: its evidence is looked for afterwards."""
+    for answer in closed:
+        text = without_marks(answer["text"])
+        if not text.strip() or not systems:
+            reason = "nothing but citations" if systems else "system not asked"
+            yield Rejected(answer["answer_id"], "filtered", reason)
+            continue
+        for system in systems:
+            row = _written(answer["question_id"], system, "post_hoc", text, [], _origin(answer))
+            yield row | {"closed_id": answer["answer_id"]}
+
+
+def _origin(answer: Row) -> Row:
+    return {each.name: answer[each.name] for each in MADE_BY}
+
+
+def _written(question: str, system: str, kind: str, text: str, cited: list[Row], origin: Row) -> Row:
+    return {
+        "answer_id": f"a_{fingerprint([question, system, text])}",
+        "question_id": question,
+        "system": system,
+        "kind": kind,
+        "text": text,
+        "abstention": None,
+        "attribution": [f"[{each['number']}] {each['url'] or each['title']}" for each in cited],
+        "cited": cited,
+        "original": None,
+        "claims": None,
+        **origin,
+    }
+
+
+@stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: sum(of[name] for name in _COLLECTED)))
+def collect_answers(
+    context: StageContext,
+    questions: Rows,
+    released: Rows,
+    closed: Rows,
+    read: Rows,
+    post_hoc: Rows,
+    commercial: AllRows,
+) -> Iterator[Row | Rejected]:
+    """All answers in the order of questions, then systems, with the words by which they abstain.
+
+    Of a system that answers a question twice the first answer counts, in the order of the inputs.
+    """
+    keys = [question["question_id"] for question in questions]
+    given: defaultdict[str, list[Row]] = defaultdict(list)
+    for source in (released, closed, read, post_hoc, _of_questions(commercial, keys)):
+        for answer in source:
+            given[answer["question_id"]].append(answer)
+    for key in keys:
+        yield from collected(key, given[key])
+
+
+def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:
+    """One row a system, in the order of the systems; names that are not ours come last, by name."""
+    if not answers:
+        yield Rejected(question, "filtered", "no answer")
+    first: dict[str, Row] = {}
+    for answer in answers:
+        if first.setdefault(answer["system"], answer) is not answer:
+            yield _second(answer)
+    for system in sorted(first, key=_place):
+        answer = first[system]
+        yield {column: answer[column] for column in ANSWERS.names} | {"abstention": abstention(answer["text"])}
+
+
+def _place(system: str) -> tuple[int, str]:
+    return (SYSTEMS.index(system) if system in SYSTEMS else len(SYSTEMS), system)
+
+
+def _second(answer: Row) -> Rejected:
+    return Rejected(
+        answer["answer_id"], "filtered", "a second answer of this system", detail=answer["system"], raw=answer["text"]
+    )
+
+
+def _of_questions(commercial: AllRows, keys: list[str]) -> Iterator[Row]:
+    wanted = set(keys)
+    return (answer for answer in commercial if answer["question_id"] in wanted)

@@ -1,0 +1,183 @@
+"""Claims: the sentences of an answer, each with the sources it cites (ExpertQA, section 2.2).
+
+The rules are those of the authors' code: white space folded, sentences by spaCy, claims of 5 signs or fewer and
+questions dropped, chatbots' small talk and their marks [^1^] cleaned away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longform.engine.at_most import unbounded
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
+from schemas.expertqa import CLAIMS
+from tasks.expertqa.answers.citations import caret_spans, mark_spans, marks, unseen_spans, urls
+from tasks.expertqa.exact import read_exact, write_exact
+from tasks.text.lists import listed_spans
+from tasks.text.sentences import Folded, folded_spans
+
+_GIVEN = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
+
+
+class Claim(NamedTuple):
+    """A sentence of an answer: its text folded, where it was, the numbers and addresses it names, each once."""
+
+    text: str
+    start: int
+    end: int
+    marks: list[int]
+    urls: list[str]
+
+
+def claims_of(
+    text: str, *, splitter: str, small_talk: bool = True, least_characters: int = 6, questions: bool = True
+) -> list[Claim]:
+    """The claims of an answer, in order. `splitter` is `sentences` (the paper's) or `lists` (see tasks/text/lists.py).
+
+    A claim's text is `text[start:end]` with white space folded; marks of the form [^1^] are cleaned out of it, but
+    count among its marks. `small_talk` and `questions`: drop such sentences; shorter ones are dropped always.
+    Citations after a full stop belong to the claim before them.
+    """
+    spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
+    found = (
+        Claim(_folded(text[start:end]), start, end, marks(text[start:end]), urls(text[start:end]))
+        for start, end in spans
+    )
+    return [claim for claim in found if _is_claim(claim.text, small_talk, least_characters, questions)]
+
+
+def _citations(text: str) -> list[tuple[int, int]]:
+    """Without the blanks before them: `copper [1].` is `copper .` to the splitter."""
+    return [(end - len(text[start:end].lstrip()), end) for start, end in mark_spans(text)]
+
+
+def _folded(text: str) -> str:
+    carets = caret_spans(text)
+    return Folded(text, carets).text if carets else " ".join(text.split())
+
+
+def _is_claim(text: str, small_talk: bool, least_characters: int, questions: bool) -> bool:
+    if len(text) < least_characters or (questions and text.endswith("?")):
+        return False
+    return not (small_talk and text.casefold().replace("’", "'").startswith(_small_talk()))
+
+
+@cache
+def _small_talk() -> tuple[str, ...]:
+    lines = Path(__file__).with_name("small_talk.txt").read_text("utf-8").splitlines()
+    return tuple(line.strip().casefold() for line in lines if line.strip() and not line.startswith("#"))
+
+
+# ---------------------------------------------------------------- the stage
+
+
+@stage(CLAIMS, revision=2, at_most=AtMost(rows=unbounded))
+def split_claims(
+    context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
+) -> Iterator[Row | Rejected]:
+    """The claims of each answer, in order. Answers that came with claims keep these, to the letter."""
+    for answer in answers:
+        rows = list(_claims(answer, splitter, least_characters, small_talk))
+        if answer["abstention"] is not None and answer["claims"] is None:
+            yield Rejected(answer["answer_id"], "filtered", "abstains", detail=answer["abstention"])
+        elif not rows:
+            yield Rejected(answer["answer_id"], "filtered", "no claim")
+        else:
+            _count(context, rows)
+            yield from rows
+
+
+def _count(context: StageContext, rows: list[Row]) -> None:
+    if unmatched := sum(len(row["unmatched"]) for row in rows):
+        context.count("marks without a source", unmatched)
+    if lost := sum(row["start"] is None for row in rows):
+        context.count("claims not found in their answer", lost)
+
+
+def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool) -> Iterator[Row]:
+    if answer["claims"] is not None:
+        yield from released_claims(answer)
+        return
+    found = claims_of(answer["text"], splitter=splitter, small_talk=small_talk, least_characters=least_characters)
+    for position, claim in enumerate(found):
+        yield {**_columns(answer, position), **linked(claim, answer["cited"])}
+
+
+def _columns(answer: Row, position: int) -> Row:
+    return {
+        "claim_id": f"{answer['answer_id']}#{position}",
+        **{name: answer[name] for name in ("answer_id", "question_id", "system")},
+        "position": position,
+        "original": None,
+    }
+
+
+def linked(claim: Claim, cited: Iterable[Row]) -> Row:
+    """The claim with the sources it cites, by number or by address; numbers that no source has are unmatched."""
+    sources = {source["number"]: source for source in reversed(list(cited))}
+    wanted = [number for number in claim.marks if number in sources]
+    wanted += [number for number in sorted(sources) if sources[number]["url"] in claim.urls and number not in wanted]
+    return {
+        "text": claim.text,
+        "start": claim.start,
+        "end": claim.end,
+        "marks": claim.marks,
+        "unmatched": [number for number in claim.marks if number not in sources],
+        "evidence": [_evidence(sources[number]) for number in wanted],
+    }
+
+
+def _evidence(source: Row) -> Row:
+    return {name: source[name] for name in ("number", "url", "passage_id", "text")} | {"given": None}
+
+
+# ---------------------------------------------------------------- claims that came with the answer
+
+
+def released_claims(answer: Row) -> Iterator[Row]:
+    """Rows of CLAIMS of a released answer; each is looked for after the one before, else anywhere.
+
+    Where the answer has marks of the form [^1^], released claims are without them.
+    """
+    whole = Folded(answer["text"], caret_spans(answer["text"]))
+    known = {source["number"] for source in answer["cited"]}
+    at = 0
+    for position, claim in enumerate(read_exact(answer["claims"])):
+        text = claim["claim_string"]
+        start, end, at = _place(whole, text, at)
+        numbers = marks(text)
+        yield {
+            **_columns(answer, position),
+            "text": text,
+            "start": start,
+            "end": end,
+            "marks": numbers,
+            "unmatched": [number for number in numbers if number not in known],
+            "evidence": [given_evidence(given) for given in claim.get("evidence") or []],
+            "original": write_exact(claim),
+        }
+
+
+def _place(whole: Folded, claim: str, at: int) -> tuple[int | None, int | None, int]:
+    """Where a claim is in the answer, white space folded and carets left out in both; where to look for the next."""
+    text = _folded(claim)
+    found = whole.text.find(text, at)
+    if found < 0:
+        found = whole.text.find(text)
+    if found < 0 or not text:
+        return None, None, at
+    return *whole.span(found, found + len(text)), found + len(text)
+
+
+def given_evidence(given: str) -> dict[str, Any]:
+    """`[3] https://…`, an empty line and the passage, as a row of EVIDENCE; what is not so is text."""
+    numbered = _GIVEN.match(given)
+    number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, given.strip())
+    address = _ADDRESS.match(rest)
+    url, text = (address[1], address[2]) if address else (None, rest)
+    return {"number": number, "url": url, "passage_id": None, "text": text.strip() or None, "given": given}

@@ -1,0 +1,318 @@
+"""Answers that came with the questions, with their claims and labels; and a commercial system's, from a file.
+
+    {"answer_string": "Copper turns green [1].", "attribution": ["[1] https://copper.example/green"],
+     "claims": [{"claim_string": "Copper turns green [1].", "evidence": ["[1] https://copper.example/green"],
+                 "support": "Complete", "reason_missing_support": "", "informativeness": "Very relevant",
+                 "worthiness": "Yes", "correctness": "Definitely correct", "reliability": "Somewhat reliable",
+                 "revised_claim": "Copper turns green [1].", "revised_evidence": "[1] https://copper.example/green"}],
+     "revised_answer_string": "…", "usefulness": "Useful", "annotation_time": 180000, "annotator_id": "a_17"}
+
+Evidence is an address, or an address, an empty line and the passage. `revised_evidence` is a text, a list or null.
+Some claims have `revised_claim_string` and `source_reliability` besides, mostly null. `annotation_time` is in
+milliseconds. A commercial system's file has {"question" or "question_id", "answer_string", "attribution": […]} a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Source
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
+from schemas.expertqa import ANSWERS
+from tasks.answers import NO_MODEL
+from tasks.expertqa.answers.citations import cited_sources
+from tasks.expertqa.answers.claims import given_evidence
+from tasks.expertqa.bank import GROUP, jsonl_records
+from tasks.expertqa.exact import read_exact, write_exact
+from tasks.expertqa.given import filled
+from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
+from tasks.sources.files.csv_cells import raw_text
+from tasks.sources.files.found import open_files
+from tasks.sources.files.lines import read_lines
+from tasks.sources.files.sizes import of_source, records_at_most
+
+SYSTEM_CHARS = 200
+LONGEST_TIME = 1e15
+UNKNOWN_ANNOTATOR = "unknown"
+NO_LABEL = (None, None)
+LEAST_ANSWER, LEAST_CLAIM = '"a":{"answer_string":""}', '{"claim_string":""}'
+LEAST_COMMERCIAL = '{"question":"a","answer_string":"a"}'
+
+
+def released_at_most(size: float) -> float:
+    """How many answers come with the questions of a bank of so many bytes."""
+    return size / len(LEAST_ANSWER)
+
+
+@stage(ANSWERS, revision=2, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
+def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
+    """The answers the questions came with, in the order of the file, whatever their systems are called."""
+    for question in questions:
+        yield from answers_of(question)
+
+
+def answers_of(question: Row) -> Iterator[Row | Rejected]:
+    """Rows of ANSWERS, and a Rejected for an ill-typed answer, and where there is none."""
+    key = question["question_id"]
+    if question["answers"] is None:
+        yield Rejected(key, "filtered", "no released answer")
+        return
+    for system, answer in read_exact(question["answers"]).items():
+        wrong = ill_typed(system, answer)
+        if wrong:
+            yield Rejected(key, "defect", wrong, f"system {system[:SYSTEM_CHARS]}", raw_text(write_exact(answer)))
+        else:
+            yield _answer(key, system, answer)
+
+
+def ill_typed(system: str, answer: Any) -> str | None:
+    """Why this is no answer that the later stages could read."""
+    if not system.strip() or len(system) > SYSTEM_CHARS:
+        return "ill-formed name of a system"
+    if not isinstance(answer, dict):
+        return "ill-formed answer"
+    if not isinstance(answer.get("answer_string"), str):
+        return "missing or ill-formed answer_string"
+    if not is_texts(answer.get("attribution")):
+        return "ill-formed attribution"
+    claims = answer.get("claims")
+    if claims is not None and not (isinstance(claims, list) and all(map(_is_claim, claims))):
+        return "ill-formed claims"
+    return None
+
+
+def _is_claim(claim: Any) -> bool:
+    return isinstance(claim, dict) and isinstance(claim.get("claim_string"), str) and is_texts(claim.get("evidence"))
+
+
+def is_texts(value: Any) -> bool:
+    """A list of texts, or nothing."""
+    return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+
+
+def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
+    claims = answer.get("claims")
+    kept = answer if claims is None else {**answer, "claims": None}
+    return {
+        **answer_columns(question, system, answer["answer_string"], answer.get("attribution") or []),
+        "kind": "released",
+        "original": write_exact(kept),
+        "claims": None if claims is None else write_exact(claims),
+    }
+
+
+def answer_columns(question: str, system: str, text: str, attribution: list[str]) -> Row:
+    """A row of ANSWERS that no model of ours wrote, of kind imported."""
+    return {
+        "answer_id": f"a_{fingerprint([question, system, text])}",
+        "question_id": question,
+        "system": system,
+        "kind": "imported",
+        "text": text,
+        "abstention": None,
+        "attribution": attribution,
+        "cited": sources_listed(attribution),
+        "original": None,
+        "claims": None,
+        **NO_MODEL,
+    }
+
+
+def sources_listed(attribution: list[str]) -> list[Row]:
+    """'[2] https://…' as source 2, of a number that comes twice the first; without a number its place counts.
+
+    After the address its text may stand, as in claims' evidence; without an address it is a title.
+    """
+    found: dict[int, Row] = {}
+    for place, listed in enumerate(attribution, 1):
+        given = given_evidence(listed)
+        if given["url"] or given["text"]:
+            title, text = (None, given["text"]) if given["url"] else (given["text"], None)
+            number = place if given["number"] is None else given["number"]
+            source = {"number": number, "url": given["url"], "passage_id": None, "title": title, "text": text}
+            found.setdefault(number, source)
+    return list(found.values())
+
+
+def open_commercial(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
+    """Files of a commercial system's answers: JSON lines, plain or packed."""
+    return open_files(paths, group=GROUP, endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"), digest=digest)
+
+
+@stage(
+    ANSWERS,
+    revision=2,
+    at_most=AtMost(
+        bytes=of_source("files"),
+        rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),
+    ),
+)
+def read_commercial(
+    context: StageContext, files: Shard, questions: AllRows, *, system: str
+) -> Iterator[Row | Rejected]:
+    """Answers of a system that was asked elsewhere, in the order of the file."""
+    asked = [
+        (row["question_id"], row["question"])
+        for batch in questions.batches(["question_id", "question"])
+        for row in batch.to_pylist()
+    ]
+    yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
+
+
+def parse_commercial(
+    records: Iterable[dict[str, Any] | Rejected], asked: Iterable[tuple[str, str]], system: str
+) -> Iterator[Row | Rejected]:
+    """Rows of ANSWERS; each question's first answer counts. `asked` has ids and texts.
+
+    A question is found by its id, else by its text with white space folded: of equal texts the first one that is
+    asked and has no answer yet.
+    """
+    known = Asked(asked)
+    for position, record in enumerate(records):
+        if isinstance(record, Rejected):
+            yield record
+            continue
+        wrong = _no_answer(record)
+        question = Rejected("", "defect", wrong) if wrong else known.take(record)
+        if isinstance(question, Rejected):
+            yield replace(question, key=f"record {position}", raw=raw_text(write_exact(record)))
+        else:
+            yield commercial_row(record, question, system)
+
+
+def _no_answer(record: dict[str, Any]) -> str | None:
+    text = record.get("answer_string")
+    if not isinstance(text, str) or not text.strip():
+        return "missing or ill-formed answer_string"
+    return None if is_texts(record.get("attribution")) else "ill-formed attribution"
+
+
+def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
+    """The answer without the list of references at its end; sources the record lists win over those it cites."""
+    text, attribution = record["answer_string"], record.get("attribution") or []
+    body, cited = cited_sources(text)
+    row = answer_columns(question, system, body if body.strip() else text, attribution)
+    return row if attribution else {**row, "cited": cited}
+
+
+class Asked:
+    """The questions that a file of answers may be about; each is taken once."""
+
+    def __init__(self, asked: Iterable[tuple[str, str]]) -> None:
+        self.free: dict[str, bool] = {}
+        self.by_text: dict[str, list[str]] = {}
+        for key, text in asked:
+            self.free[key] = True
+            self.by_text.setdefault(_folded(text), []).append(key)
+
+    def take(self, record: dict[str, Any]) -> str | Rejected:
+        """The id of the record's question."""
+        keys = self._named(record)
+        if not keys:
+            return Rejected("", "defect", "no such question")
+        key = next((key for key in keys if self.free[key]), None)
+        if key is None:
+            return Rejected("", "filtered", "question answered before", keys[0])
+        self.free[key] = False
+        return key
+
+    def _named(self, record: dict[str, Any]) -> list[str]:
+        key, text = record.get("question_id"), record.get("question")
+        if isinstance(key, str):
+            return [key] if key in self.free else []
+        return self.by_text.get(_folded(text), []) if isinstance(text, str) else []
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+Wrong = tuple[str, str]
+
+
+def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Wrong]]:
+    """The row of LABELS that a released answer came with; and what of it is no label: why, and the word and its claim.
+
+    What is none is null in the row, and costs no other label. It stays in `original` of the answer and of its claims.
+    """
+    given, key = read_exact(answer["original"]), answer["answer_id"]
+    wrong: list[Wrong] = []
+    annotator = _taken(wrong, key, _text, given, "annotator_id") or UNKNOWN_ANNOTATOR
+    usefulness, said_as = _taken(wrong, key, label, "usefulness", given.get("usefulness")) or NO_LABEL
+    row = {
+        "label_id": f"{key}/{annotator}",
+        "answer_id": key,
+        "question_id": answer["question_id"],
+        "system": answer["system"],
+        "annotator_id": annotator,
+        "usefulness": usefulness,
+        "usefulness_said_as": said_as,
+        "revised_answer": _taken(wrong, key, _text, given, "revised_answer_string"),
+        "annotation_time": _taken(wrong, key, _time, given),
+        "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],
+        "source": "released",
+    }
+    return row, wrong
+
+
+class IllTyped(ValueError):
+    """A property whose value is of a type that no annotator can have given; `str` names it."""
+
+
+def _taken(wrong: list[Wrong], of: str, read: Callable[..., Any], *said: Any) -> Any:
+    """What `read` makes of what was said; None where that is no label, which is then one of `wrong`."""
+    try:
+        return read(*said)
+    except (UnknownLabel, IllTyped) as error:
+        reason, _, what = str(error).partition(": ")
+        wrong.append((reason, f"{what} of {of}" if what else of))
+        return None
+
+
+def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Wrong]) -> Row:
+    """One of LABELS.claims. `source_reliability` and `revised_claim_string` stand in where `reliability` and
+    `revised_claim` are missing."""
+    said = {name: given.get(name) for name in LABELLED}
+    found = {name: _taken(wrong, claim_id, label, name, value) or NO_LABEL for name, value in said.items()}
+    other = _taken(wrong, claim_id, label, "reliability", given.get("source_reliability"))
+    if not filled(said["reliability"]) and other:
+        found["reliability"] = other
+    as_given = {name: word for name, (_, word) in found.items() if word is not None}
+    revised = "revised_claim_string" if given.get("revised_claim") is None else "revised_claim"
+    return {
+        "claim_id": claim_id,
+        **{name: ours for name, (ours, _) in found.items()},
+        "reason_missing_support": _taken(wrong, claim_id, _text, given, "reason_missing_support"),
+        "revised_claim": _taken(wrong, claim_id, _text, given, revised),
+        "revised_evidence": _taken(wrong, claim_id, _revised_evidence, given.get("revised_evidence")),
+        "said_as": write_exact(as_given) if as_given else None,
+    }
+
+
+def _revised_evidence(given: Any) -> list[str] | None:
+    """A text as a list of one, an empty one as none."""
+    if isinstance(given, str):
+        return [given] if given else []
+    if not is_texts(given):
+        raise IllTyped("ill-formed revised_evidence")
+    return None if given is None else list(given)
+
+
+def _text(given: dict[str, Any], name: str) -> str | None:
+    value = given.get(name)
+    if value is not None and not isinstance(value, str):
+        raise IllTyped(f"ill-formed {name}")
+    return value
+
+
+def _time(given: dict[str, Any]) -> float | None:
+    value = given.get("annotation_time")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LONGEST_TIME:
+        raise IllTyped("ill-formed annotation_time")
+    return float(value)

@@ -1,0 +1,147 @@
+"""Revised answers (section 6): a person's text, a person's claims put together, or, marked so, a model's.
+
+A person's text is kept to the letter. Where people gave only revised claims these make the answer, one a line, as in
+the released files: 201 of the 217 revised answers of `rand_val` are exactly that (white space folded).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from longform.artifacts.recipe import fingerprint
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from schemas.expertqa import REVISED
+from tasks.answers import NO_MODEL, made_by, refused, usable
+from tasks.expertqa.answers.abstentions import abstention
+
+QUESTION_CHARACTERS = 8_000
+ANSWER_CHARACTERS = 12_000
+EVIDENCE_CHARACTERS = 4_000
+
+
+@stage(
+    REVISED,
+    revision=3,
+    at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
+)
+def revise_answers(
+    context: StageContext,
+    answers: Rows,
+    claims: Rows,
+    samples: Rows,
+    labels: Rows,
+    attributions: Rows,
+    questions: Rows,
+    *,
+    model: Endpoint | None,
+    prompt: Prompt | None,
+) -> Iterator[Row | Rejected]:
+    """A revised answer of each sampled answer: without a model, only what people wrote."""
+    sampled = {row["answer_id"] for row in samples}
+    parts, said = _by_answer(claims, sampled), _by_answer(labels, sampled)
+    found: dict[str, Row | Rejected | None] = {}
+    for answer in answers:
+        key = answer["answer_id"]
+        found[key] = (
+            by_people(answer, parts[key], said[key]) if key in sampled else _filtered(key, "answer not sampled")
+        )
+    if model is not None and prompt is not None:
+        open_ones = (answer for answer in answers if found[answer["answer_id"]] is None)
+        requests = _requests(open_ones, parts, attributions, questions, model, prompt)
+        for answer, reply in context.ask(model, requests):
+            found[answer["answer_id"]] = by_model(answer, reply, model, prompt)
+    yield from (row or _filtered(key, "no revised answer") for key, row in found.items())
+
+
+def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row | Rejected | None:
+    """What people made of an answer, if anything: of several annotators the first by `label_id` gives the text.
+
+    A whole answer goes before revised claims. Claims that were all left out leave nothing to publish.
+    """
+    labels = sorted(labels, key=lambda label: str(label["label_id"]))
+    for label in labels:
+        if (label["revised_answer"] or "").strip():
+            return _revised(answer, label["revised_answer"], "person", label["annotator_id"], NO_MODEL)
+    for label in labels:
+        revised = {row["claim_id"]: row["revised_claim"] for row in label["claims"]}
+        if any(text is not None for text in revised.values()):
+            text = put_together(claims, revised)
+            if not text:
+                return _filtered(answer["answer_id"], "every claim left out by a person")
+            return _revised(answer, text, "claims", label["annotator_id"], NO_MODEL)
+    return None
+
+
+def put_together(claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
+    """One a line, in order: as revised, or as it is where that is null; those revised to nothing are left out."""
+    own = (revised.get(claim["claim_id"]) for claim in claims)
+    texts = [str(claim["text"]) if text is None else text for claim, text in zip(claims, own, strict=True)]
+    return "\n".join(text for text in texts if text.strip())
+
+
+def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    """What a model made of an answer, or why that cannot be used."""
+    key = answer["answer_id"]
+    if isinstance(reply, Failure):
+        return refused(key, reply)
+    text = usable(key, reply)
+    if isinstance(text, Rejected):
+        return text
+    if declines := abstention(text):
+        return Rejected(key, "filtered", "the revision abstains", detail=declines, raw=text)
+    return _revised(answer, text, "model", None, made_by(reply, model, prompt))
+
+
+def _requests(
+    answers: Iterable[Row],
+    claims: dict[str, list[Row]],
+    attributions: Rows,
+    questions: Rows,
+    model: Endpoint,
+    prompt: Prompt,
+) -> Iterator[tuple[Row, Request]]:
+    """Each with its claims and what the evidence of each was read as; "" where it has none."""
+    asked = {row["question_id"]: row["question"] for row in questions}
+    read = {row["claim_id"]: row["evidence"] or "" for row in attributions}
+    for answer in answers:
+        parts = claims[answer["answer_id"]]
+        yield (
+            answer,
+            prompt.request(
+                model,
+                question=asked[answer["question_id"]][:QUESTION_CHARACTERS],
+                answer=answer["text"][:ANSWER_CHARACTERS],
+                claims=[claim["text"] for claim in parts],
+                evidence=[read.get(claim["claim_id"], "")[:EVIDENCE_CHARACTERS] for claim in parts],
+            ),
+        )
+
+
+def _by_answer(rows: Iterable[Row], wanted: set[str]) -> dict[str, list[Row]]:
+    """answer_id -> its rows, in their order, of these answers."""
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["answer_id"] in wanted:
+            found[row["answer_id"]].append(row)
+    return found
+
+
+def _filtered(key: str, reason: str) -> Rejected:
+    return Rejected(key, "filtered", reason)
+
+
+def _revised(answer: Row, text: str, by: str, annotator: str | None, written_by: Row) -> Row:
+    key = answer["answer_id"]
+    return {
+        "revised_id": f"r_{fingerprint([key, text])}",
+        "answer_id": key,
+        "question_id": answer["question_id"],
+        "system": answer["system"],
+        "text": text,
+        "revised_by": by,
+        "annotator_id": annotator,
+        **written_by,
+    }

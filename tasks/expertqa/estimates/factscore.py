@@ -1,0 +1,183 @@
+"""FActScore: claims broken into atomic claims, each judged true or false by a model that reads what was found for it.
+
+Section 5.2 of ExpertQA (Min et al. 2023); table 8. What was not judged is not false: it is in no mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+
+import numpy as np
+
+from longform.engine.at_most import Sizes, longest, unbounded
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from schemas.expertqa import FACTS, JUDGED
+from schemas.replies import AtomicClaims, Judgement
+from tasks.answers import NO_MODEL, made_by, refused
+from tasks.expertqa.estimates.autoais import CLAIM_CHARACTERS, bounds, by_system, judged_text
+from tasks.metrics import classification as figures
+
+PASSAGE_CHARACTERS = 12_000
+FACTUAL_ABOVE = 0.5
+CORRECT = frozenset(("Definitely correct", "Probably correct"))
+
+
+def _longest_claim(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
+
+
+@stage(FACTS, revision=1, at_most=AtMost(rows=unbounded, questions=_longest_claim))
+def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+    """The atomic claims of each claim, in the model's order, each once."""
+    requests = ((claim, prompt.request(model, reply=AtomicClaims, claim=judged_text(claim))) for claim in claims)
+    for claim, reply in context.ask(model, requests):
+        yield from _facts(claim, reply, model, prompt)
+
+
+def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+    if isinstance(reply, Failure):
+        yield refused(claim["claim_id"], reply)
+        return
+    texts = atomic_claims(reply.value)
+    if not texts:
+        yield Rejected(claim["claim_id"], "filtered", "no atomic claim", raw=reply.text)
+    for position, text in enumerate(texts):
+        yield {
+            "fact_id": f"{claim['claim_id']}.{position}",
+            **{name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system")},
+            "position": position,
+            "text": text,
+            **made_by(reply, model, prompt),
+        }
+
+
+@stage(FACTS, revision=1, at_most=AtMost(rows=lambda of: 0))
+def leave_facts(context: StageContext, claims: Rows) -> Iterator[Row | Rejected]:
+    """No atomic claims: FActScore was not asked for."""
+    for claim in claims:
+        yield Rejected(claim["claim_id"], "filtered", "FActScore not asked for")
+
+
+def atomic_claims(reply: AtomicClaims) -> list[str]:
+    """Each on one line, without a list mark; empty and repeated ones are left out."""
+    folded = (" ".join(text.split()).removeprefix("- ") for text in reply.atomic_claim)
+    return list(dict.fromkeys(text for text in folded if any(map(str.isalnum, text))))
+
+
+@stage(JUDGED, revision=2)
+def judge_facts(
+    context: StageContext, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt
+) -> Iterator[Row | Rejected]:
+    """Whether each atomic claim is true, by a model that reads what was found for it; null where that is nothing."""
+    given = {fact["fact_id"]: fact for fact in facts}
+    read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
+    requests = (
+        (key, prompt.request(model, reply=Judgement, fact=fact["text"], passages=_texts(read[key])))
+        for key, fact in given.items()
+        if read[key]
+    )
+    said = dict(context.ask(model, requests))
+    for key, fact in given.items():
+        if not read[key]:
+            yield _judged(fact, None, []) | NO_MODEL
+        elif key in said:  # a plan asks nobody
+            yield _by_answer(fact, read[key], said[key], model, prompt)
+
+
+def best_passages(passages: Sequence[Row]) -> list[Row]:
+    """All that were found, no text twice: the best of each corpus, then the second best, and so on.
+
+    Scores of two corpora are of two rankings: they are not compared, only ranks are.
+    """
+    ranks: Counter[str] = Counter()
+    ranked = []
+    for passage in passages:
+        ranked.append((ranks[passage["corpus"]], passage))
+        ranks[passage["corpus"]] += 1
+    kept: dict[str, Row] = {}
+    for _, passage in sorted(ranked, key=lambda pair: pair[0]):
+        kept.setdefault(passage["text"], passage)
+    return list(kept.values())
+
+
+def _texts(passages: Sequence[Row]) -> list[str]:
+    return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
+
+
+def _by_answer(
+    fact: Row, read: Sequence[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
+) -> Row | Rejected:
+    if isinstance(answer, Failure):
+        return refused(fact["fact_id"], answer)
+    return _judged(fact, answer.value.verdict == "true", read) | made_by(answer, model, prompt)
+
+
+def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
+    kept = ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")
+    passages = [passage["passage_id"] for passage in read]
+    shared = {name: fact[name] for name in kept}
+    return {**shared, "is_true": is_true, "passages": passages}
+
+
+# ---------------------------------------------------------------- figures
+
+
+def fact_score(judgements: Iterable[bool | None]) -> float | None:
+    """The share of a claim's judged atomic claims that are true; None where none is judged."""
+    judged = [value for value in judgements if value is not None]
+    return sum(judged) / len(judged) if judged else None
+
+
+def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
+    """claim_id -> its atomic claims in the model's order, with `is_true` (null: no verdict) and the `judge`."""
+    verdicts = {row["fact_id"]: row for row in judged}
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for fact in sorted(facts, key=itemgetter("claim_id", "position")):
+        said: Row = verdicts.get(fact["fact_id"], {})
+        about = {"judge": said.get("model"), "passages": said.get("passages")}
+        found[fact["claim_id"]].append({**fact, "is_true": said.get("is_true"), **about})
+    return dict(found)
+
+
+def factscore_table(rows: Iterable[Row]) -> list[Row]:
+    """Table 8: how FActScore agrees with people on which claims are factual, by system, and over all of them.
+
+    Rows are claims: system, answer_id, fact_score (null: not scored), correctness (null: not labelled). A claim counts
+    as factual for FActScore above 0.5 (exactly 0.5 does not), for people if it is definitely or probably correct.
+    `f1_true`, `f1_false` and `f1_overall` (micro: the share on which both agree) are of the `claims` that are scored
+    and labelled. `score` is the mean FActScore of all `scored` claims, labelled or not; `unscored` count nowhere.
+    Intervals are by bootstrap over answers. Null where it is not defined: nothing scored, or a class that neither
+    side has.
+    """
+    given = list(rows)
+    return [{"system": system, **_factuality(claims)} for system, claims in by_system(given, of=given)]
+
+
+def _factuality(claims: Sequence[Row]) -> Row:
+    scored = [row for row in claims if row["fact_score"] is not None]
+    labelled = [row for row in scored if row["correctness"] is not None]
+    cells = figures.outcomes(
+        [row["fact_score"] > FACTUAL_ABOVE for row in labelled], [row["correctness"] in CORRECT for row in labelled]
+    )
+    agreed = figures.cluster_totals([row["answer_id"] for row in labelled], cells)
+    values = np.array([(row["fact_score"], 1) for row in scored], np.float64).reshape(-1, 2)
+    scores = figures.cluster_totals([row["answer_id"] for row in scored], values)
+    return {
+        **_with_bounds("f1_true", agreed, figures.f1),
+        **_with_bounds("f1_false", agreed, figures.f1_of_negatives),
+        **_with_bounds("f1_overall", agreed, figures.accuracy),
+        "claims": len(labelled),
+        "score": math.fsum(row["fact_score"] for row in scored) / len(scored) if scored else None,
+        **bounds("score", scores, figures.mean_of),
+        "scored": len(scored),
+        "unscored": len(claims) - len(scored),
+    }
+
+
+def _with_bounds(name: str, totals: figures.Floats, statistic: figures.Statistic) -> Row:
+    return {name: figures.defined(statistic(totals.sum(axis=0))), **bounds(name, totals, statistic)}

@@ -1,0 +1,246 @@
+"""Which conversations and instructions are cases of writing: the easy task (WildChat) and that without a reference.
+
+Easy (appendix A): the first thing a person says asks for an e-mail, a letter or an article (`requests.py` says how that
+is told), and the model's first reply is the reference. Free (section 4): instructions of UltraFeedback that ask for any
+kind of writing, with the completion of the highest mean of the ratings as chosen, and one drawn among those with a
+lower mean as rejected, as in the set of preferences that the paper used. A draw is by hash of the seed and the
+instruction: others change nothing. `overall_score` is not read at all, so what is wrong with it does not matter here; a
+completion without a mean takes no part.
+
+Bounds in words are those of the text that is asked for: the reference, and the chosen completion. Only what is asked
+first counts: what a person asks for in a later turn rests on turns that the case would not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from longform.artifacts.rows import Rejected, Row, Rows
+from longform.engine.stage import AtMost, StageContext, stage
+from schemas.revision_distance import EASY, FREE
+from tasks.revision_distance.cases.requests import Asked, asked, check_languages, plain, words_of
+from tasks.text.scrub import scrub
+
+LEAST_REQUEST_WORDS, MOST_REQUEST_WORDS = 3, 500
+LATER_TURNS = 10
+ROWS_AT_ONCE = 200
+LINE_CHARACTERS, ASKING_CHARACTERS = 80, 400
+MOST_ASKING_WORDS = 120
+ENGLISH = "English"
+
+TOXIC, LANGUAGE = "flagged as toxic", "another language"
+NO_REQUEST, LATER, OTHER_KIND = "no writing request", "asked for in a later turn only", "another kind of writing"
+SHORT_REQUEST, LONG_REQUEST = "request too short", "request too long"
+NO_REPLY, REFUSES, ASKS_BACK = "no reply", "reply refuses", "reply asks back"
+SHORT, LONG = "text too short", "text too long"
+NO_SCORE, NO_LOWER = "no rated completion", "no completion with a lower score"
+
+CONVERSATION = (
+    "conversation_id", "model", "language", "turns", "toxic", "licence", "revision", "url", "retrieved_at",
+)  # fmt: skip
+COMPLETION = ("instruction_id", "instruction", "completions", "licence", "revision", "url", "retrieved_at")
+
+
+# ---------------------------------------------------------------- conversations
+
+
+@stage(EASY, revision=1, at_most=AtMost(rows=lambda of: of["conversations"]))
+def select_conversations(
+    context: StageContext,
+    conversations: Rows,
+    *,
+    kinds: Sequence[str],
+    languages: list[str],
+    least_words: int,
+    most_words: int,
+    regions: list[str],
+) -> Iterator[Row | Rejected]:
+    """Conversations that begin with a request for one of `kinds`, in their order, with the first reply as reference.
+
+    `languages` are full names, as the source has them; `regions` are those of `scrub`.
+    """
+    check_languages(languages)
+    for batch in conversations.batches(list(CONVERSATION), size=ROWS_AT_ONCE):
+        for row in batch.to_pylist():
+            case = easy_case(row, kinds, languages, least_words, most_words, regions)
+            yield Rejected(row["conversation_id"], "filtered", case) if isinstance(case, str) else case
+
+
+def easy_case(
+    row: Mapping[str, Any],
+    kinds: Sequence[str],
+    languages: Sequence[str],
+    least_words: int,
+    most_words: int,
+    regions: Sequence[str],
+) -> Row | str:
+    """The row of EASY of a conversation, or why it is none."""
+    if row["toxic"]:
+        return TOXIC
+    request, reply, later = _turns(row["turns"])
+    language = (request["language"] if request else None) or row["language"]
+    if language not in languages:
+        return LANGUAGE
+    found = asked(request["content"], language) if request else None
+    if request is None or found is None:
+        return LATER if any(asked(text, language) for text in later) else NO_REQUEST
+    if found.kind not in kinds:
+        return OTHER_KIND
+    if why := _unfit(request, reply, language, languages, least_words, most_words):
+        return why
+    assert reply is not None
+    given, reference = (scrub(turn["content"].strip(), regions) for turn in (request, reply))
+    return {
+        **_case(f"easy/{row['conversation_id']}", "easy", found, row),
+        "request": given.text,
+        "reference": reference.text,
+        "reference_by": row["model"],
+        "given": [],
+        "scrubbed": given.marks + reference.marks,
+        "conversation_id": row["conversation_id"],
+    }
+
+
+def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
+    """The first turn of the person, the model's turn right after it, and what the person says later."""
+    first = next((place for place, turn in enumerate(turns) if turn["role"] == "user"), None)
+    if first is None:
+        return None, None, []
+    reply = turns[first + 1] if first + 1 < len(turns) and turns[first + 1]["role"] == "assistant" else None
+    later = (turn["content"] for turn in turns[first + 1 :] if turn["role"] == "user")
+    return turns[first], reply, list(islice(later, LATER_TURNS))
+
+
+def _unfit(
+    request: Row, reply: Row | None, language: str, languages: Sequence[str], least_words: int, most_words: int
+) -> str | None:
+    """Why a request and its reply make no case."""
+    if why := _request_length(request["content"]):
+        return why
+    if reply is None or not reply["content"].strip():
+        return NO_REPLY
+    if (reply["language"] or language) not in languages:
+        return LANGUAGE
+    return refusal(reply["content"], language) or _length(reply["content"], least_words, most_words)
+
+
+def _request_length(text: str) -> str | None:
+    number = _words(text, MOST_REQUEST_WORDS)
+    if number > MOST_REQUEST_WORDS:
+        return LONG_REQUEST
+    return SHORT_REQUEST if number < LEAST_REQUEST_WORDS else None
+
+
+def _length(text: str, least: int, most: int) -> str | None:
+    number = _words(text, most)
+    if number > most:
+        return LONG
+    return SHORT if number < least else None
+
+
+def _words(text: str, most: int) -> int:
+    """How many words a text has, as far as it matters: at most one more than `most`."""
+    return min(most + 1, len(text.split(maxsplit=most + 1)))
+
+
+def refusal(reply: str, language: str = ENGLISH) -> str | None:
+    """Whether a reply refuses, or asks back, instead of writing: the reason, or None where it writes.
+
+    Replies that begin with what a model cannot do count as refusals even where a text follows: no reference says that.
+    """
+    phrases, opening = words_of(language).phrases, plain(reply[: 2 * ASKING_CHARACTERS]).lstrip("*#> \"'\n\r\t")
+    if opening.startswith(phrases["refusals"]):
+        return REFUSES
+    asks = any(phrase in opening[:ASKING_CHARACTERS] for phrase in phrases["asks_back"])
+    if asks and _words(reply, MOST_ASKING_WORDS) <= MOST_ASKING_WORDS and not _writes(reply, phrases):
+        return ASKS_BACK
+    return None
+
+
+def _writes(reply: str, phrases: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a line begins as letters and e-mails do, with a subject or a greeting."""
+    lines = (plain(line[:LINE_CHARACTERS]).lstrip("*#> \"'") for line in reply[: 20 * ASKING_CHARACTERS].splitlines())
+    return any(line.startswith(phrases["salutations"]) for line in lines)
+
+
+def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
+    return {
+        "case_id": case_id,
+        "task": task,
+        "kind": found.kind,
+        "rule": found.rule,
+        "title": None,
+        "abstract": None,
+        "cited": [],
+        **{name: row[name] for name in ("licence", "url", "revision", "retrieved_at")},
+    }
+
+
+# ---------------------------------------------------------------- preferences
+
+
+@stage(FREE, revision=1, at_most=AtMost(rows=lambda of: of["completions"]))
+def select_preferences(
+    context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
+) -> Iterator[Row | Rejected]:
+    """Instructions that ask for a piece of writing of any kind, each with its chosen and its rejected completion."""
+    for batch in completions.batches(list(COMPLETION), size=ROWS_AT_ONCE):
+        for row in batch.to_pylist():
+            case = free_case(row, seed, least_words, most_words, regions)
+            yield Rejected(row["instruction_id"], "filtered", case) if isinstance(case, str) else case
+
+
+def free_case(
+    row: Mapping[str, Any], seed: int, least_words: int, most_words: int, regions: Sequence[str]
+) -> Row | str:
+    """The row of FREE of an instruction, or why it is none."""
+    found = asked(row["instruction"], ENGLISH)
+    if found is None:
+        return NO_REQUEST
+    if why := _request_length(row["instruction"]):
+        return why
+    drawn = chosen_and_rejected(row["completions"], row["instruction_id"], seed)
+    if isinstance(drawn, str):
+        return drawn
+    chosen, rejected = drawn
+    if why := refusal(chosen["response"]) or _length(chosen["response"], least_words, most_words):
+        return why
+    texts = [scrub(text.strip(), regions) for text in (row["instruction"], chosen["response"], rejected["response"])]
+    return {
+        **_case(f"free/{row['instruction_id']}", "free", found, row),
+        "request": texts[0].text,
+        "reference": None,
+        "reference_by": None,
+        "given": [_given("chosen", chosen, texts[1].text), _given("rejected", rejected, texts[2].text)],
+        "scrubbed": sum(text.marks for text in texts),
+        "instruction_id": row["instruction_id"],
+    }
+
+
+def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: int) -> tuple[Row, Row] | str:
+    """The completion with the highest mean of ratings, and one drawn among those with a lower one; or why not.
+
+    Of several highest ones, one is drawn as well: neither their order nor the model's name tells. A lower one in the
+    same words is none: the two would be one text.
+    """
+    rated = [one for one in completions if one["fine_grained_score"] is not None]
+    if not rated:
+        return NO_SCORE
+    highest = max(one["fine_grained_score"] for one in rated)
+
+    def luck(one: Row) -> tuple[int, str]:
+        key = f"{seed}\x1f{instruction_id}\x1f{one['model']}\x1f{one['response']}"
+        return xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")), key
+
+    chosen = min((one for one in rated if one["fine_grained_score"] == highest), key=luck)
+    others = (one for one in rated if one["fine_grained_score"] < highest)
+    lower = [one for one in others if one["response"].split() != chosen["response"].split()]
+    return (chosen, min(lower, key=luck)) if lower else NO_LOWER
+
+
+def _given(system: str, one: Row, text: str) -> Row:
+    return {"system": system, "text": text, "writer": one["model"] or None, "score": one["fine_grained_score"]}

@@ -1,0 +1,157 @@
+"""The distance of a text: the number of its edits (section 3), and what the paper leaves for later.
+
+Beyond the paper: each edit is placed in the draft, those that can be are applied, and the edits are weighted by what
+they are for ("each generated revision item is assigned equal weight": its limitations). Of one text, without a build:
+
+from longform.llm.models import Models
+from longform.llm.offline import ENDPOINT
+from tasks.revision_distance import distance
+from tasks.revision_distance.offline import RULES
+
+with Models(home / "llm" / "responses.sqlite", offline=RULES) as models:
+    found = distance(draft, reference, models.client(ENDPOINT))
+print(found.distance, [edit.edit.revision_description for edit in found.edits])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from longform.errors import LongformError, UsageError
+from longform.llm.ask.prompts import Prompt, load_prompt
+from longform.llm.ask.types import Failure
+from schemas.replies import ProposedEdit
+from tasks.revision_distance.drafts.edits import edit_request, edits_of
+from tasks.revision_distance.drafts.placing import Placement, apply, place
+
+if TYPE_CHECKING:
+    from longform.llm.client import Client
+
+PROMPTS = Path(__file__).parents[3] / "prompts"
+SAID_CHARACTERS = 200
+WEIGHTS = {"fluency": 0.5, "style": 0.5, "clarity": 1.0, "coherence": 1.0, "meaning": 1.0, "other": 1.0}
+
+Reproduces = Literal["exactly", "words", "no"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`distance` is the number of edits, placed or not; `not_applied` counts those that are not placed as well."""
+
+    distance: int
+    weighted: float
+    not_placed: int
+    not_applied: int
+    edits: list[Placement]
+    revised: str
+    reproduces: Reproduces | None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """`edits` in the editor's order, each with its place; `model` listed them, in the stored `response`.
+
+    The rest is explained in `Measured`.
+    """
+
+    distance: int
+    weighted: float
+    edits: list[Placement]
+    revised: str
+    reproduces: Reproduces | None
+    not_placed: int
+    not_applied: int
+    model: str
+    response: str
+
+
+def distance(
+    draft: str,
+    reference: str | None,
+    client: Client,
+    *,
+    request: str = "",
+    weights: Mapping[str, float] | None = None,
+    to_reference: Prompt | None = None,
+    freely: Prompt | None = None,
+) -> Revision:
+    """How many edits bring a draft to its reference, or, without one, to what its reader has in mind.
+
+    `request` is what the draft was to be; it is asked with where there is no reference. `weights` by intention; those
+    that are not given are as in WEIGHTS. The prompts are the project's where none are given. Raises LongformError
+    where the model's reply is no list of edits, and what the client raises.
+    """
+    chosen = _weights(weights or {})
+    prompts = to_reference or _prompt("edit_to_reference"), freely or _prompt("edit_freely")
+    asked = edit_request(draft, reference, request, client.endpoint, *prompts)
+    _, answer = next(iter(client.ask([(None, asked)])))
+    if isinstance(answer, Failure):
+        raise LongformError(_unusable(answer, client.endpoint.name))
+    found = measure(draft, reference, edits_of(answer), chosen)
+    return Revision(**_values(found), model=answer.model, response=answer.key)
+
+
+def _values(found: Measured) -> dict[str, Any]:
+    return {each.name: getattr(found, each.name) for each in fields(found)}
+
+
+def _weights(given: Mapping[str, float]) -> dict[str, float]:
+    for name, value in given.items():
+        if name not in WEIGHTS:
+            raise UsageError(f"There is no intention {name} to weight: there are {', '.join(WEIGHTS)}.")
+        if not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"The weight of {name} is {value}: it must be a number from 0 on.")
+    return {**WEIGHTS, **given}
+
+
+@cache
+def _prompt(name: str) -> Prompt:
+    return load_prompt(f"revision_distance/{name}", PROMPTS)
+
+
+def _unusable(failure: Failure, endpoint: str) -> str:
+    said = " ".join(str(failure.detail.get("text") or "").split())
+    shown = f' It said: "{said[:SAID_CHARACTERS]}".' if said and said not in failure.message else ""
+    return (
+        f"The reply of {endpoint} (response {failure.key[:12]}) is no list of edits: {failure.kind}, "
+        f"{failure.message.rstrip('.')}.{shown} Use another model, or a shorter text."
+    )
+
+
+# ---------------------------------------------------------------- edits that are known
+
+
+def measure(
+    draft: str,
+    reference: str | None,
+    edits: Iterable[ProposedEdit | Mapping[str, Any]],
+    weights: Mapping[str, float],
+) -> Measured:
+    placements = place(draft, edits)
+    revised = apply(draft, placements)
+    return Measured(
+        distance=len(placements),
+        weighted=float(sum(weight(each.edit, weights) for each in placements)),
+        not_placed=sum(each.placed == "not" for each in placements),
+        not_applied=sum(not each.applied for each in placements),
+        edits=placements,
+        revised=revised,
+        reproduces=None if reference is None else reproduces(revised, reference),
+    )
+
+
+def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
+    intention = edit.revision_intention
+    return weights.get(intention, WEIGHTS[intention])
+
+
+def reproduces(revised: str, reference: str) -> Reproduces:
+    """Whether a text is the reference; `words`: but for white space."""
+    if revised.strip() == reference.strip():
+        return "exactly"
+    return "words" if revised.split() == reference.split() else "no"

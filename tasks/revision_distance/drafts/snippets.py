@@ -1,0 +1,165 @@
+"""Where the snippets of edits stand in a draft: as models quote, which is not always to the letter.
+
+A snippet is looked for to the letter; else folded (folding.py); else, from 20 signs on, nearly (nearly.py).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from tasks.revision_distance.drafts.folding import Folded, folded
+from tasks.revision_distance.drafts.nearly import NearSearch
+
+How = Literal["exactly", "folded", "nearly", "not"]
+
+_WHITE = re.compile(r"\s*+")
+_MOST_CUT_SIGNS = 1_000
+
+
+class Found(NamedTuple):
+    """A snippet's place in the draft: `draft[start:end]`."""
+
+    how: How
+    start: int
+    end: int
+
+
+class Spans:
+    """Spans of a text, none empty; those that overlap are one."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        low, high = bisect_right(self._ends, start), bisect_left(self._starts, end)
+        if low < high:
+            start, end = min(start, self._starts[low]), max(end, self._ends[high - 1])
+        self._starts[low:high], self._ends[low:high] = [start], [end]
+
+    def overlapped(self, start: int, end: int) -> int | None:
+        """Where the last span ends that overlaps this one, not empty; None where none does."""
+        last = bisect_left(self._starts, end) - 1
+        return self._ends[last] if last >= 0 and self._ends[last] > start else None
+
+    def around(self, at: int) -> bool:
+        """Whether an offset lies strictly inside one of them."""
+        last = bisect_left(self._starts, at) - 1
+        return last >= 0 and at < self._ends[last]
+
+
+class Searched:
+    """A draft in which snippets are looked for, and which of its words are taken already."""
+
+    def __init__(self, draft: str) -> None:
+        self.draft = draft
+        self._taken = Spans()
+        self._first: dict[tuple[How, str], Found] = {}
+        self._from: dict[tuple[How, str], int] = {}  # no free occurrence begins before
+        self._foldings: dict[str, str] = {}
+        self._near: dict[str, list[Found]] = {}
+
+    def take(self, start: int, end: int) -> None:
+        if start < end:
+            self._taken.add(start, end)
+
+    def first(self, snippet: str) -> Found | None:
+        """The first occurrence of a snippet that is not empty."""
+        return self._find(snippet, free=False)
+
+    def free(self, snippet: str, *, at: int | None = None) -> Found | None:
+        """Its first occurrence that is not taken; the first where all are. One that stands at `at` goes before all.
+
+        To stand there it may be behind white space.
+        """
+        return self._find(snippet, free=True, at=at)
+
+    def after_white_space(self, at: int) -> int:
+        match = _WHITE.match(self.draft, at)
+        return match.end() if match else at
+
+    def _find(self, snippet: str, *, free: bool, at: int | None = None) -> Found | None:
+        return (
+            (None if at is None else self._exactly_at(snippet, at))
+            or self._occurrence("exactly", self.draft, snippet, lambda start, end: (start, end), lambda at: at, free)
+            or (None if at is None else self._folded_at(snippet, at))
+            or self._find_folded(snippet, free)
+            or self._find_nearly(snippet, free)
+        )
+
+    def _exactly_at(self, snippet: str, at: int) -> Found | None:
+        begins = (start for start in (at, self.after_white_space(at)) if self.draft.startswith(snippet, start))
+        start = next(begins, None)
+        return None if start is None else Found("exactly", start, start + len(snippet))
+
+    def _folded_at(self, snippet: str, at: int) -> Found | None:
+        whole, text, start = self._folding(snippet), self._folded, self._folded.offset(at)
+        behind = start + text.text.startswith(" ", start)
+        for needle, begin in ((whole, start), (whole.strip(), start), (whole.strip(), behind)):
+            span = text.span(begin, begin + len(needle)) if needle and text.text.startswith(needle, begin) else None
+            if span:
+                return Found("folded", *span)
+        return None
+
+    def _find_folded(self, snippet: str, free: bool) -> Found | None:
+        whole, text = self._folding(snippet), self._folded
+        for needle in filter(None, dict.fromkeys((whole, whole.strip()))):
+            if found := self._occurrence("folded", text.text, needle, text.span, text.offset, free):
+                return found
+        return None
+
+    def _occurrence(
+        self,
+        how: How,
+        text: str,
+        needle: str,
+        span: Callable[[int, int], tuple[int, int] | None],
+        offset: Callable[[int], int],
+        free: bool,
+    ) -> Found | None:
+        """In a text whose spans lead to the draft by `span`, and back by `offset`."""
+        key = (how, needle)
+        if not free and key in self._first:
+            return self._first[key]
+        at, cut = self._from.get(key, 0), 0
+        while cut <= _MOST_CUT_SIGNS and (at := text.find(needle, at)) >= 0:
+            place = span(at, at + len(needle))
+            if place is None:
+                at, cut = at + 1, cut + 1
+                continue
+            found = Found(how, *place)
+            self._first.setdefault(key, found)
+            taken = self._taken.overlapped(*place) if free else None
+            if taken is None:
+                if free:
+                    self._from[key] = at
+                return found
+            at = max(at + 1, offset(taken))
+        self._from[key] = len(text) + 1
+        return self._first.get(key)
+
+    def _find_nearly(self, snippet: str, free: bool) -> Found | None:
+        core = self._folding(snippet).strip()
+        if core not in self._near:
+            spans = self._near_search.find(core)
+            self._near[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
+        places = self._near[core]
+        untaken = (each for each in places if self._taken.overlapped(each.start, each.end) is None)
+        return next(untaken if free else iter(places), None) or next(iter(places), None)
+
+    def _folding(self, snippet: str) -> str:
+        if snippet not in self._foldings:
+            self._foldings[snippet] = folded(snippet)
+        return self._foldings[snippet]
+
+    @cached_property
+    def _folded(self) -> Folded:
+        return Folded(self.draft)
+
+    @cached_property
+    def _near_search(self) -> NearSearch:
+        return NearSearch(self._folded.text)
