@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from schemas import column, table
 from schemas.made_by import MADE_BY
-from schemas.stackexchange import MOMENT
+from schemas.sources.stackexchange import MOMENT
 
 QUESTIONS = table(
     "questions",

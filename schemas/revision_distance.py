@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from schemas import column, table
 from schemas.made_by import MADE_BY
-from schemas.stackexchange import MOMENT
+from schemas.sources.stackexchange import MOMENT
 
 CITED = pa.struct(
     [

@@ -19,7 +19,7 @@ from longform.artifacts.takedowns import add
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.errors import UsageError
-from schemas.stackexchange import POSTS
+from schemas.sources.stackexchange import POSTS
 from tasks.sources.admission import admitted, taken_down
 from tasks.sources.permalinks import names_of, record_of
 

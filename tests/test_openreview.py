@@ -19,7 +19,7 @@ from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
-from schemas.openreview import DECISIONS, SUBMISSIONS
+from schemas.sources.openreview import DECISIONS, SUBMISSIONS
 from tasks.sources.openreview.submissions import (
     Replies,
     by_kind,

@@ -30,7 +30,7 @@ from longform.engine.build import Build
 from longform.engine.stage import PerGroup, Row, Rows, StageContext, stage
 from longform.errors import LongformError, NothingToPublish, UsageError
 from schemas import column, table
-from schemas.stackexchange import MOMENT
+from schemas.sources.stackexchange import MOMENT
 from tasks.publishing.card import Figure, Paper, ReportTable, Wording
 from tasks.publishing.publish import About, Published, Table, publish, publish_version
 

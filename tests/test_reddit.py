@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
-from schemas.reddit import ITEMS
+from schemas.sources.reddit import ITEMS
 from tasks.sources.files.lines import split_lines, unpacked
 from tasks.sources.reddit.dumps import Reading, base36, dump_lines, open_dumps, record_of, seconds, unescaped, votes
 

@@ -17,7 +17,7 @@ from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
-from schemas.reddit import ITEMS, REDDIT_THREADS
+from schemas.sources.reddit import ITEMS, REDDIT_THREADS
 from tasks.sources.reddit.dumps import Reading, base36
 from tasks.sources.reddit.reddit_threads import threads
 from tasks.sources.reddit.selection import title_tag, without_eli5

@@ -19,7 +19,6 @@ from longform.artifacts.rows import Row, Rows
 from longform.artifacts.store import Artifact
 from longform.artifacts.versions import Version
 from longform.errors import ConservationError, UsageError
-from schemas.papers import METADATA, PAPERS
 from schemas.revision_distance import (
     CASES,
     CHECKED,
@@ -32,6 +31,7 @@ from schemas.revision_distance import (
     SCORES,
     SEGMENTS,
 )
+from schemas.sources.papers import METADATA, PAPERS
 from tasks.revision_distance.published import name_sources, names_authors, publish_drafts, publish_edits
 from tasks.revision_distance.trace import trace_row
 

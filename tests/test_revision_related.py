@@ -16,8 +16,8 @@ from toy_stages import building
 from longform.artifacts.rows import Row, Rows, Shard
 from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
-from schemas.papers import METADATA, PAPERS
 from schemas.revision_distance import RELATED
+from schemas.sources.papers import METADATA, PAPERS
 from tasks.revision_distance.cases.related import find_cited, paragraphs_of, related_paragraphs
 
 ABSTRACT = "We study boats in harbours and say how many there are."

@@ -17,8 +17,8 @@ from longform.artifacts.rows import Rows
 from longform.engine.build import Build
 from longform.errors import SourceError
 from longform.files import sha256_of
-from schemas.papers import METADATA
 from schemas.revision_distance import STRUCTURE
+from schemas.sources.papers import METADATA
 from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.selection import select_conversations, select_preferences
 from tasks.revision_distance.cases.structure import open_pairs, pairs, read_structure

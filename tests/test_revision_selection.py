@@ -17,9 +17,9 @@ from toy_stages import building
 from longform.artifacts.rows import Row, Shard
 from longform.engine.stage import StageContext, stage
 from longform.errors import UsageError
-from schemas.conversations import CONVERSATIONS
-from schemas.preferences import COMPLETIONS
 from schemas.revision_distance import EASY, FREE
+from schemas.sources.conversations import CONVERSATIONS
+from schemas.sources.preferences import COMPLETIONS
 from tasks.revision_distance.cases.requests import asked, check_languages, words_of
 from tasks.revision_distance.cases.selection import (
     chosen_and_rejected,

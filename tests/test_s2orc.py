@@ -20,7 +20,7 @@ from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
-from schemas.papers import PAPERS
+from schemas.sources.papers import PAPERS
 from tasks.sources.s2orc.s2_metadata import merge_metadata, read_s2_metadata
 from tasks.sources.s2orc.s2_releases import newest_papers, open_release
 from tasks.sources.s2orc.s2orc import Unusable, from_doc2json, from_record, loaded, read_s2orc, records_of, shape_of

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.make_dump import write_dump
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
-from schemas.stackexchange import POSTS, THREADS
+from schemas.sources.stackexchange import POSTS, THREADS
 from tasks.sources.stackexchange.posts import open_dump, parse_posts
 from tasks.sources.stackexchange.tables import read_rows, repair, split_rows
 from tasks.sources.stackexchange.threads import threads

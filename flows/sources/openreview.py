@@ -11,7 +11,7 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from schemas.openreview import DECISIONS
+from schemas.sources.openreview import DECISIONS
 from tasks.sources.admission import admit, admit_submissions
 from tasks.sources.files.found import open_files
 from tasks.sources.openreview.openreview_api import (

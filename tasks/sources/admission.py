@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from longform.artifacts.rows import Rejected
 from longform.artifacts.takedowns import load
 from longform.engine.stage import AtMost, Builder, Rows, StageContext, stage
-from schemas.code import COMMITS
-from schemas.conversations import CONVERSATIONS
-from schemas.msmarco import PASSAGES
-from schemas.openreview import SUBMISSIONS
-from schemas.papers import METADATA, PAPERS
-from schemas.preferences import COMPARISONS, COMPLETIONS
-from schemas.reddit import ITEMS
-from schemas.stackexchange import POSTS
+from schemas.sources.code import COMMITS
+from schemas.sources.conversations import CONVERSATIONS
+from schemas.sources.msmarco import PASSAGES
+from schemas.sources.openreview import SUBMISSIONS
+from schemas.sources.papers import METADATA, PAPERS
+from schemas.sources.preferences import COMPARISONS, COMPLETIONS
+from schemas.sources.reddit import ITEMS
+from schemas.sources.stackexchange import POSTS
 from tasks.sources.permalinks import names_of
 
 REASON = "taken down"

@@ -34,7 +34,7 @@ import pyarrow as pa
 from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
-from schemas.openreview import SUBMISSIONS
+from schemas.sources.openreview import SUBMISSIONS
 from tasks.sources.files.batches import batch_of
 from tasks.sources.files.found import moment
 from tasks.sources.files.lines import read_lines, split_lines, unpacked
@@ -56,7 +56,7 @@ Note = Mapping[str, Any]
 
 
 class Decision(NamedTuple):
-    """A word of schemas.openreview.DECISIONS, what was read, and where."""
+    """A word of schemas.sources.openreview.DECISIONS, what was read, and where."""
 
     decision: str
     raw: str | None

@@ -30,7 +30,7 @@ import pyarrow as pa
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError
-from schemas.papers import METADATA, PAPERS
+from schemas.sources.papers import METADATA, PAPERS
 from tasks.sources.files.batches import batch_of
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment

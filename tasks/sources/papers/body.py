@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from longform.artifacts.rows import Row
-from schemas.papers import PAPERS
+from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import bitmap, text_array
 from tasks.text.headings import role_of, roles
 

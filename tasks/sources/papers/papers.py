@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
 from longform.engine.stage import StageContext, stage
-from schemas.papers import CITED, PARAGRAPHS
+from schemas.sources.papers import CITED, PARAGRAPHS
 from tasks.sources.s2orc.s2_releases import Known, database
 from tasks.text.headings import INTRODUCTION, RELATED_WORK
 

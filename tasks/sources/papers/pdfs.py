@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
-from schemas.papers import PAPERS
+from schemas.sources.papers import PAPERS
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.papers.tei import batched, identified, rejected
 from tasks.sources.papers.unreadable import UnreadableError

@@ -36,7 +36,7 @@ from lxml import etree
 
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
-from schemas.papers import PAPERS
+from schemas.sources.papers import PAPERS
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment
 from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out

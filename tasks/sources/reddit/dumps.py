@@ -30,7 +30,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
-from schemas.reddit import ITEMS
+from schemas.sources.reddit import ITEMS
 from tasks.sources.files.found import moment, open_files
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.zst_blocks import block_rows

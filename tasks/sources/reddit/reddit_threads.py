@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rejected
 from longform.engine.stage import PerGroup, StageContext, stage
-from schemas.reddit import ITEMS, REDDIT_ANSWER, REDDIT_THREADS
+from schemas.sources.reddit import ITEMS, REDDIT_ANSWER, REDDIT_THREADS
 from tasks.sources.files.ranges import Ranges, marked, number_of_ranges, repeated
 from tasks.sources.reddit.dumps import BATCH_ROWS
 

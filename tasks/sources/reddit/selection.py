@@ -18,7 +18,7 @@ from typing import Any
 
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import StageContext, stage
-from schemas.reddit import REDDIT_THREADS
+from schemas.sources.reddit import REDDIT_THREADS
 
 ELI5_SUBREDDITS = ["explainlikeimfive"]
 PROMPT_SUBREDDITS = ["WritingPrompts"]

@@ -20,7 +20,7 @@ from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
 from longform.files import unwritable, write_bytes
-from schemas.reddit import REDDIT_THREADS
+from schemas.sources.reddit import REDDIT_THREADS
 from tasks.sources.reddit.dumps import GROUP, Record
 from tasks.sources.reddit.reddit_api import IDS_A_REQUEST, fullname
 

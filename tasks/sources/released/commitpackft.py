@@ -22,7 +22,7 @@ import xxhash
 
 from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
-from schemas.code import COMMITS
+from schemas.sources.code import COMMITS
 from tasks.sources.files.batches import batch_of
 from tasks.sources.files.found import moment
 from tasks.sources.files.lines import read_lines

@@ -30,7 +30,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
-from schemas.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
+from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
 from tasks.sources.files.found import WHOLE, moment
 from tasks.sources.files.lines import read_lines, split_lines
 from tasks.sources.files.tarballs import members

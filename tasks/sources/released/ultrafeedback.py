@@ -33,7 +33,7 @@ import xxhash
 
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
-from schemas.preferences import COMPLETIONS
+from schemas.sources.preferences import COMPLETIONS
 from tasks.sources.files.found import moment
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines

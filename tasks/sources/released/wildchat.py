@@ -31,7 +31,7 @@ import xxhash
 
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
-from schemas.conversations import CONVERSATIONS, LOGGED, TURN
+from schemas.sources.conversations import CONVERSATIONS, LOGGED, TURN
 from tasks.sources.files.found import moment
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines

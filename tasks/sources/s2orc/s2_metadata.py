@@ -26,8 +26,8 @@ import pyarrow as pa
 from longform.artifacts.parts import key_hash
 from longform.artifacts.rows import PerGroup, Rejected, Row, Shard, read_parquet
 from longform.engine.stage import StageContext, stage
-from schemas.papers import METADATA
-from schemas.s2orc import CITATIONS, METADATA_RECORDS
+from schemas.sources.papers import METADATA
+from schemas.sources.s2orc import CITATIONS, METADATA_RECORDS
 from tasks.sources.files.found import moment
 from tasks.sources.s2orc.doc2json import described
 from tasks.sources.s2orc.s2_releases import RANK, REASON, database, quoted

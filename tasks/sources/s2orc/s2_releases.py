@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from longform.artifacts.rows import AllRows, Rejected, Rows, Source, read_parquet
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
-from schemas.papers import PAPERS
+from schemas.sources.papers import PAPERS
 from tasks.sources.files.found import NOTES, open_files
 from tasks.sources.files.lines import split_lines, unpacked
 from tasks.sources.s2orc.s2_values import GROUP

@@ -49,7 +49,7 @@ import xxhash
 
 from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
-from schemas.s2orc import RECORDS
+from schemas.sources.s2orc import RECORDS
 from tasks.sources.files.found import moment
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source

@@ -32,7 +32,7 @@ from lxml import etree
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
-from schemas.stackexchange import POSTS
+from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of
 from tasks.sources.files.found import WHOLE, fetched_at, moment

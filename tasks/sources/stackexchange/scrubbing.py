@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longform.engine.stage import Rows, StageContext, stage
-from schemas.stackexchange import POSTS
+from schemas.sources.stackexchange import POSTS
 from tasks.text.scrub import SUSPECT, Scrubbed, scrub
 
 

@@ -19,7 +19,7 @@ from lxml import etree
 
 from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
-from schemas.users import USERS
+from schemas.sources.users import USERS
 from tasks.sources.files import archives
 from tasks.sources.stackexchange.posts import PIECE_BYTES, is_archive, ranges
 from tasks.sources.stackexchange.tables import check_table, file_name, parse_row, read_rows, row_parser, table_bytes

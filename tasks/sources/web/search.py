@@ -25,7 +25,7 @@ from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
 from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint
-from schemas.search import RESULTS
+from schemas.sources.search import RESULTS
 
 if TYPE_CHECKING:
     from tasks.retrieval.hits import Hit, Searcher

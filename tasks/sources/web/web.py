@@ -35,7 +35,7 @@ from longform.errors import EndpointError, HttpError
 from longform.net.http import Reply
 from longform.net.web import Ask, Manners
 from longform.settings import api_key
-from schemas.search import WEB_PAGES, WEB_RESULTS
+from schemas.sources.search import WEB_PAGES, WEB_RESULTS
 from tasks.sources.permalinks import names_of_address
 from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from schemas import column, table
-from schemas.stackexchange import MOMENT
+from schemas.sources.stackexchange import MOMENT
 
 PASSAGES = table(
     "passages",

@@ -6,7 +6,7 @@ All offsets count Unicode code points: `text[start:end]` is the span.
 import pyarrow as pa
 
 from schemas import column, table
-from schemas.stackexchange import MOMENT
+from schemas.sources.stackexchange import MOMENT
 
 SECTION = pa.struct(
     [

@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from schemas import column, table
-from schemas.papers import METADATA, PAPERS
-from schemas.stackexchange import MOMENT
+from schemas.sources.papers import METADATA, PAPERS
+from schemas.sources.stackexchange import MOMENT
 
 _VERSION = (
     column("release", pa.string(), "release that the file brings, e.g. 2025-01-07; empty where it is not known"),
