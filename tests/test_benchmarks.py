@@ -19,6 +19,7 @@ SMALL = {
     "search.py": ["--passages", "2000", "--queries", "50"],
     "scale.py": ["--megabytes", "2", "--build", "1", "--parts", "10", "--runners", "threads,processes"],
     "sources.py": ["--megabytes", "0.3"],
+    "statements.py": ["longform/engine", "schemas", "--depth", "1"],
 }
 SLOWER = {"acl_ocl": 0.09}  # its files are small and indented: docs/performance.md
 SOURCES = {path.name for path in BENCHMARKS.glob("source_*.py")}
@@ -41,6 +42,7 @@ KEYS = {
     "search.py": {"passages"},
     "scale.py": {"cores", "reading", "part_ms", "orchestration"},
     "sources.py": {"sources", "cpu_model", "cores", "python"},
+    "statements.py": {"longform", "schemas", "total"},
 }  # fmt: skip
 
 

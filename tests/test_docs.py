@@ -107,3 +107,15 @@ def test_what_make_does_for_a_worker_is_what_prefect_yaml_says() -> None:
 
 def test_the_pins_name_no_index() -> None:
     assert not re.search(r"://|--index|--find-links|@", (ROOT / "constraints.txt").read_text())
+
+
+def test_every_file_that_the_page_on_architecture_names_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"[\w/]+\.(?:py|md)\b", page.replace("<dataset>", "axioms")))
+    there = [
+        f"/{path.relative_to(ROOT)}"
+        for top in ("flows", "longform", "tasks", "prompts")
+        for path in (ROOT / top).rglob("*.*")
+    ]
+    assert len(named) > 30
+    assert not [name for name in named if not any(path.endswith(f"/{name}") for path in there)]
