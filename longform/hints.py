@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str], there: str, *, most: int = 0) -> str:
-    """`did you mean "axioms"?`, or where none is near: `it has train, test.`, with the words of `there`.
+    """`did you mean "train"?`, or where none is near: `it has train, test.`, with the words of `there`.
 
     `most`: names only so many, the last.
     """

@@ -163,7 +163,7 @@ def load(
 ) -> pa.Table:
     """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
 
-        longform.load("axioms", split="test").to_pandas()
+        longform.load("NAME", split="test").to_pandas()
 
     Without a config it is the default one, without a split `train`, or `full` of a config that has no other.
     Raises UsageError for a dataset, version, config, split or stage that is not there.
