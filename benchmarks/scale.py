@@ -138,7 +138,8 @@ def orchestration(dump: Path) -> dict[str, float]:
             if kind == "threads":
                 build("axioms", config, options, tasks=Threads(), progress=Silent())
             else:
-                deployed.start("axioms", config, options, Silent(), declare("axioms", config, options))
+                by = deployed.CommandLine(Silent(), declare("axioms", config, options), print)
+                deployed.start("axioms", config, options, by)
             seconds[kind] += (time.perf_counter() - began) / 2
     plain, prefect = seconds.values()
     return {"threads": round(plain, 1), "prefect": round(prefect, 1), "share": round(1 - plain / prefect, 3)}

@@ -32,9 +32,9 @@ from longform.artifacts.store import Part, Store
 from longform.engine import runners
 from longform.engine.build import Build
 from longform.engine.jobs import Job
-from longform.engine.runners import Dask, Runner, runner_of
+from longform.engine.runners import Dask, Ray, Runner, runner_of
 from longform.engine.tasks import Threads
-from longform.errors import Incomplete, LostWorker
+from longform.errors import Incomplete, LostWorker, ServerError, UsageError
 from longform.llm.models import Models
 
 TESTS = Path(__file__).parent
@@ -254,9 +254,19 @@ def test_a_ray_cluster_without_a_processor_ends_the_build_and_says_so(
 @pytest.mark.parametrize("engine", ["dask", pytest.param("ray", marks=needs_ray)])
 def test_nobody_at_an_address_is_said_in_one_sentence(engine: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(runners, "SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr(runners, "SECONDS_TO_KNOCK", 1)
     with nobody() as address:
         host = address.removeprefix("http://")
-        runner = runner_of(engine, f"tcp://{host}" if engine == "dask" else host)
-        with pytest.raises(LostWorker, match=f"answers at .*{host}: start it, or correct --address"):
+        where, sentence = f"tcp://{host}", f"answers at .*{host}: start it, or correct --address"
+        with pytest.raises(ServerError, match=sentence):  # before a build begins
+            runner_of(engine, where)
+        runner = Dask(where) if engine == "dask" else Ray(host)
+        with pytest.raises(LostWorker, match=sentence):  # a cluster that goes away meanwhile
             assert runner.workers
         runner.close()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://host", "host:port", "tcp://a b:1"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a cluster: give host and port"):
+        runner_of("dask", address)

@@ -25,8 +25,8 @@ from processes import started
 from longform.errors import EndpointError, Incomplete
 from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.types import Endpoint
+from longform.llm.batch import jobs as batches
 from longform.llm.batch.jobs import Counts, Item, Reply, cancel, prefetch
-from longform.llm.batch.jobs import jobs as batches
 from longform.llm.price.budget import Budget
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.sqlite import open_responses

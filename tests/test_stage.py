@@ -434,7 +434,7 @@ def test_a_forced_stage_is_planned_as_forced(toy: Toy) -> None:
     plan = Plan(Store(toy.home), force="multiply")
     toy_flow(toy)(plan)
     assert planned(plan, "multiply") == ("run", "forced")
-    assert planned(plan, "cap") == ("run", "its parts or inputs are gone or changed")
+    assert planned(plan, "cap") == ("run", "multiply is made again; reused where it comes out the same")
 
 
 def test_a_plan_and_the_build_after_it_agree_on_fingerprints(toy: Toy) -> None:
