@@ -53,7 +53,8 @@ def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
                    stddev_pop(coalesce(number, 0)) AS "standard deviation"
             FROM asked LEFT JOIN added USING (split, question_id, axiom) GROUP BY axiom, split ORDER BY axiom, split
         """).df()
-    named = counted.assign(axiom=[f"{number} {AXIOMS[number]}" for number in counted.axiom]).round(2)
+    names = {number: f"{number} {name}" for number, name in AXIOMS.items()}
+    named = counted.assign(axiom=counted.axiom.map(names).astype(str)).round(2)
     return beside(named, printed(PRINTED, "table_7"), on=["axiom", "split"])
 
 

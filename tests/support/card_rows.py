@@ -16,10 +16,10 @@ from tasks.publishing.card import (
     Config,
     File,
     Paper,
-    ReportTable,
     Split,
     Stage,
     Version,
+    table_of,
 )
 
 HUMAN = {
@@ -103,7 +103,7 @@ def version_of(files: dict[str, File], **changes: Any) -> Version:
         sites=["tea.example", "beer.stackexchange.com"],
         stages=[Stage("read_posts", "6a11" * 16, 1044, 8, 3), Stage("pairs", "3d90" * 16, 5, 0, 0)],
         date_published="2026-11-20",
-        counts=[ReportTable("Pairs by axiom", "", ("axiom", "train", "test"), [("groundedness", 3, 2)])],
+        counts=[table_of("Pairs by axiom", "", ("axiom", "train", "test"), [("groundedness", 3, 2)])],
         offline_kinds=["closed_book"],
     )
     return dataclasses.replace(version, **changes)

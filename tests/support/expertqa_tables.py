@@ -19,9 +19,12 @@ from schemas.expertqa import ANSWERS, CLAIM_LABELS, CLAIMS, EVIDENCE, LABELS, QU
 
 def filled(columns: Iterable[pa.Field], **given: Any) -> Row:
     """A row of these columns: what is not given is null, or empty where no null is allowed."""
-    row = {column.name: None if column.nullable else _empty(column.type) for column in columns}
-    assert given.keys() <= row.keys(), given.keys() - row.keys()
-    return row | given
+    known = {column.name: column for column in columns}
+    assert given.keys() <= known.keys(), given.keys() - known.keys()
+    empty = {
+        name: None if column.nullable else _empty(column.type) for name, column in known.items() if name not in given
+    }
+    return {name: given[name] if name in given else empty[name] for name in known}
 
 
 def _empty(type: pa.DataType) -> Any:
