@@ -42,7 +42,8 @@ server: .venv/.installed
 worker: .venv/.installed
 	@$(PREFECT) server status --wait --timeout 120
 	@$(PREFECT) work-pool inspect local > /dev/null 2>&1 || $(PREFECT) work-pool create local --type process
-	@$(PREFECT) deploy --all
+	@mkdir -p data && $(BIN)/longform prefect deployments > data/prefect.yaml
+	@$(PREFECT) deploy --all --prefect-file data/prefect.yaml
 	@$(BIN)/longform prefect automations
 	$(PREFECT) worker start --pool local --type process --limit $(LIMIT)
 
