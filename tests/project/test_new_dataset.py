@@ -17,6 +17,8 @@ import pytest
 import yaml
 from processes import started
 
+pytestmark = pytest.mark.check
+
 NEW = paths.TEST_DATA / "headlines"
 PROJECT = ("flows", "tasks", "longform", "schemas", "prompts", "data/samples", "prefect.yaml")
 LINE = '    "headlines": "flows.headlines",\n'
