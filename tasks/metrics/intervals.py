@@ -12,7 +12,7 @@ Bounds = tuple[float, float]  # both NaN where there is no interval
 Floats = NDArray[np.float64]
 
 RESAMPLES = 1_000
-DRAWS_AT_ONCE = 4_000_000
+DRAWS_AT_ONCE = 1_000_000
 DECIMALS_OF_DATA, DECIMALS = 9, 6  # what the order of a sum can change neither decides the draws nor is shown
 NONE: Bounds = (math.nan, math.nan)
 

@@ -23,9 +23,12 @@ DECIMALS = 9  # of a difference: beyond them it has the noise of subtraction
 
 
 def printed(file: Path, table: str) -> pd.DataFrame:
-    """The figures that the paper prints in this table; what it leaves empty is NaN. KeyError for an unknown table."""
+    """The figures that the paper prints in this table, whole numbers as such; NA where it leaves one out.
+
+    Raises KeyError for a table that the file does not have.
+    """
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    return pd.read_csv(StringIO(document[table]["csv"].strip()))
+    return pd.read_csv(StringIO(document[table]["csv"].strip()), dtype_backend="numpy_nullable")
 
 
 def beside(ours: pd.DataFrame, paper: pd.DataFrame, *, on: list[str]) -> pd.DataFrame:

@@ -1,7 +1,8 @@
-"""docs/explore.ipynb runs in a kernel of its own over two versions built from the samples, and shows what it says."""
+"""docs/explore.ipynb runs in a kernel over two versions built from the samples; docs/loading.md does as well."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -13,23 +14,27 @@ import pytest
 from axioms_builds import build_axioms
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.check
+
 NOTEBOOK = paths.ROOT / "docs" / "explore.ipynb"
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
-    """The outputs of each code cell."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `data` holds two versions of the axioms dataset."""
     folder = tmp_path_factory.mktemp("explore")
-    build_axioms(folder / "home", "ten")
-    build_axioms(folder / "home", "five", neighbours=5)
+    build_axioms(folder / "data", "2026.11.20")
+    build_axioms(folder / "data", "five", neighbours=5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def executed(folder: Path) -> list[list[Any]]:
+    """The outputs of each code cell of the notebook."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}})
-    client.execute(env=environment(folder))
+    client.execute(env={**os.environ, "PYTHONPATH": paths.PYTHONPATH, "HOME": str(folder), "LONGFORM_HOME": "data"})
     return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "LONGFORM_HOME": str(folder / "home"), "HOME": str(folder)}
 
 
 def text_of(outputs: list[Any]) -> str:
@@ -53,3 +58,15 @@ def test_ten_rows_a_trace_two_plots_a_table_and_a_comparison_are_shown(executed:
     assert "k: 10 -> 5" in text_of(stages)
     assert "train" in text_of(splits)
     assert not [output for outputs in executed for output in outputs if output.get("name") == "stderr"]
+
+
+def test_the_page_on_loading_can_be_typed(folder: Path) -> None:
+    found: dict[str, Any] = {}
+    page = (paths.ROOT / "docs" / "loading.md").read_text()
+    with contextlib.chdir(folder):
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            exec(compile(block, "docs/loading.md", "exec"), found)
+    assert found["pairs"].equals(found["train"])
+    assert str(found["test"].dtypes["margin"]) == "double[pyarrow]"
+    assert found["kept"].num_rows == 33
+    assert list(found["tables"]["Questions by axiom (table 7 of the paper)"]["questions paper"])[:2] == [5_500, 905_000]
