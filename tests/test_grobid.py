@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import logging
 import random
 import socket
 import threading
@@ -37,7 +36,7 @@ from flows.sources import papers
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError, UsageError
 from tasks.sources.files.bundles import Member
-from tasks.sources.papers.grobid import Grobid, client_of, code_of, connect
+from tasks.sources.papers.grobid import Grobid, code_of, connect
 from tasks.sources.papers.unreadable import UnreadableError
 
 KITES = (Path(__file__).parents[1] / "data" / "samples" / "papers" / "kites.tei.xml").read_bytes()
@@ -76,8 +75,8 @@ def member(content: bytes = PDF, name: str = "a.pdf") -> Member:
 
 
 def asked(server: Server, home: Path, *contents: bytes, **options: Any) -> list[Row | UnreadableError]:
-    given = [member(content) for content in contents or (PDF,)]
-    return [told for _, told in quick(server, **options).papers(given, home)]
+    members = [member(content) for content in contents or (PDF,)]
+    return [told for _, told in quick(server, **options).papers(members, home)]
 
 
 def posts(server: Server) -> list[Asked]:
@@ -120,31 +119,6 @@ def test_what_is_no_pdf_is_not_sent(server: Server, tmp_path: Path):
     (told,) = asked(server, tmp_path, b"hello")
     assert reason_of(told)[0] == "no PDF"
     assert posts(server) == []
-
-
-def test_logging_is_left_as_it_was(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    logger = logging.getLogger("grobid_client.grobid_client")
-    handler = logging.NullHandler()
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        server.on(FULLTEXT, RESET, tei(KITES))
-        asked(server, tmp_path)
-        assert (logger.handlers, logger.propagate, logger.level) == ([handler], True, logging.INFO)
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_client_asks_once_whatever_comes(server: Server):
-    client = client_of(server.url, 600)
-    for answer, status in ((BUSY, 503), (BAD_REQUEST, 400), (NO_CONTENT, 204), (tei(b"<TEI/>"), 200)):
-        server.on(FULLTEXT, answer)
-        before = len(server.asked)
-        client.process_pdf("processFulltextDocument", PDF)
-        assert client.outcome.status == status
-        assert len(server.asked) == before + 1
 
 
 # ---------------------------------------------------------------- what comes back

@@ -3,7 +3,6 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -199,18 +198,26 @@ def test_a_reply_that_is_no_listing_takes_nothing_for_missing(server: Server, od
         api_of(server).states(["t1_a"], NOW)
 
 
-def test_the_rate_is_kept_and_the_servers_word_heeded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rate_is_kept(server: Server) -> None:
     slept: list[float] = []
-    api = api_of(server, slept, requests_a_minute=100)
-    monkeypatch.setattr("tasks.sources.reddit.reddit_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(slept)))
+    api = api_of(server, slept, requests_a_minute=0.06)
     for _ in range(3):
         api.states(["t1_a"], NOW)
-    assert slept == pytest.approx([0.6, 0.6])
-    spent = {"X-Ratelimit-Remaining": "0.0", "X-Ratelimit-Reset": "37"}
+    assert [round(seconds, -2) for seconds in slept] == [1_000, 2_000, 3_000], "the token is asked for at this host too"
+
+
+def test_where_a_limit_is_used_up_the_next_request_waits_until_it_is_lifted(server: Server) -> None:
+    slept: list[float] = []
+    api = api_of(server, slept, requests_a_minute=60_000_000)
+    spent = {"X-Ratelimit-Remaining": "0.0", "X-Ratelimit-Reset": "370"}
+    server.on("/api/info", Answer(200, json.dumps(listing()).encode(), {**spent, "X-Ratelimit-Remaining": "1.0"}))
+    api.states(["t1_a"], NOW)
+    api.states(["t1_a"], NOW)
+    assert sum(slept) < 1
     server.on("/api/info", Answer(200, json.dumps(listing()).encode(), spent))
     api.states(["t1_a"], NOW)
     api.states(["t1_a"], NOW)
-    assert slept[2:] == pytest.approx([0.6, 37])
+    assert slept[-1] == pytest.approx(370, abs=60)
 
 
 def test_a_429_waits_for_the_next_period(server: Server) -> None:

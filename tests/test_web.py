@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -557,6 +557,38 @@ def test_a_redirect_to_a_private_host_is_not_followed(
     assert toy.server.asked == []
 
 
+def test_a_name_that_leads_elsewhere_once_it_was_checked_is_not_asked(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, looked_up = socket.getaddrinfo, list[str]()
+
+    def rebound(host: str, *args: Any, **options: Any) -> Any:
+        """A public address at the first look-up of the name, this machine's at all later ones."""
+        if host == "rebound.example":
+            looked_up.append(host)
+            host = "8.8.8.8" if len(looked_up) == 1 else "127.0.0.1"
+        return resolve(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)
+    toy.server.on("*", html())
+    url = f"http://rebound.example:{toy.server.http.server_port}/a"
+    with open_web(tmp_path) as web:
+        refused = web.visitor(QUICK).get(Ask(url, robots=False))
+        assert (refused.error, toy.server.asked) == ("private address", [])
+        assert len(looked_up) == 2
+        assert web.visitor(QUICK).get(Ask(url, robots=False, private_hosts=True)).error is None
+
+
+def test_rules_with_patterns_are_obeyed_and_the_longest_counts() -> None:
+    rules = b"User-agent: *\nDisallow: /*/private$\nDisallow: /shop\nAllow: /shop/open\n"
+    robots = Robots(lambda url: Page(url, url, 200, 0, content=rules))
+    for path in ("/a/private", "/shop/x"):
+        with pytest.raises(Refused, match=r"robots\.txt"):
+            robots.check(f"https://e.org{path}")
+    for path in ("/a/private/b", "/shop/open/1", "/"):
+        robots.check(f"https://e.org{path}")
+
+
 def test_robots_txt_is_obeyed_fetched_once_and_replayed(toy: Toy) -> None:
     toy.server.on("*", html())
     toy.server.on("/robots.txt", Answer(body=b"User-agent: *\nDisallow: /no\n\nUser-agent: other\nDisallow: /\n"))
@@ -606,7 +638,8 @@ def test_what_is_known_of_robots_is_bounded() -> None:
         robots.check(f"http://h{n}.example/x")
         robots.check(f"http://h{n}.example/y")
     assert len(asked) == 1_500
-    assert len(robots._known) == 1_024
+    robots.check("http://h0.example/x")
+    assert len(asked) == 1_501, "the rules of the first hosts were given up for later ones"
 
 
 def test_one_host_is_asked_no_faster_than_said(toy: Toy, tmp_path: Path) -> None:
@@ -655,6 +688,23 @@ def test_two_stores_of_one_file_see_each_other(tmp_path: Path) -> None:
     one.close()
     two.put(key_of("GET", "v"), page("v"))
     two.close()
+
+
+def test_a_store_of_an_earlier_version_is_used_on(tmp_path: Path) -> None:
+    """It kept a write-ahead log."""
+    path = tmp_path / "pages.sqlite"
+    store = PageStore(path)
+    store.put(key_of("GET", "u"), page("u"))
+    store.close()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        database.execute("UPDATE page SET url = 'v'")
+        database.commit()
+    store = PageStore(path)
+    assert store.get(key_of("GET", "u")) == replace(page("u"), url="v")
+    store.put(key_of("GET", "w"), page("w"))
+    store.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pages.sqlite"]
 
 
 WRITING = """

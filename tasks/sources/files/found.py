@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from longform.artifacts.rows import Source
 from longform.errors import SourceError, UsageError
@@ -86,12 +87,17 @@ def _source(
 
 def fetched_at(file: Path) -> str | None:
     """When `longform fetch` got this file, as its side file says."""
-    try:
-        noted = json.loads(file.with_name(file.name + SIDE_FILE).read_bytes())
-    except (OSError, ValueError):
-        return None
-    when = noted.get("retrieved_at") if isinstance(noted, dict) else None
+    when = noted(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
     return when if isinstance(when, str) else None
+
+
+def noted(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None:

@@ -11,8 +11,6 @@ once it starts as one, as <folder>/pdfs/<id>.pdf; those that there are none of a
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
 import zipfile
 import zlib
@@ -24,9 +22,10 @@ from typing import IO, Any
 import orjson
 
 from longform.errors import HttpError, SourceError
-from longform.net.download import Progress
-from tasks.sources.files.found import SIDE_FILE
-from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset, note_fetch, sha256_of
+from longform.files import remove, sha256_of, write_json
+from longform.net.download import Progress, note_fetch
+from tasks.sources.files.found import NOTES, noted
+from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset
 from tasks.sources.openreview.submissions import Replies, by_kind, decide, direct_replies, pdf_path
 
 PDFS = "pdfs"
@@ -100,7 +99,7 @@ class _Fetch:
     def __init__(self, api: Api, folder: Path, progress: Progress) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.api, self.folder, self.progress = api, folder, progress
-        self.without = _without(folder)
+        self.without = noted(folder / WITHOUT)
         self.batches_failed = 0
 
     def place(self, paper: Paper) -> Path:
@@ -212,8 +211,9 @@ class _Fetch:
             return False
         place, size = self.place(paper), incoming.stat().st_size
         facts = {"note": paper.id, "site_path": paper.path or ""}
-        note_fetch(place, self.api.base_url + address.split("?")[0], size, sha256_of(incoming), facts)
-        os.replace(incoming, place)
+        url = self.api.base_url + address.split("?")[0]
+        note_fetch(place, url, size, {"sha256": sha256_of(incoming)}, facts)
+        incoming.replace(place)
         _remove(incoming)
         return True
 
@@ -231,9 +231,7 @@ class _Fetch:
 
     def _note_without(self, paper: Paper, reason: str) -> None:
         self.without[paper.id] = reason
-        half = self.folder / f".{WITHOUT}.half"
-        half.write_text(json.dumps(self.without, indent=0, sort_keys=True))
-        os.replace(half, self.folder / WITHOUT)
+        write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
 
 
 def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
@@ -259,14 +257,6 @@ def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zip
             yield member, paper
 
 
-def _without(folder: Path) -> dict[str, str]:
-    try:
-        found = json.loads((folder / WITHOUT).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _remove(file: Path) -> None:
-    for ending in ("", SIDE_FILE, ".part", ".part.json"):
-        file.with_name(file.name + ending).unlink(missing_ok=True)
+    for ending in ("", ".part", *NOTES):
+        remove(file.with_name(file.name + ending))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ BASE_URL = "https://api.semanticscholar.org/datasets/v1"
 DATASETS = ("s2orc", "s2orc_v2", "papers", "abstracts", "citations")
 KEY_HEADER = "x-api-key"
 KEY_PAGE = "https://www.semanticscholar.org/product/api"
-SECONDS_BETWEEN = 1.0
+PER_SECOND = 1.0
 
 _RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -70,17 +69,10 @@ class DatasetsApi:
     """Requests to the API, one a second, with the key."""
 
     def __init__(
-        self,
-        http: Downloader,
-        base_url: str = BASE_URL,
-        *,
-        key: str | None,
-        seconds_between: float = SECONDS_BETWEEN,
-        sleep: Callable[[float], None] = time.sleep,
+        self, http: Downloader, base_url: str = BASE_URL, *, key: str | None, per_second: float = PER_SECOND
     ) -> None:
         self.http, self.base_url, self.key = http, base_url.rstrip("/"), key
-        self.seconds_between, self.sleep = seconds_between, sleep
-        self.next = 0.0
+        http.keep_rate(self.base_url, per_second)
 
     def release(self, name: str) -> str:
         """The id of a release; of `latest`, that of today."""
@@ -100,7 +92,6 @@ class DatasetsApi:
         return [_difference(step, dataset) for step in found.get("diffs") or []]
 
     def _get(self, path: str) -> dict[str, Any]:
-        self._pause()
         credentials = {KEY_HEADER: self.key} if self.key else None
         try:
             found = self.http.get(f"{self.base_url}/{path}", credentials=credentials).json()
@@ -110,16 +101,10 @@ class DatasetsApi:
             raise SourceError(f"{self.base_url}/{path} answers with no JSON object: is base_url the Datasets API?")
         return found
 
-    def _pause(self) -> None:
-        wait = self.next - time.monotonic()
-        if wait > 0:
-            self.sleep(wait)
-        self.next = time.monotonic() + self.seconds_between
-
     def _explained(self, error: HttpError, path: str) -> Exception:
         if error.status in (401, 403):
-            said = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
-            return UsageError(f"Semantic Scholar {said}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
+            problem = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
+            return UsageError(f"Semantic Scholar {problem}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
         if error.status == 404:
             return SourceError(f"Semantic Scholar has no {path}: see {self.base_url}/release/ for what there is.")
         return error
