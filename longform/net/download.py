@@ -12,7 +12,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -113,13 +113,10 @@ class Downloader(Http):
         path = place.with_name(place.name + ".part")
         with held(path) as file:
             try:
-                # another process may have been downloading it until now
-                return (
-                    already(place, expected)
-                    or _Download(
-                        self, url, place, expected, credentials, dict(facts or {}), progress, retry_after, file
-                    ).run()
-                )
+                if known := already(place, expected):  # another process may have been downloading it until now
+                    return known
+                options: Any = {"credentials": credentials, "progress": progress, "retry_after": retry_after}
+                return _Download(self, url, place, expected, file, facts=facts or {}, **options).run()
             except OSError as error:
                 raise unwritable(place, error) from None
             finally:
@@ -175,27 +172,27 @@ def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[
     return known
 
 
-@dataclass
 class _Download:
     """One download: asks until its part is whole."""
 
-    http: Http
-    url: str | Callable[[], str]
-    place: Path
-    expected: Expected
-    credentials: Mapping[str, str] | None
-    facts: dict[str, str]
-    progress: Progress | None
-    retry_after: Wait | None
-    file: IO[bytes]
-    refused: bool = field(default=False, init=False)
-    restarts: int = field(default=0, init=False)
-    most: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self.part = Part(self.place, self.file, self.expected.digests(), self.expected.size)
-        self.tries = Tries(self.http, self.retry_after)
-        self.link = None if callable(self.url) else self.url
+    def __init__(
+        self,
+        http: Http,
+        url: str | Callable[[], str],
+        place: Path,
+        expected: Expected,
+        file: IO[bytes],
+        *,
+        credentials: Mapping[str, str] | None,
+        facts: Mapping[str, str],
+        progress: Progress | None,
+        retry_after: Wait | None,
+    ) -> None:
+        self.http, self.url, self.place, self.expected = http, url, place, expected
+        self.credentials, self.facts, self.progress = credentials, facts, progress
+        self.part, self.tries = Part(place, file, expected.digests(), expected.size), Tries(http, retry_after)
+        self.link = None if callable(url) else url
+        self.refused, self.restarts, self.most = False, 0, 0
 
     @property
     def where(self) -> str:
@@ -207,7 +204,7 @@ class _Download:
             while True:
                 while not self.part.whole:
                     self._once()
-                missed = self.expected.missed(self.part.size, self.part.digests())
+                missed = self.expected.missed(self.part.size, self.part.hashes.digests())
                 if not missed:
                     return self._placed()
                 self._restart(f"it has {missed}", WRONG_DIGESTS)
@@ -257,13 +254,13 @@ class _Download:
                 f"{self.where} answers with a page where {name} was expected: it wants a login, or it is gone."
             )
         packing = packing_of(response)
-        self._refuse_packed(bool(packing) and not name.endswith(PACKED.get(packing, ())))
+        if packing and not name.endswith(PACKED.get(packing, ())):
+            raise self._packed()
 
-    def _refuse_packed(self, packed: bool) -> None:
-        if packed:
-            raise SourceError(
-                f"{self.where} answers packed, although it was asked not to: fetch it from a mirror, or by hand."
-            )
+    def _packed(self) -> SourceError:
+        return SourceError(
+            f"{self.where} answers packed, although it was asked not to: fetch it from a mirror, or by hand."
+        )
 
     def _receive(self, response: requests.Response) -> None:
         start = self.part.accept(response, shown(self.link or ""))
@@ -277,16 +274,17 @@ class _Download:
                 raise SourceError(f"{self.where} does not say where its file ends: give its size or its sha256.")
             self.part.add(chunk)
             self._count(len(chunk))
-        expected = self.expected and not self.expected.missed(self.part.size, self.part.digests())
+        expected = self.expected and not self.expected.missed(self.part.size, self.part.hashes.digests())
         if not self.part.size and not delimited and not expected:
             raise Dropped("dropped the connection before its reply")
         self.part.end()
 
     def _new_bytes(self, response: requests.Response, start: int) -> Iterator[bytes]:
         """The body without what is there already; Changed where that differs."""
-        there = self.part.tail(start)
+        there = os.pread(self.part.file.fileno(), self.part.size - start, start)
         for chunk in wire.chunks(response, strict=not self.expected):
-            self._refuse_packed(not self.part.size and packed_twice(response, chunk))
+            if not self.part.size and packed_twice(response, chunk):
+                raise self._packed()
             if there[: len(chunk)] != chunk[: len(there)]:
                 raise Changed("it is another file now")
             chunk, there = chunk[len(there) :], there[len(chunk) :]
@@ -330,7 +328,7 @@ class _Download:
 
     def _placed(self) -> Fetched:
         """Everything is on the disk before the file has its name."""
-        part, digests = self.part, self.part.digests()
+        part, digests = self.part, self.part.hashes.digests()
         os.fsync(part.file.fileno())
         note_fetch(self.place, part.version.url, part.size, {**digests, "etag": part.version.etag}, self.facts)
         part.path.replace(self.place)

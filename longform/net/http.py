@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
+from http.client import responses
+from string import punctuation
 from typing import Any, TypeVar
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import requests
 from urllib3.exceptions import InvalidHeader
@@ -34,6 +35,13 @@ LONGEST_PAUSE_SECONDS = 600.0
 LONGEST_WAIT_SECONDS = 10 * 366 * 86_400
 ERROR_BYTES = 1 << 16
 MAX_BYTES = 64 << 20
+ADVICE = {
+    **dict.fromkeys(MOVED, "it redirects, but does not say where to, try again later"),
+    **dict.fromkeys((401, 403, 407), "check the key, and whether you may read this"),
+    **dict.fromkeys((404, 410), "it is not there, check the name and the address"),
+    451: "it may not be given out for legal reasons",
+}
+OTHER_ADVICE = "the server does not take this request, check what was asked for"
 SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
 
 _RESET = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\b")
@@ -71,17 +79,25 @@ class Call:
     params: Mapping[str, str | int] | None = None
     credentials: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
-    data: Mapping[str, str] | bytes | None = None
+    data: Mapping[str, str] | None = None
+    json: Any = None
     check: Callable[[str], None] | None = None
     public_only: bool = False
 
     def request(self) -> requests.Request:
         headers = {**(self.headers or {}), **(self.credentials or {})}
-        return requests.Request(self.method, self.url, headers=headers, params=self.params, data=self.data)
+        return requests.Request(self.method, self.url, headers, None, self.data, self.params, json=self.json)
 
     def moved(self, status: int, location: str) -> Call:
         """The request after a redirect: credentials and secret headers stay with the host they were given for."""
-        here, (url, there) = origin(self.url), _target(self.url, location)
+        try:
+            url = urljoin(self.url, quote(location.encode("latin-1"), safe=punctuation))  # bytes of any encoding
+            here, there = origin(self.url), origin(url)
+        except (ValueError, SourceError):
+            raise SourceError(
+                f"{shown(self.url)} redirects to {shown(location)!r}, which is no plain address of the web: that is "
+                "not followed."
+            ) from None
         call = replace(self, url=url, params=None)
         if there != here:
             kept = {name: value for name, value in (self.headers or {}).items() if name.lower() not in SECRET_HEADERS}
@@ -89,8 +105,8 @@ class Call:
                 raise SourceError(f"{shown(self.url)} redirects to plain http, {shown(url)}: that is not followed.")
             call = replace(call, credentials=None, headers=kept)
         if self.method == "POST" and status in (301, 302, 303):
-            return replace(call, method="GET", data=None)
-        if self.data is not None and there != here:
+            return replace(call, method="GET", data=None, json=None)
+        if self.method == "POST" and there != here:
             raise SourceError(f"{shown(self.url)} redirects what was posted to another host: that is not followed.")
         return call
 
@@ -138,7 +154,7 @@ class Http:
     ) -> Reply:
         """The whole reply. HttpError for a status that no retry helps (4xx but 408, 425, 429), Incomplete where
         retries are used up (connection, 408, 425, 429, 5xx), SourceError where it is larger than `max_bytes`."""
-        call = Call("GET", url, params, credentials, headers, None, check, public_only)
+        call = Call("GET", url, params, credentials, headers, check=check, public_only=public_only)
         return self._whole(call, max_bytes, retry_after)
 
     def post(
@@ -152,9 +168,7 @@ class Http:
         retry_after: Wait | None = None,
     ) -> Reply:
         """As `get`; what is posted, a form or a document, is never sent on to another host."""
-        typed = {"Content-Type": "application/json"} if json is not None else {}
-        call = Call("POST", url, None, credentials, {**typed, **(headers or {})}, data or _document(json))
-        return self._whole(call, MAX_BYTES, retry_after)
+        return self._whole(Call("POST", url, None, credentials, headers, data, json), MAX_BYTES, retry_after)
 
     def close(self) -> None:
         self._wire.close()
@@ -178,7 +192,7 @@ class Http:
             if response.status_code not in MOVED or not location:
                 return self._accepted(response, also)
             response.close()
-            call = call.moved(response.status_code, _text(location))
+            call = call.moved(response.status_code, location)
         raise SourceError(f"{shown(call.url)} is reached by more than {REDIRECTS} redirects: that is not followed.")
 
     def _send(self, call: Call, *, moved: bool) -> requests.Response:
@@ -218,9 +232,8 @@ class Http:
             reply = Reply(response.url, status, response.headers, self._start_of(response))
         if status in PASSING or status >= 500:
             raise Dropped(f"answered {named(status)}", reply)
-        raise HttpError(
-            f"{shown(reply.url)} answered {named(status)}: {_advice(status)}.", status=status, body=reply.content
-        )
+        advice = ADVICE.get(status, OTHER_ADVICE)
+        raise HttpError(f"{shown(reply.url)} answered {named(status)}: {advice}.", status=status, body=reply.content)
 
     def _start_of(self, response: requests.Response) -> bytes:
         try:
@@ -265,7 +278,8 @@ class Tries:
         """Sleep before the next try; Incomplete where there is none."""
         self.failed += 1
         asked = self._asked_for(failure.reply)
-        seconds = self._backoff() if asked is None else asked
+        backoff = min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
+        seconds = backoff if asked is None else asked
         if self.waited + seconds > self.http.patience_seconds:
             when = f"run this again {_when(seconds)}"
         elif self.failed >= self.http.tries:
@@ -274,9 +288,6 @@ class Tries:
             self.waited += seconds
             return self.http.sleep(seconds)
         raise Incomplete(f"{shown(url)} {failure}: {when}, what is there is kept.") from None
-
-    def _backoff(self) -> float:
-        return min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
 
     def _asked_for(self, reply: Reply | None) -> float | None:
         """Seconds that the server wants to be left alone, if it says."""
@@ -328,48 +339,9 @@ def user_agent(contact: str | None = None) -> str:
 
 def named(status: int) -> str:
     """404 (Not Found)"""
-    try:
-        return f"{status} ({HTTPStatus(status).phrase})"
-    except ValueError:
-        return str(status)
-
-
-def _advice(status: int) -> str:
-    if status in MOVED:
-        return "it redirects, but does not say where to, try again later"
-    if status in (401, 403, 407):
-        return "check the key, and whether you may read this"
-    if status in (404, 410):
-        return "it is not there, check the name and the address"
-    if status == 451:
-        return "it may not be given out for legal reasons"
-    return "the server does not take this request, check what was asked for"
+    return f"{status} ({responses[status]})" if status in responses else str(status)
 
 
 def _when(seconds: float) -> str:
     at = datetime.now(UTC) + timedelta(seconds=seconds)
     return f"after {at:%Y-%m-%d %H:%M:%S} UTC (in {seconds:,.0f} s)"
-
-
-def _target(url: str, location: str) -> tuple[str, tuple[str, str, int]]:
-    """Where a redirect leads, with its origin."""
-    target = location
-    try:
-        target = urljoin(url, location)
-        return target, origin(target)
-    except (ValueError, SourceError):
-        raise SourceError(
-            f"{shown(url)} redirects to {shown(target)!r}, which is no plain address of the web: that is not followed."
-        ) from None
-
-
-def _text(header: str) -> str:
-    """A header that holds UTF-8 comes as Latin-1."""
-    try:
-        return header.encode("latin-1").decode()
-    except UnicodeError:
-        return header
-
-
-def _document(value: Any) -> bytes | None:
-    return None if value is None else json.dumps(value).encode()

@@ -123,7 +123,7 @@ class Part:
             os.ftruncate(self.file.fileno(), length)
         self.version, self.size = noted, length
         self.hashes.add_file(self.path)
-        if length == noted.hashed and self.digests()["sha256"] != noted.sha256:
+        if length == noted.hashed and self.hashes.digests()["sha256"] != noted.sha256:
             self.clear()
         return None
 
@@ -210,17 +210,10 @@ class Part:
 
     def leave(self) -> None:
         """Note what is there, that the next process may see if it is damaged."""
-        self.version.hashed, self.version.sha256 = self.size, self.digests()["sha256"]
+        self.version.hashed, self.version.sha256 = self.size, self.hashes.digests()["sha256"]
         with suppress(StoreError):
             if self.size and self.path.exists():
                 self._note()
-
-    def tail(self, start: int) -> bytes:
-        """The bytes from `start` that are there."""
-        return os.pread(self.file.fileno(), self.size - start, start)
-
-    def digests(self) -> dict[str, str]:
-        return self.hashes.digests()
 
 
 def content_range(response: requests.Response) -> tuple[int | None, int | None]:

@@ -201,14 +201,11 @@ def chunks(response: requests.Response, *, decode: bool = False, strict: bool = 
     except DecodeError:
         raise SourceError(f"{shown(response.url)} says that its answer is gzip, but it is not.") from None
     except READ_ERRORS as error:
-        raise Dropped(_end_words(error, raw.length_remaining)) from None
+        what = "sent nothing for too long" if "timed out" in str(error) else "dropped the connection"
+        left = raw.length_remaining
+        raise Dropped(f"{what}, {left:,} bytes before the end" if left else what) from None
     if more:
         raise Changed(f"it sends more than the {int(response.headers['Content-Length']):,} bytes it announces")
-
-
-def _end_words(error: BaseException, left: int | None) -> str:
-    what = "sent nothing for too long" if "timed out" in str(error) else "dropped the connection"
-    return f"{what}, {left:,} bytes before the end" if left else what
 
 
 def _waiting(raw: Any) -> int:
