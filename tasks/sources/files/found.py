@@ -18,6 +18,7 @@ NOTES = (SIDE_FILE, ".part.json")
 LARGEST_RATIO = 1_000
 RATIO_FROM_BYTES = 64 << 20
 SHORTEST_LINE = 4
+RAW_CHARS = 2_000
 DENSE_FROM_BYTES = 128 << 10
 PACKED = (".gz", ".zst", ".zst_blocks", ".bz2", ".xz", ".7z", ".zip", ".tar")
 
@@ -124,3 +125,15 @@ def moment(text: str) -> int:
     except ValueError as error:
         raise UsageError(f'retrieved_at "{text}" is no ISO 8601 date: write e.g. 2024-06-30.') from error
     return int(when.replace(tzinfo=when.tzinfo or UTC).timestamp() * 1000)
+
+
+def retrieved_at(source: Source) -> int | None:
+    """Milliseconds since 1970 when a source was fetched; None where nothing says it."""
+    when = dict(source.facts).get("retrieved_at")
+    return None if when is None else moment(when)
+
+
+def raw_text(raw: str | bytes) -> str:
+    """The beginning of a record that is left out, as UTF-8 holds it."""
+    text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
+    return text.decode("utf-8", "replace")[:RAW_CHARS]

@@ -35,15 +35,14 @@ from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
 from schemas.sources.openreview import SUBMISSIONS
-from tasks.sources.files.batches import batch_of
-from tasks.sources.files.found import moment
+from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines, unpacked
 
 GROUP = "openreview"
 SITE = "https://openreview.net"
 REPLIES = ".replies.jsonl"
 BATCH_ROWS = 1_000
-RAW_CHARS = 2_000
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _YEAR = re.compile(r"/((?:19|20)[0-9]{2})/")
@@ -388,27 +387,17 @@ def is_reply(note: Note) -> bool:
 @stage(SUBMISSIONS, revision=1)
 def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions with their decisions and ratings, in the order of the file."""
-    retrieved = dict(files.source.facts)["retrieved_at"]
-    yield from parse_submissions(read_lines(files), replies, None if retrieved is None else moment(retrieved))
+    yield from parse_submissions(read_lines(files), replies, retrieved_at(files.source))
 
 
 def parse_submissions(
     lines: Iterable[bytes], replies: Replies, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of SUBMISSIONS, and a Rejected for every line that is no submission or one seen before."""
-    rows: list[tuple[Any, ...]] = []
     seen: set[str] = set()
-    for position, line in enumerate(lines, start=1):
-        row = _row(line, position, replies, retrieved, seen)
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        rows.append(row)
-        if len(rows) == BATCH_ROWS:
-            yield batch_of(rows, SUBMISSIONS)
-            rows = []
-    if rows:
-        yield batch_of(rows, SUBMISSIONS)
+    rows = (_row(line, position, replies, retrieved, seen) for position, line in enumerate(lines, start=1))
+    weighed = (row if isinstance(row, Rejected) else (row, 1) for row in rows)
+    yield from batched(weighed, lambda rows: batch_of(rows, SUBMISSIONS), rows=BATCH_ROWS)
 
 
 def _row(
@@ -431,4 +420,4 @@ def _row(
 
 
 def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
-    return Rejected(key, "defect", reason, detail, line.decode("utf-8", "replace")[:RAW_CHARS])
+    return Rejected(key, "defect", reason, detail, raw_text(line))

@@ -31,7 +31,7 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
-from tasks.sources.files.found import WHOLE, moment
+from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
 from tasks.sources.files.tarballs import members
 
@@ -39,7 +39,6 @@ GROUP = "msmarco"
 LICENCE = "MS MARCO terms: non-commercial research"
 PIECE_BYTES = 64 << 20
 BATCH_ROWS = 1_000
-RAW_CHARS = 2_000
 LONGEST_TEXT = 64 << 10
 LONGEST_LINE = LONGEST_TEXT + 16
 PIDS = 100_000_000
@@ -293,8 +292,7 @@ def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
     reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     number = line[:64].split(b"\t")[0]
     key = number.decode() if number.isdigit() else f"?{xxhash.xxh3_64_hexdigest(line)}"
-    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-    return Rejected(f"{GROUP}/{letter}{key}", "defect", reason, raw=raw)
+    return Rejected(f"{GROUP}/{letter}{key}", "defect", reason, raw=raw_text(line))
 
 
 def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | None) -> pa.RecordBatch:
@@ -325,7 +323,7 @@ def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Itera
     """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
     seen = Seen()
     for _, lines in lines_of(files, COLLECTION):
-        for item in passages(lines, seen, repair=repair, retrieved=_retrieved(files)):
+        for item in passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source)):
             _count(context, item)
             yield item
 
@@ -336,11 +334,6 @@ def _count(context: StageContext, item: pa.RecordBatch | Rejected) -> None:
         return
     context.count("read", item.num_rows)
     context.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
-
-
-def _retrieved(piece: Shard) -> int | None:
-    when = dict(piece.source.facts)["retrieved_at"]
-    return None if when is None else moment(when)
 
 
 def in_one(sources: Sequence[Source]) -> list[Source]:
@@ -411,7 +404,7 @@ def _judgement(columns: list[bytes]) -> tuple[int, int, int]:
 def read_queries(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Queries as their files list them."""
     for name, lines in lines_of(files, ASKED):
-        yield from queries(lines, split_of(name), _retrieved(files))
+        yield from queries(lines, split_of(name), retrieved_at(files.source))
 
 
 @stage(QREL_LINES, revision=1)

@@ -34,7 +34,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.preferences import COMPLETIONS
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import moment, raw_text
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -48,7 +48,6 @@ CONTAMINATED = "truthful_qa"
 ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 BATCH_ROWS = 200
-RAW_CHARS = 2_000
 LEAST = '{"instruction":"a","completions":[{"response":"a"},{"response":"b"}]}'
 
 
@@ -233,7 +232,7 @@ def _rejected(record: Any, error: ValueError) -> Rejected:
     if isinstance(error, Filtered):
         return Rejected(key, "filtered", str(error))
     reason = "no JSON" if isinstance(record, bytes) else str(error)
-    return Rejected(key, "defect", reason, raw=raw[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS])
+    return Rejected(key, "defect", reason, raw=raw_text(raw))
 
 
 def _raw(record: Any) -> bytes:

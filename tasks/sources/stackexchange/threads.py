@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from longform.artifacts.rows import Rejected
 from longform.engine.stage import AtMost, PerGroup, StageContext, stage
 from schemas.sources.stackexchange import ANSWER, POSTS, THREADS
+from tasks.sources.files.found import RAW_CHARS
 from tasks.sources.files.ranges import Ranges, marked, number_of_ranges, repeated
 from tasks.sources.stackexchange.posts import BATCH_ROWS
-from tasks.sources.stackexchange.tables import RAW_CHARS
 from tasks.sources.stackexchange.users import named
 
 _SORT_KEYS = [
