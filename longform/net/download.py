@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -96,12 +97,15 @@ class Downloader(Http):
         size: int | None = None,
         sha256: str | None = None,
         md5: str | None = None,
+        at_most: float = inf,
         credentials: Mapping[str, str] | None = None,
         facts: Mapping[str, str] | None = None,
         progress: Progress | None = None,
         retry_after: Wait | None = None,
     ) -> Fetched:
         """A file that is whole, at `place`; one that is there already is not asked for.
+
+        SourceError where it has more than `at_most` bytes.
 
         Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives the
         address anew when it has expired (403): signed links are never written down. Beside the file stands
@@ -115,8 +119,8 @@ class Downloader(Http):
             try:
                 if known := already(place, expected):  # another process may have been downloading it until now
                     return known
-                options: Any = {"credentials": credentials, "progress": progress, "retry_after": retry_after}
-                return _Download(self, url, place, expected, file, facts=facts or {}, **options).run()
+                asking: Any = {"credentials": credentials, "progress": progress, "retry_after": retry_after}
+                return _Download(self, url, place, expected, file, at_most, facts or {}, **asking).run()
             except OSError as error:
                 raise unwritable(place, error) from None
             finally:
@@ -182,9 +186,10 @@ class _Download:
         place: Path,
         expected: Expected,
         file: IO[bytes],
+        at_most: float,
+        facts: Mapping[str, str],
         *,
         credentials: Mapping[str, str] | None,
-        facts: Mapping[str, str],
         progress: Progress | None,
         retry_after: Wait | None,
     ) -> None:
@@ -192,7 +197,7 @@ class _Download:
         self.credentials, self.facts, self.progress = credentials, facts, progress
         self.part, self.tries = Part(place, file, expected.digests(), expected.size), Tries(http, retry_after)
         self.link = None if callable(url) else url
-        self.refused, self.restarts, self.most = False, 0, 0
+        self.refused, self.restarts, self.most, self.at_most = False, 0, 0, at_most
 
     @property
     def where(self) -> str:
@@ -309,6 +314,8 @@ class _Download:
     def _count(self, number: int) -> None:
         """Only bytes that had never come yet are progress: a file that always breaks at its middle has an end."""
         self.refused = False
+        if self.part.size > self.at_most:
+            raise SourceError(f"{self.where} sends more than the {self.at_most:,} bytes that such a file may have.")
         if self.progress:
             self.progress.advance(self.place.name, number)
         if self.part.size > self.most:

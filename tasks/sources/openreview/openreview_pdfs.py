@@ -75,26 +75,6 @@ def fetch_pdfs(api: Api, wanted: Iterable[Paper], folder: Path, progress: Progre
     return [fetch.place(paper) for paper in asked if fetch.place(paper).exists()]
 
 
-class _Bounded:
-    """Progress that ends a download of more than `max_bytes`."""
-
-    def __init__(self, progress: Progress, max_bytes: int) -> None:
-        self.progress, self.max_bytes, self.bytes = progress, max_bytes, 0
-
-    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
-        self.bytes = done_bytes
-        self.progress.begin(name, total_bytes, done_bytes)
-
-    def advance(self, name: str, bytes: int) -> None:
-        self.bytes += bytes
-        if self.bytes > self.max_bytes:
-            raise SourceError(f"{name} gets more than the {self.max_bytes:,} bytes that such a file may have.")
-        self.progress.advance(name, bytes)
-
-    def end(self, name: str) -> None:
-        self.progress.end(name)
-
-
 class _Fetch:
     def __init__(self, api: Api, folder: Path, progress: Progress) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,14 +145,9 @@ class _Fetch:
 
     def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:
         incoming = self.folder / f".{paper.id}.incoming"
-        left = MAX_PDF_BYTES
         with incoming.open("wb") as file:
-            while left > 0 and (block := stream.read(BLOCK_BYTES)):
+            while file.tell() <= MAX_PDF_BYTES and (block := stream.read(BLOCK_BYTES)):
                 file.write(block)
-                left -= len(block)
-        if left <= 0:
-            _remove(incoming)
-            return False
         return self._admitted(paper, incoming, "/attachment")
 
     # ------------------------------------------------------------ one
@@ -222,8 +197,9 @@ class _Fetch:
             self.api.http.download(
                 self.api.base_url + address,
                 place,
+                at_most=max_bytes,
                 credentials=credentials,
-                progress=_Bounded(self.progress, max_bytes),
+                progress=self.progress,
                 retry_after=limit_reset,
             )
 

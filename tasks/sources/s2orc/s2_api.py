@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -210,20 +211,19 @@ def _download(
 
 
 class _Links:
-    """Signed links by path. Asked a second time for one, they are all asked for anew: the first has expired."""
+    """Signed links by path. Asked a second time for one, all are replaced: the first has expired."""
 
     def __init__(self, links: dict[str, str], again: Callable[[], dict[str, str]]) -> None:
         self.links, self.again = links, again
 
     def of(self, path: str) -> Callable[[], str]:
-        given: list[str] = []
+        asked = count()
 
         def link() -> str:
-            if self.links.get(path) in given:
+            if next(asked):
                 self.links = self.again()
             if path not in self.links:
                 raise SourceError(f"Semantic Scholar lists {path} no longer: fetch the release again.")
-            given.append(self.links[path])
             return self.links[path]
 
         return link
