@@ -107,8 +107,8 @@ class Downloader(Http):
 
         SourceError where it has more than `at_most` bytes.
 
-        Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives the
-        address anew when it has expired (403): signed links are never written down. Beside the file stands
+        Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives
+        another address when one has expired (403): signed links are never written down. Beside the file stands
         `<name>.fetch.json`: address without its query, retrieved_at, bytes, sha256 and `facts`.
         """
         expected = Expected(size, sha256.lower() if sha256 else None, md5.lower() if md5 else None)

@@ -89,7 +89,7 @@ class Call:
         return requests.Request(self.method, self.url, headers, None, self.data, self.params, json=self.json)
 
     def moved(self, status: int, location: str) -> Call:
-        """The request after a redirect: credentials and secret headers stay with the host they were given for."""
+        """The request after a redirect: credentials and secret headers stay with the host they are for."""
         try:
             url = urljoin(self.url, quote(location.encode("latin-1"), safe=punctuation))  # bytes of any encoding
             here, there = origin(self.url), origin(url)
@@ -265,7 +265,7 @@ class Login:
 
 
 class Tries:
-    """How often and how long a request is tried again; `progress` starts the count anew."""
+    """How often and how long a request is tried again; `progress` sets the count back to none."""
 
     def __init__(self, http: Http, retry_after: Wait | None = None) -> None:
         self.http, self.retry_after = http, retry_after

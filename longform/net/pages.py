@@ -3,8 +3,8 @@
     <home>/web/pages.sqlite     page: one row a request: status, final address, headers, body (zstd), when; or the
                                       lasting reason why there is none
 
-A reply is committed before anybody reads it: a kill loses no more than what was on its way. Several processes may
-use one store; what is stored first stays. SQLite's own locks keep writers apart: with a rollback journal, as two
+A reply is committed before anybody reads it: a kill loses no more than what was on its way. Processes may share
+a store; what is stored first stays. SQLite's own locks keep writers apart: with a rollback journal, as two
 connections that write a WAL database at once could damage it under SQLite older than 3.51.3.
 """
 

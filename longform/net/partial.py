@@ -3,8 +3,8 @@
     <name>.part         the first bytes of the file; locked by the one process that writes it
     <name>.part.json    of which version at the server (ETag, Last-Modified, length) they are
 
-Whether it is the same is told by If-Range, by the length, and by the last bytes that are there, which are asked for
-again. That nothing changed the part meanwhile is told by its SHA-256, noted when a run ends.
+If-Range, the length, and the last bytes that are there, which are asked for again, show whether it is the same. Its
+SHA-256, noted when a run ends, shows that nothing changed the part meanwhile.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _waiting(raw: Any) -> int:
 
 
 def delimited(response: requests.Response) -> bool:
-    """Whether the end of the body can be told from a dropped connection."""
+    """Whether a dropped connection is seen: the body has a length, or is sent in chunks."""
     return response.raw.length_remaining is not None or response.raw.chunked
 
 

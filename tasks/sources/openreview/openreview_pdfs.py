@@ -113,7 +113,7 @@ class _Fetch:
     # ------------------------------------------------------------ many at once
 
     def _batch(self, batch: list[Paper]) -> int:
-        """How many of the batch's PDFs came; 0 where the server does not give several at once."""
+        """How many of the batch's PDFs came; 0 where the server does not give many at once."""
         ids = ",".join(paper.id for paper in batch)
         place = self.folder / f".{hashlib.sha256(ids.encode()).hexdigest()[:16]}.zip"
         try:
@@ -220,7 +220,7 @@ def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
 
 
 def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
-    """The members that can be told to be one paper's, each paper once, of a size that a PDF may have."""
+    """The members that are one paper's, each paper once, of a size that a PDF may have."""
     by_id = {paper.id: paper for paper in batch}
     numbers = [paper.number for paper in batch]
     by_number = {paper.number: paper for paper in batch if paper.number and numbers.count(paper.number) == 1}

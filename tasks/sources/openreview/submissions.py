@@ -85,8 +85,8 @@ def text(content: Any, name: str) -> str | None:
 def invitations(note: Note) -> list[str]:
     """Of API v1 one, of API v2 all."""
     found = note.get("invitations")
-    given = found if isinstance(found, list) else [note.get("invitation")]
-    return [one for one in given if isinstance(one, str)]
+    values = found if isinstance(found, list) else [note.get("invitation")]
+    return [one for one in values if isinstance(one, str)]
 
 
 def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
@@ -113,15 +113,15 @@ def year_of(note: Note) -> int | None:
 def direct_replies(note: Note) -> list[Note]:
     """The replies to the submission itself that came with it."""
     details = note.get("details")
-    given = details.get("directReplies") if isinstance(details, dict) else None
-    return [reply for reply in given if isinstance(reply, dict)] if isinstance(given, list) else []
+    values = details.get("directReplies") if isinstance(details, dict) else None
+    return [reply for reply in values if isinstance(reply, dict)] if isinstance(values, list) else []
 
 
 def names(found: Any) -> list[str]:
     """Full names; none of an anonymous submission."""
     people = found if isinstance(found, list) else [found]
-    given = [person.get("fullname") if isinstance(person, dict) else person for person in people]
-    stripped = [name.strip() for name in given if isinstance(name, str)]
+    values = [person.get("fullname") if isinstance(person, dict) else person for person in people]
+    stripped = [name.strip() for name in values if isinstance(name, str)]
     return [name for name in stripped if name and not name.lower().startswith("anonymous")]
 
 
@@ -185,37 +185,37 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
 
 def read_decision(words: str) -> str:
     """The decision of a decision note or a recommendation: "Accept: notable-top-25%", "Accept (Talk)", "Reject"."""
-    said = words.lower()
-    if "workshop" in said:
+    lowered = words.lower()
+    if "workshop" in lowered:
         return "invite_to_workshop"
-    if "withdraw" in said:
+    if "withdraw" in lowered:
         return "withdrawn"
-    if "reject" in said:
-        return "desk_rejected" if "desk" in said else "reject"
-    return _accepted(said) if re.search(r"(?<!not )\baccept", said) else "unknown"
+    if "reject" in lowered:
+        return "desk_rejected" if "desk" in lowered else "reject"
+    return _accepted(lowered) if re.search(r"(?<!not )\baccept", lowered) else "unknown"
 
 
 def read_venue(words: str) -> str:
     """The decision of a venue: "ICLR 2024 spotlight", "Submitted to ICLR 2024", "ICLR 2022 Submitted"."""
-    said = words.lower().strip()
-    if "workshop" in said and "invite" in said:
+    lowered = words.lower().strip()
+    if "workshop" in lowered and "invite" in lowered:
         return "invite_to_workshop"
-    if "withdraw" in said:
+    if "withdraw" in lowered:
         return "withdrawn"
-    if "desk" in said and "reject" in said:
+    if "desk" in lowered and "reject" in lowered:
         return "desk_rejected"
-    if said.startswith("submitted to ") or said.endswith((" submitted", " reject", " rejected")):
+    if lowered.startswith("submitted to ") or lowered.endswith((" submitted", " reject", " rejected")):
         return "reject"
-    kind = _accepted(said)
-    return kind if kind != "accept" or said.endswith((" accept", " accepted")) else "unknown"
+    kind = _accepted(lowered)
+    return kind if kind != "accept" or lowered.endswith((" accept", " accepted")) else "unknown"
 
 
-def _accepted(said: str) -> str:
-    if re.search(r"\b(oral|talk)\b|\btop[- ]5\b", said):
+def _accepted(lowered: str) -> str:
+    if re.search(r"\b(oral|talk)\b|\btop[- ]5\b", lowered):
         return "accept_oral"
-    if re.search(r"\bspotlight\b|\btop[- ]25\b", said):
+    if re.search(r"\bspotlight\b|\btop[- ]25\b", lowered):
         return "accept_spotlight"
-    return "accept_poster" if re.search(r"\bposter\b", said) else "accept"
+    return "accept_poster" if re.search(r"\bposter\b", lowered) else "accept"
 
 
 def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
@@ -237,8 +237,8 @@ def _to_itself(note: Note, kinds: Mapping[str, list[Note]], *names: str) -> list
     return [reply for name in names for reply in kinds.get(name, ()) if reply.get("replyto") in own]
 
 
-def _agreed(said: Iterable[str | None], source: str) -> Decision | None:
-    raws = list(dict.fromkeys(one for one in said if one))
+def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
+    raws = list(dict.fromkeys(one for one in texts if one))
     if len({read_decision(one) for one in raws}) > 1:
         return Decision("unknown", " | ".join(raws), "disagreement")
     return Decision(read_decision(raws[0]), raws[0], source) if raws else None

@@ -213,7 +213,7 @@ def _is_running(text: str, seen: Counter[str]) -> bool:
 
 
 class _Layout:
-    """The lines of a paper, told apart."""
+    """The lines of a paper by what they are."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.outside: list[Paragraph] = []
@@ -303,7 +303,7 @@ class _Layout:
     def _head(self, line: Line, found: list[Section]) -> None:
         """A new section, or the second line of the head before."""
         number, printed = split_number(line.text)
-        head, before = self.mended(printed or line.text), found[-1]
+        head, before = self.rejoined(printed or line.text), found[-1]
         two = not before.paragraphs and number is None and before.head is not None and self._style(line)
         if two and not (role_of(head) or _KNOWN.fullmatch(plain(head)) or _KNOWN.fullmatch(plain(before.head or ""))):
             before.head = f"{before.head} {head}"
@@ -382,9 +382,9 @@ class _Layout:
                 found[-1] = f"{before[:-1]}\ufffe{whole}"
             else:
                 found.append(whole)
-        return self.mended(" ".join(found))
+        return self.rejoined(" ".join(found))
 
-    def mended(self, text: str) -> str:
+    def rejoined(self, text: str) -> str:
         """Broken words whole: with a hyphen only where the paper writes them so elsewhere."""
 
         def whole(match: re.Match[str]) -> str:

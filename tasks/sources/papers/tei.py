@@ -41,7 +41,7 @@ from tasks.sources.files.batches import batched
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text
 from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out
-from tasks.sources.papers.repairs import introduced, letters, mended, numbered
+from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
 from tasks.sources.papers.unreadable import UnreadableError
 from tasks.text.headings import is_front
 
@@ -117,7 +117,7 @@ def _paper(root: etree._Element) -> Row:
     if not (any(section.paragraphs for section in body) or any(section.paragraphs for section in back)):
         raise UnreadableError("empty body")
     described = _described(header)
-    body = mended(body, described["title"], reader.notes)
+    body = repaired(body, described["title"], reader.notes)
     abstract = introduced(abstract, body, reader.notes)
     notes = [*dict.fromkeys(reader.notes)]
     return {

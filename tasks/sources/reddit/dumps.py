@@ -338,11 +338,11 @@ def _submission(
 def _comment(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, repairs: int
 ) -> Item | Rejected:
-    text, given = record.get("body"), record.get("parent_id")
-    thread = bare_id(record.get("link_id"), "t3_") or _thread_of(given)
+    text, parent_id = record.get("body"), record.get("parent_id")
+    thread = bare_id(record.get("link_id"), "t3_") or _thread_of(parent_id)
     if thread is None:
         return _defect(post_id, "missing or ill-formed link_id")
-    parent = _parent(given, thread)
+    parent = _parent(parent_id, thread)
     if parent is None:
         return _defect(post_id, "missing or ill-formed parent_id")
     if not isinstance(text, str):

@@ -72,14 +72,14 @@ def _threads(items: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
     """One thread from each of `starts`, whose last one is the end."""
     asks = np.isin(np.arange(len(items)), starts)
     questions, answers, counts = items.filter(pa.array(asks)), items.filter(pa.array(~asks)), np.diff(starts) - 1
-    given = [answers[_RENAMED.get(field.name, field.name)] for field in REDDIT_ANSWER]
-    nested = pa.StructArray.from_arrays(given, fields=list(REDDIT_ANSWER))
+    fields = [answers[_RENAMED.get(field.name, field.name)] for field in REDDIT_ANSWER]
+    nested = pa.StructArray.from_arrays(fields, fields=list(REDDIT_ANSWER))
     offsets = pa.array(np.append([0], np.cumsum(counts)), pa.int32())
-    made = {
+    renamed = {
         "site": pc.binary_join_element_wise("reddit.com/r/", questions["community"], ""),
         "answers": pa.ListArray.from_arrays(offsets, nested, type=REDDIT_THREADS.field("answers").type),
     }
-    columns = [made[name] if name in made else questions[name] for name in REDDIT_THREADS.names]
+    columns = [renamed[name] if name in renamed else questions[name] for name in REDDIT_THREADS.names]
     return pa.RecordBatch.from_arrays(columns, schema=REDDIT_THREADS)
 
 

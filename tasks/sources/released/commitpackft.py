@@ -45,12 +45,12 @@ def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...]
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit := commit.lower()):
         return "missing or ill-formed commit"
     try:
-        given = _fields(record)
+        values = _fields(record)
     except KeyError as missing:
         return f"missing or ill-formed {missing.args[0]}"
-    if [*map(type, given)] != _TEXTS:
+    if [*map(type, values)] != _TEXTS:
         return f"missing or ill-formed {next(name for name in FIELDS if not isinstance(record[name], str))}"
-    old_file, new_file, old_contents, new_contents, subject, message, language, repos = given
+    old_file, new_file, old_contents, new_contents, subject, message, language, repos = values
     if not new_contents:
         return "no contents after the commit"
     if not new_file:

@@ -5,7 +5,7 @@
     qrels.dev.tsv        1048	0	7	1
 
 Together in collectionandqueries.tar.gz. In passages some characters are UTF-8 that was read as Latin-1 and written
-again, beside others that are right, in the same passage; these are mended one by one, and each row says how many.
+again, beside others that are right, in the same passage; these are repaired one by one, and each row says how many.
 Mangled characters hold U+0085, at which Python's splitlines and text readers cut a line in two. Quotes stand for
 themselves, often alone. The columns 0 and 1 of judgements are filler of TREC's form, in TREC's own files grades;
 what is not judged is unknown, not wrong. Some copies end their lines with a carriage return and a line feed.
@@ -124,25 +124,25 @@ def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def repaired(text: str) -> tuple[str, int]:
-    """The text with every run of characters that is one character's UTF-8 read as Latin-1 mended, and their number.
+    """The text with every run of characters that is one character's UTF-8 read as Latin-1 repaired, and their number.
 
     The rule of ir_datasets (FixEncoding), in one pass: 2 to 4 characters between U+0080 and U+00FF whose bytes
     decode to exactly one. A lead byte says how long its run is, so that runs never overlap.
     """
-    mended = 0
+    repairs = 0
 
     def one(match: re.Match[str]) -> str:
-        nonlocal mended
+        nonlocal repairs
         run = match[0].encode("latin-1")
         length = 2 if run[0] < 0xE0 else 3 if run[0] < 0xF0 else 4
         try:
             character = run[:length].decode()
         except UnicodeDecodeError:
             return match[0]
-        mended += 1
+        repairs += 1
         return character + match[0][length:]
 
-    return _MANGLED.sub(one, text), mended
+    return _MANGLED.sub(one, text), repairs
 
 
 # ---------------------------------------------------------------- passages
@@ -196,7 +196,7 @@ def passages(
         pids, texts = columns
         repairs = pa.repeat(pa.scalar(0, pa.int32()), len(texts))
         if repair:
-            texts, repairs = _mended(texts)
+            texts, repairs = _repaired(texts)
         yield from _first(_batch(pids, texts, repairs, retrieved), seen.again(pids.to_numpy()))
 
 
@@ -245,16 +245,16 @@ def passage(line: bytes) -> tuple[int, str]:
     return _careful(number, rest), rest.removesuffix(b"\r").decode()
 
 
-def _mended(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
-    """The texts, those that hold mangled characters mended, and how many characters were."""
+def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
+    """The texts, those that hold mangled characters repaired, and how many characters were."""
     rows = suspicious(texts)
     repairs = np.zeros(len(texts), np.int32)
     if len(rows):
-        mended = [repaired(text) for text in texts.take(pa.array(rows)).to_pylist()]
-        repairs[rows] = [number for _, number in mended]
+        fixed = [repaired(text) for text in texts.take(pa.array(rows)).to_pylist()]
+        repairs[rows] = [number for _, number in fixed]
         order = np.arange(len(texts))
         order[rows] = len(texts) + np.arange(len(rows))
-        texts = pa.concat_arrays([texts, pa.array([text for text, _ in mended], pa.string())]).take(pa.array(order))
+        texts = pa.concat_arrays([texts, pa.array([text for text, _ in fixed], pa.string())]).take(pa.array(order))
     return texts, pa.array(repairs)
 
 

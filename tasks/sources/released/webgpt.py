@@ -76,11 +76,11 @@ def side(record: dict[str, Any], number: int) -> Row:
     }
 
 
-def quotes(given: Any) -> list[Row]:
+def quotes(value: Any) -> list[Row]:
     """Of lists of titles and of extracts."""
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise ValueError("no quotes")
-    titles, extracts = given.get("title"), given.get("extract")
+    titles, extracts = value.get("title"), value.get("extract")
     if not isinstance(titles, list) or not isinstance(extracts, list) or len(titles) != len(extracts):
         raise ValueError("titles and extracts do not match")
     if not all(isinstance(text, str) for text in (*titles, *extracts)):

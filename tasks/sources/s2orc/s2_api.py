@@ -241,10 +241,10 @@ def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:
 def file_names(paths: Sequence[str]) -> dict[str, str]:
     """A name for each path of a link: its last part, without what a file system could take for something else.
 
-    Names that are the same for several get a number in front.
+    A name that more than one has gets a number in front.
     """
     plain = {path: _UNSAFE.sub("_", posixpath.basename(unquote(path))).lstrip("._-") or "file" for path in paths}
-    several = Counter(plain.values())
+    uses = Counter(plain.values())
     return {
-        path: f"{number:05d}-{name}" if several[name] > 1 else name for number, (path, name) in enumerate(plain.items())
+        path: f"{number:05d}-{name}" if uses[name] > 1 else name for number, (path, name) in enumerate(plain.items())
     }

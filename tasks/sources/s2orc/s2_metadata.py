@@ -83,13 +83,13 @@ def _of_2020(record: Mapping[str, Any]) -> Row:
 
 def _of_papers(record: Mapping[str, Any]) -> Row:
     journal = record.get("journal")
-    said = {
+    fields = {
         "title": record.get("title"),
         "venue": record.get("venue") or (journal.get("name") if isinstance(journal, dict) else None),
         "identifiers": record.get("externalids"),
     }
     authors, year = names_of(record.get("authors")), year_of(record.get("year"))
-    return {**_NOTHING, **described(said), "authors": authors, "year": year}
+    return {**_NOTHING, **described(fields), "authors": authors, "year": year}
 
 
 def _of_abstracts(record: Mapping[str, Any]) -> Row:

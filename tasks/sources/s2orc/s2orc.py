@@ -321,8 +321,8 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     return sections, paragraphs
 
 
-def _section(text: str, start: int, end: int, said: Mapping[str, Any]) -> Row:
-    number, head = heading_of(text[start:end], said.get("n"))
+def _section(text: str, start: int, end: int, attributes: Mapping[str, Any]) -> Row:
+    number, head = heading_of(text[start:end], attributes.get("n"))
     return {"number": number, "head": head, "role": None, "start": start, "end": end}
 
 
@@ -330,9 +330,9 @@ def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
     """Put citations into the paragraphs they stand in, and what only they say of a paper into the bibliography."""
     entries = {entry["ref_id"]: entry for entry in bibliography}
     at, stop, outside = 0, len(paragraphs), 0
-    for start, end, said in spans.of("bib_ref"):
-        ref_id = string(said.get("ref_id"))
-        if (matched := said.get("matched_paper_id")) is not None:
+    for start, end, attributes in spans.of("bib_ref"):
+        ref_id = string(attributes.get("ref_id"))
+        if (matched := attributes.get("matched_paper_id")) is not None:
             ref_id = _matched(bibliography, entries, ref_id, matched)
         if ref_id is not None and ref_id not in entries:
             spans.notes["citations of no entry"] += 1
@@ -365,15 +365,15 @@ def _bibliography(spans: Spans) -> list[Row]:
         return []
     text, found = spans.text, []
     titles, venues, authors = (_Reader(spans.of(name)) for name in ("bib_title", "bib_venue", "bib_author"))
-    for n, (start, end, said) in enumerate(entries):
+    for n, (start, end, attributes) in enumerate(entries):
         raw = text[start:end]
         names = [text[a:b].strip(_NAME_END) for a, b, _ in authors.within(start, end)]
         doi = _DOI.search(raw) if "10." in raw else None
         title = _first_words(text, titles.within(start, end))
         found.append(
             {
-                "ref_id": string(said.get("id")) or f"?{n}",
-                "paper_id": linked(said.get("matched_paper_id")),
+                "ref_id": string(attributes.get("id")) or f"?{n}",
+                "paper_id": linked(attributes.get("matched_paper_id")),
                 "title": title,
                 "authors": names if all(names) else [name for name in names if name],
                 "year": None,

@@ -70,10 +70,10 @@ def _threads(posts: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
     asks = np.isin(np.arange(len(posts)), starts)
     questions, answers, counts = posts.filter(pa.array(asks)), posts.filter(pa.array(~asks)), np.diff(starts) - 1
     accepted = questions["accepted_id"].take(pa.array(np.repeat(np.arange(len(questions)), counts)))
-    given = {name: answers[name] for name in POSTS.names}
-    given["answer_id"] = given["post_id"]
-    given["accepted"] = pc.fill_null(pc.equal(given["post_id"], accepted), False)
-    nested = pa.StructArray.from_arrays([given[field.name] for field in ANSWER], fields=list(ANSWER))
+    fields = {name: answers[name] for name in POSTS.names}
+    fields["answer_id"] = fields["post_id"]
+    fields["accepted"] = pc.fill_null(pc.equal(fields["post_id"], accepted), False)
+    nested = pa.StructArray.from_arrays([fields[field.name] for field in ANSWER], fields=list(ANSWER))
     offsets = pa.array(np.append([0], np.cumsum(counts)), pa.int32())
     lists = pa.ListArray.from_arrays(offsets, nested, type=THREADS.field("answers").type)
     columns = [lists if name == "answers" else questions[name] for name in THREADS.names]

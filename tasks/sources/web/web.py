@@ -214,8 +214,8 @@ def _ask_searxng(backend: WebBackend, credentials: Mapping[str, str] | None, tex
 
 def _settled(reply: Reply) -> bool:
     """Whether some engine answered."""
-    said = reply.json()
-    return not isinstance(said, dict) or bool(said.get("results")) or not said.get("unresponsive_engines")
+    document = reply.json()
+    return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
 
 
 def _ask_brave(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:

@@ -80,7 +80,7 @@ def of_webgpt(deep: bytes) -> Iterable[Any]:
 
 
 def of_ultrafeedback(deep: bytes) -> Iterable[Any]:
-    return ultrafeedback.instructions([ultrafeedback.document(b'{"instruction":%s}' % deep)], {}, mended=True)
+    return ultrafeedback.instructions([ultrafeedback.document(b'{"instruction":%s}' % deep)], {}, corrected=True)
 
 
 def of_commitpackft(deep: bytes) -> Iterable[Any]:
