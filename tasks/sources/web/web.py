@@ -213,7 +213,7 @@ def _ask_searxng(backend: WebBackend, credentials: Mapping[str, str] | None, tex
 
 
 def _settled(reply: Reply) -> bool:
-    """Whether some engine answered."""
+    """Whether it is a document, and some engine answered: Brave, which is one engine, says nothing of that."""
     document = reply.json()
     return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
 
@@ -222,12 +222,7 @@ def _ask_brave(backend: WebBackend, credentials: Mapping[str, str] | None, text:
     fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
     params = {"q": fitting, "count": str(BRAVE_COUNT), "offset": str(page), **dict(backend.parameters)}
     url = backend.url.rstrip("/") + "/res/v1/web/search"
-    return Ask(url, tuple(params.items()), "brave", credentials, settled=_is_document)
-
-
-def _is_document(reply: Reply) -> bool:
-    reply.json()
-    return True
+    return Ask(url, tuple(params.items()), "brave", credentials, settled=_settled)
 
 
 Adapter = tuple[Callable[[Any], list[Found]], Callable[[WebBackend, Mapping[str, str] | None, str, int], Ask], int]
