@@ -206,7 +206,7 @@ def test_a_pdf_has_a_deadline_of_our_own(server: Server, tmp_path: Path, slow: A
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 405])
-def test_another_server_is_told_from_grobid(server: Server, tmp_path: Path, status: int):
+def test_another_server_is_taken_for_no_grobid(server: Server, tmp_path: Path, status: int):
     server.on(FULLTEXT, Answer(status, b"", {"Location": "http://127.0.0.1:9/"}))
     with pytest.raises(SourceError, match=f"status {status}"):
         asked(server, tmp_path)
@@ -317,13 +317,13 @@ def test_a_server_that_loads_its_models_is_waited_for():
 
 
 @pytest.mark.parametrize("answer", [Answer(200, b"<html>welcome</html>"), Answer(404), Answer(200, b"false")])
-def test_a_server_that_is_no_grobid_is_told_at_once(server: Server, answer: Answer):
+def test_a_server_that_is_no_grobid_is_an_error_at_once(server: Server, answer: Answer):
     server.on(ALIVE, answer)
     with pytest.raises(SourceError, match="not as GROBID does"):
         quick(server)
 
 
-def test_no_server_at_all_is_told_with_how_to_start_one():
+def test_no_server_at_all_is_an_error_with_how_to_start_one():
     with socket.socket() as bound:  # and nothing listens
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(SourceError, match="docker run"):

@@ -181,7 +181,7 @@ def test_an_expired_token_is_renewed_once(server: Server) -> None:
         api_of(server).states(["t1_a"], NOW)
 
 
-def test_a_refused_app_and_an_odd_answer_are_told(server: Server) -> None:
+def test_a_refused_app_and_an_odd_answer_are_errors(server: Server) -> None:
     server.on("/api/v1/access_token", Answer(401))
     with pytest.raises(HttpError, match="refused the app of REDDIT_CLIENT_ID with status 401") as refused:
         api_of(server).states(["t1_a"], NOW)

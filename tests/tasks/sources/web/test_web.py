@@ -201,7 +201,7 @@ def test_any_reply_is_read(reply: Any) -> None:
 # ---------------------------------------------------------------- searching
 
 
-def test_results_are_ranked_each_address_once_over_several_pages(toy: Toy) -> None:
+def test_results_are_ranked_each_address_once_over_more_than_one_page(toy: Toy) -> None:
     pages = [["/a", "/b?utm_source=x"], ["/b", "/c#x", "/a"], ["/d"], []]
     toy.server.on("/search", searxng(toy.server, *pages))
     rows = toy.search({"q1": "tea", "q2": " tea "}, k=4)
@@ -217,7 +217,7 @@ def test_results_are_ranked_each_address_once_over_several_pages(toy: Toy) -> No
     assert len({row["fetched_at"] for row in rows}) <= 3
 
 
-def test_a_search_without_a_result_and_an_empty_one_are_told(toy: Toy) -> None:
+def test_a_search_without_a_result_and_an_empty_one_are_rejected(toy: Toy) -> None:
     toy.server.on("/search", searxng(toy.server))
     assert toy.search({"q1": "tea", "q2": " \n"}) == []
     assert len(toy.server.asked) == 1
