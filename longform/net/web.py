@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
 from longform.errors import HttpError, Incomplete, SourceError
+from longform.net.ahead import in_order
 from longform.net.hosts import FORBIDDEN, PRIVATE, Refused, Robots, check_address
 from longform.net.http import Http, Reply
 from longform.net.pages import Page, PageStore, key_of
@@ -138,18 +138,14 @@ class Visitor:
 
         Raises Incomplete, after all others were tried, where `work` did; another error at once.
         """
-        waiting: deque[tuple[T, Future[R]]] = deque()
         failures: list[Incomplete] = []
-        try:
-            for item in items:
-                waiting.append((item, self._pool.submit(work, item)))
-                if len(waiting) > 2 * self.manners.at_once:
-                    yield from _done(*waiting.popleft(), failures)
-            while waiting:
-                yield from _done(*waiting.popleft(), failures)
-        finally:
-            for _, future in waiting:
-                future.cancel()
+        for item, future in in_order(self._pool, work, items, 2 * self.manners.at_once):
+            try:
+                result = future.result()
+            except Incomplete as error:
+                failures.append(error)
+            else:
+                yield item, result
         if failures:
             raise Incomplete(
                 f"{len(failures):,} web calls got no answer, all others are stored: run the same command again, "
@@ -205,15 +201,6 @@ class Visitor:
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.http.close()
-
-
-def _done(item: T, future: Future[R], failures: list[Incomplete]) -> Iterator[tuple[T, R]]:
-    try:
-        result = future.result()
-    except Incomplete as error:
-        failures.append(error)
-        return
-    yield item, result
 
 
 def _reason(error: SourceError | Incomplete) -> str:

@@ -21,9 +21,8 @@ import random
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from longform.addresses import origin, shown
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError
 from longform.net import wire
+from longform.net.ahead import in_order
 from longform.net.http import user_agent
 from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
@@ -185,23 +185,13 @@ class Grobid:
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
         """What each PDF says, in their order; no more than `concurrency` of them are in memory."""
         asking = _Asking(self, home / "locks")
-        waiting: deque[tuple[Member, Future[Row | UnreadableError]]] = deque()
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
         try:
-            for member in members:
-                waiting.append((member, pool.submit(asking.paper, member)))
-                if len(waiting) > self.concurrency:
-                    yield _first(waiting)
-            while waiting:
-                yield _first(waiting)
+            for member, future in in_order(pool, asking.paper, members, self.concurrency):
+                yield member, future.result()
         finally:
             asking.stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _first(waiting: deque[tuple[Member, Future[Row | UnreadableError]]]) -> tuple[Member, Row | UnreadableError]:
-    member, future = waiting.popleft()
-    return member, future.result()
 
 
 # ---------------------------------------------------------------- asking
