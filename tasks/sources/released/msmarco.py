@@ -31,6 +31,7 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
+from tasks.sources.files.batches import batch_of, batched
 from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
 from tasks.sources.files.tarballs import members
@@ -166,22 +167,16 @@ class Seen:
 
 
 Values = tuple[Any, ...]
+Parsed = tuple[Values, int] | Rejected
 
 
-def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[list[Values] | Rejected]:
-    """What `parse` makes of the lines, some thousand at a time; where it raises ValueError, a defect that says why."""
-    rows: list[Values] = []
+def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[Parsed]:
+    """What `parse` makes of each line; where it raises ValueError, a defect that says why."""
     for line in lines:
         try:
-            rows.append(parse(line))
+            yield parse(line), 1
         except ValueError as error:
             yield _defect(letter, line, error)
-            continue
-        if len(rows) == BATCH_ROWS:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
 
 
 def passages(
@@ -234,7 +229,7 @@ def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
         if isinstance(item, Rejected):
             yield item
         else:
-            found += item
+            found.append(item[0])
     pids, texts = zip(*found, strict=True) if found else ((), ())
     return pa.array(pids, pa.int64()), pa.array(texts, pa.string())
 
@@ -362,7 +357,7 @@ def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterat
         query_id = f"{GROUP}/q{_careful(qid, rest)}"
         return query_id, _hash(query_id), rest.removesuffix(b"\r").decode(), split, retrieved
 
-    yield from _tables(_parsed(lines, parse, "q"), QUERY_LINES)
+    yield from batched(_parsed(lines, parse, "q"), lambda rows: batch_of(rows, QUERY_LINES), rows=BATCH_ROWS)
 
 
 def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejected]:
@@ -373,16 +368,7 @@ def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejec
         query_id = f"{GROUP}/q{qid}"
         return f"{query_id}-p{pid}", query_id, _hash(query_id), f"{GROUP}/p{pid}", relevance, split
 
-    yield from _tables(_parsed(lines, parse, "q"), QREL_LINES)
-
-
-def _tables(items: Iterable[list[Values] | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
-    for item in items:
-        if isinstance(item, Rejected):
-            yield item
-            continue
-        columns = zip(zip(*item, strict=True), schema, strict=True)
-        yield pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
+    yield from batched(_parsed(lines, parse, "q"), lambda rows: batch_of(rows, QREL_LINES), rows=BATCH_ROWS)
 
 
 def _hash(query_id: str) -> int:
