@@ -254,9 +254,8 @@ def fetch_listing(
     """Write the notes of a query that are not in `leave_out`, one a line; go on where an earlier try stopped."""
     if is_whole(place, query):
         return
-    part = _resumed(place, query)
-    seen = ids_of(part) if part.exists() else []
-    progress.begin(place.name, None, part.stat().st_size if seen else 0)
+    part, seen = _resumed(place, query)
+    progress.begin(place.name, None, part.stat().st_size)
     try:
         with part.open("ab") as file:
             for notes in pages(api, query, seen):
@@ -310,23 +309,21 @@ def ids_of(file: Path) -> list[str]:
         return [orjson.loads(line)["id"] for line in lines]
 
 
-def _resumed(place: Path, query: Query) -> Path:
-    """The part file to go on with: its whole lines, where it is of this query, else none."""
+def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
+    """The part file to go on with, cut to its whole lines where it is of this query, else empty; the ids in it."""
     part, of = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
     if noted(of) != query.facts():
         remove(part)
         write_json(of, query.facts())
-    elif part.exists():
-        _cut_to_whole_lines(part)
-    return part
-
-
-def _cut_to_whole_lines(file: Path) -> None:
-    with file.open("rb+") as stream:
-        end = 0
+    seen, end = list[str](), 0
+    with part.open("ab+") as stream:
+        stream.seek(0)
         for line in stream:
-            end += len(line) if line.endswith(b"\n") else 0
+            if line.endswith(b"\n"):
+                seen.append(orjson.loads(line)["id"])
+                end += len(line)
         stream.truncate(end)
+    return part, seen
 
 
 def _finish(api: Api, query: Query, part: Path, place: Path) -> None:

@@ -65,16 +65,6 @@ def things(document: Any) -> Iterator[tuple[str, Record]]:
                 waiting.append(data.get("replies"))
 
 
-def more_ids(document: Any) -> list[str]:
-    """Full names of the comments that a page leaves out. Of "continue this thread" there are none to ask for."""
-    found = []
-    for kind, data in things(document):
-        children = data.get("children")
-        if kind == "more" and isinstance(children, list):
-            found += [f"t1_{own}" for child in children if (own := bare_id(child, "t1_"))]
-    return found
-
-
 def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
     """What became of an item, without its text and author; None for what is neither comment nor submission.
 

@@ -21,7 +21,7 @@ from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
 from longform.settings import reddit_client
-from tasks.sources.reddit.reddit_api import RedditApi, fullname, more_ids, state_of, things
+from tasks.sources.reddit.reddit_api import RedditApi, fullname, state_of, things
 from tasks.sources.reddit.states import States, check, names_of, write_takedowns
 
 SAMPLES = paths.SAMPLES / "reddit"
@@ -80,7 +80,6 @@ def test_a_page_of_comments_is_read_in_its_order() -> None:
         ("more", "c4"),
         ("more", "_"),
     ]
-    assert more_ids(PAGE) == ["t1_c4", "t1_c5", "t1_7"]
 
 
 @pytest.mark.parametrize(
