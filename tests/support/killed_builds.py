@@ -16,7 +16,6 @@ import psutil
 from processes import started
 from standin_server import Server
 
-
 CHAT = "POST /v1/chat/completions"
 
 
