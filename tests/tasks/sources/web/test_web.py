@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -690,23 +690,6 @@ def test_two_stores_of_one_file_see_each_other(tmp_path: Path) -> None:
     one.close()
     two.put(key_of("GET", "v"), page("v"))
     two.close()
-
-
-def test_a_store_of_an_earlier_version_is_used_on(tmp_path: Path) -> None:
-    """It kept a write-ahead log."""
-    path = tmp_path / "pages.sqlite"
-    store = PageStore(path)
-    store.put(key_of("GET", "u"), page("u"))
-    store.close()
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
-        database.execute("UPDATE page SET url = 'v'")
-        database.commit()
-    store = PageStore(path)
-    assert store.get(key_of("GET", "u")) == replace(page("u"), url="v")
-    store.put(key_of("GET", "w"), page("w"))
-    store.close()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["pages.sqlite"]
 
 
 WRITING = """
