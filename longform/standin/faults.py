@@ -47,7 +47,7 @@ FAULTS = {
     "whitespace": "the reply is white space up to its limit",
     "filtered": "the reply is held back, finish_reason content_filter",
     "refusal": "the model declines",
-    "empty": "nothing said",
+    "empty": "the reply is empty",
 }
 BATCH_FAULTS = {"expired": "half done", "failed": "nothing done", "cancelled": "half done"}
 

@@ -1,4 +1,4 @@
-"""The stand-in: the offline model behind a real OpenAI-compatible server, which fails as it is told to and counts.
+"""The stand-in: the offline model behind a real OpenAI-compatible server, which fails on request and counts.
 
     with serve(faults={"429": 0.05, "reset": 0.01}, rpm=600) as server:
         ...                          # base_url = server.url
@@ -91,7 +91,7 @@ class Settings:
 
 
 class Counts:
-    """What happened so far. Requests are told apart by the sha256 of their JSON with sorted fields."""
+    """What happened so far. Requests are distinguished by the sha256 of their JSON with sorted fields."""
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
@@ -457,7 +457,7 @@ def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterato
 
 
 def run(settings: Settings, host: str, port: int) -> None:
-    """Serve until the process is told to stop, and print how to use it. Raises UsageError where it cannot listen."""
+    """Serve until the process is stopped, and print how to use it. Raises UsageError where it cannot listen."""
     asyncio.run(_run(Standin(settings), settings, host, port))
 
 
