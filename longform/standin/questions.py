@@ -5,6 +5,7 @@ Fields that change nothing here (`seed`, `temperature`, …) are accepted and ig
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StrictInt, model_validator
@@ -89,7 +90,7 @@ class Question(BaseModel):
         form = self.response_format.json_schema
         return form.document if form and self.response_format.type == "json_schema" else {"type": "object"}
 
-    @property
+    @cached_property
     def prompt_tokens(self) -> int:
         return offline.tokens(sum(len(message.text) for message in self.messages))
 

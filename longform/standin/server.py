@@ -258,7 +258,9 @@ class Standin:
             reply = as_json(self._answer(question, digest, name).document)
         self._counts.outcomes[name or "answered"] += 1
         latency = max(self._settings.latency_seconds, slow_seconds(fault, self._settings.latency_seconds))
-        await asyncio.sleep(max(0.0, started + latency - time.monotonic()))
+        left = started + latency - time.monotonic()
+        if left > 0:
+            await asyncio.sleep(left)
         return self._with_limits(reply)
 
     def _with_limits(self, reply: Reply) -> Reply:

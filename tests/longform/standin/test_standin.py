@@ -1,4 +1,4 @@
-"""The stand-in over real HTTP: what a client sees on the wire, and what the stand-in says it did."""
+"""The stand-in over real HTTP: what a client receives, and what the counters show."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def ask(server: Server, seconds: float = 600, **more: Any) -> Got:
     return send(server, "POST", CHAT, plain(**more), seconds)
 
 
-# what it says
+# replies
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_it_says_over_http_what_the_offline_model_says(standin: Server, name: str) -> None:
+def test_a_completion_is_the_reply_of_the_offline_model(standin: Server, name: str) -> None:
     request, body = prompted(name)
     got = send(standin, "POST", CHAT, body).json
     text, finish, sent, made = respond(request)
@@ -209,7 +209,7 @@ def test_an_unknown_task_fills_its_schema(standin: Server) -> None:
     assert len(said) == 30
 
 
-def test_an_unknown_task_gets_a_text_that_says_so_with_the_end_mark(standin: Server) -> None:
+def test_an_unknown_task_gets_a_text_that_names_the_missing_rule(standin: Server) -> None:
     text = ask(standin).text
     assert text.endswith("\n=====")
     assert "rule" in text or "none of them" in text
@@ -311,7 +311,7 @@ FINISHES = {
 }
 
 
-@pytest.mark.parametrize(("name", "status", "code"), [(name, *told) for name, told in STATUSES.items()])
+@pytest.mark.parametrize(("name", "status", "code"), [(name, *expected) for name, expected in STATUSES.items()])
 def test_a_refusal_has_its_status_and_code(standin: Server, name: str, status: int, code: str | None) -> None:
     standin.script([{"fault": name, "retry_after": 0.5}])
     got = send(standin, "POST", CHAT, plain(), authorization="Bearer canary-1")
@@ -352,7 +352,7 @@ def test_a_drip_outlives_a_time_out_on_each_read(standin: Server) -> None:
         assert len(link.getresponse().read(1)) == 1
 
 
-def test_a_truncated_body_is_shorter_than_it_says(standin: Server) -> None:
+def test_a_truncated_body_is_shorter_than_its_content_length(standin: Server) -> None:
     standin.script([{"fault": "truncated"}])
     with pytest.raises(http.client.IncompleteRead) as caught:
         ask(standin)
@@ -372,7 +372,7 @@ def test_broken_json_and_another_shape_are_no_completions(standin: Server) -> No
 
 
 @pytest.mark.parametrize("name", FINISHES)
-def test_what_a_model_may_say_instead(standin: Server, name: str) -> None:
+def test_a_fault_of_the_reply_replaces_the_message(standin: Server, name: str) -> None:
     standin.script([{"fault": name}])
     got = ask(standin, max_tokens=40)
     completion = read_completion(got.body)
@@ -470,7 +470,7 @@ def test_a_bucket_lets_through_its_burst_and_then_its_rate() -> None:
                 got.append(posted(link, plain()))
             time.sleep(int(got[-1].headers["retry-after-ms"]) / 1000)
             got.append(posted(link, plain()))
-            assert got[-1].status == 200, "it was told when"
+            assert got[-1].status == 200, "retry-after-ms was the wait"
         passed = sum(each.status == 200 for each in got)
         assert passed <= 5 + 2 * (time.monotonic() - started)
         assert server.counters()["outcomes"] == {"answered": passed, "limited": len(got) - passed}
@@ -715,7 +715,7 @@ def test_a_file_comes_back_as_it_was_sent(standin: Server) -> None:
     assert send(standin, "GET", f"/v1/files/{sent['id']}").status == 404
 
 
-# what makes no sense
+# malformed requests
 
 
 @pytest.mark.parametrize(
@@ -931,7 +931,7 @@ def test_stopping_closes_everything_also_in_the_middle_of_an_answer() -> None:
     assert sockets() <= before
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_taken_port_is_a_usage_error() -> None:
     with serve() as server:
         port = urlsplit(server.url).port
         with pytest.raises(UsageError, match=f"Port {port} of 127.0.0.1 is taken"), serve(port=port or 0):
@@ -982,7 +982,7 @@ def test_the_python_of_the_docs_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("--fault 5000=0.1", 'There is no fault "5000"'),
         ("--fault 500", "write it as 500=0.05"),
@@ -991,11 +991,11 @@ def test_the_python_of_the_docs_runs() -> None:
         ("--host 203.0.113.1", "cannot listen on"),
     ],
 )
-def test_what_cannot_be_served_is_one_sentence_and_exit_2(tmp_path: Path, arguments: str, told: str) -> None:
+def test_what_cannot_be_served_is_one_sentence_and_exit_2(tmp_path: Path, arguments: str, message: str) -> None:
     with typed(f"longform standin --port 0 {arguments}", tmp_path) as process:
         out, error = process.communicate(timeout=600)
     assert (process.returncode, out) == (2, "")
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
 
 

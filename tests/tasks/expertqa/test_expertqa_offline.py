@@ -208,7 +208,7 @@ def test_claims_are_taken_apart_at_clauses_verbs_and_lists(claim: str, statement
     assert parsed == AtomicClaims(atomic_claim=statements)
 
 
-def test_at_most_twenty_statements_are_made() -> None:
+def test_a_claim_gives_at_most_twenty_statements() -> None:
     listed = "Kegs need " + ", ".join(f"part {n}" for n in range(300)) + " and gas."
     assert len(atomic_claims(listed)) == 20
 
