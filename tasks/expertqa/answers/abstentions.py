@@ -135,7 +135,7 @@ def _clauses(plain: str) -> Iterator[Clause]:
 
 
 def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
-    """Where it does, in its main clause: "If I don't know the dose, I ask" does not."""
+    """Where a clause declines, in its main part: "If I don't know the dose, I ask" does not."""
     head = (_JOINT if clause.joint else _SUBORDINATE).match(clause.text)
     main = clause.text[head.end() :] if head else clause.text
     found = _found_in(main, texts_named)
@@ -261,22 +261,15 @@ def _compiled(patterns: list[str]) -> re.Pattern[str]:
 
 def _pattern(line: str, lists: dict[str, str]) -> str:
     start = rf"\A(?:(?:{lists['OPENERS']}),? ){{0,3}}" if line.startswith("^") else ""
-    pattern = start + "".join(_translated(token, lists) for token in _tokens(line))
+    body = line.removeprefix("^")
+    if unknown := _TOKEN.sub("", body):
+        raise ValueError(f"{_FILE.name}: its head knows no {unknown[0]!r} as it stands in {line!r}")
+    pattern = start + _TOKEN.sub(lambda token: _translated(token, lists), body)
     try:
         re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{_FILE.name}: brackets do not match in {line!r}") from error
     return pattern
-
-
-def _tokens(line: str) -> Iterator[re.Match[str]]:
-    place = int(line.startswith("^"))
-    while place < len(line):
-        token = _TOKEN.match(line, place)
-        if not token:
-            raise ValueError(f"{_FILE.name}: its head knows no {line[place]!r} as it stands at {place} of {line!r}")
-        yield token
-        place = token.end()
 
 
 def _translated(token: re.Match[str], lists: dict[str, str]) -> str:
