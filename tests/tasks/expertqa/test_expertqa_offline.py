@@ -270,7 +270,8 @@ def test_the_task_of_each_prompt_is_found_by_its_labels() -> None:
 
 
 CHILD = """
-import hashlib, test_offline_expertqa as here
+import hashlib
+from tests.tasks.expertqa import test_expertqa_offline as here
 print(hashlib.sha256(repr([here.respond(r) for r in here.requests()]).encode()).hexdigest())
 """
 
