@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from longform.artifacts.rows import Row
 from tasks.expertqa.tables.agreement import PROPERTIES, agreement
 from tasks.expertqa.vocabulary import LABELLED
-from tasks.metrics.agreement import kappa, share_agreed
+from tasks.annotation.agreement import kappa, pairwise_share
 
 WORDS = st.sampled_from(["Complete", "Partial", "Missing"])
 

@@ -28,37 +28,74 @@ from toy_stages import building
 from longform.artifacts.rows import Rejected, Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from tasks.expertqa.given import CLAIM_PROPERTIES, CLAIM_RATINGS, texts_of
-from tasks.expertqa.sheets import argilla, labels
-from tasks.expertqa.sheets.labels import Labelled, open_labels, parse_labels, read_records
-from tasks.expertqa.sheets.sheet_files import MAIN, Format, sheet_files
-from tasks.expertqa.sheets.sheets import sheets
-from tasks.expertqa.vocabulary import ratings
+from tasks.annotation import files
+from tasks.annotation.files import Format, labellings, read_records, sheet_files
+from tasks.annotation.form import Item, Task, arranged
+from tasks.annotation.labelling import read_back
+from tasks.annotation.values import joined, texts_of
+from tasks.expertqa import labels
+from tasks.expertqa.form import CLAIM_PROPERTIES, FORM, tasks
+from tasks.expertqa.labels import label_rows, open_labels
+from tasks.expertqa.vocabulary import LABELLED, ratings
 
-FORMATS: list[Format] = ["jsonl", "label-studio", "argilla"]
+FORMATS: list[Format] = ["jsonl", "csv", "plain-csv", "label-studio", "argilla"]
 RELEASED = Path(__file__).parents[2] / "shared" / "data" / "expertqa" / "rand_val.jsonl"
 FIRST, SECOND = answer("q1"), answer("q2", "bing_chat")
 CLAIMS = [claim(FIRST, 0, "One claim."), claim(FIRST, 1, "Another claim."), claim(SECOND, 0, "A third claim.")]
-ANSWERS = {
-    one["answer_id"]: Labelled(
-        one["question_id"],
-        one["system"],
-        [(row["claim_id"], row["text"]) for row in CLAIMS if row["answer_id"] == one["answer_id"]],
-    )
-    for one in (FIRST, SECOND)
-}
+
+
+def known_of(answers: list[Row], claims: list[Row]) -> dict[str, Task]:
+    """The answers that labels can be of, as a build knows them."""
+    return {
+        one["answer_id"]: Task(
+            one["answer_id"],
+            items=tuple(
+                Item(row["claim_id"], {"claim": row["text"]}) for row in claims if row["answer_id"] == one["answer_id"]
+            ),
+            context={name: one[name] for name in ("question_id", "system")},
+        )
+        for one in answers
+    }
+
+
+ANSWERS = known_of([FIRST, SECOND], CLAIMS)
 EMPTY = dict.fromkeys((*CLAIM_PROPERTIES, "said_as"))
 
 
-def made() -> list[Row]:
-    return list(sheets([question("q1"), question("q2", "e2")], [FIRST, SECOND], CLAIMS))
+def made() -> list[Task]:
+    asked = [question("q1"), question("q2", "e2")]
+    return arranged(FORM, tasks(asked, [FIRST, SECOND], CLAIMS), 0)
 
 
-def parsed(*records: Any, raw: bytes | None = None) -> tuple[list[Row], list[Rejected]]:
+def contents(drawn: list[Task], format: Format) -> list[bytes]:
+    """The files that are filled in."""
+    return [
+        content
+        for name, content in sheet_files(FORM, drawn, format).items()
+        if name.endswith((".jsonl", ".csv", "tasks.json", "records.json"))
+    ]
+
+
+def parsed(
+    *records: Any,
+    raw: bytes | None = None,
+    path: str = "labels.jsonl",
+    known: dict[str, Task] = ANSWERS,
+    accounts: dict[str, str] | None = None,
+    count: Callable[[str, int], None] = lambda name, number: None,
+) -> tuple[list[Row], list[Rejected]]:
     content = b"\n".join(json.dumps(record).encode() for record in records) if raw is None else raw
-    items = list(parse_labels(read_records(iter(content.split(b"\n")), "labels.jsonl"), ANSWERS))
+    read = labellings(FORM, read_records(FORM, iter(content.split(b"\n")), path))
+    items = list(label_rows(read_back(FORM, read, known, accounts or {}), count))
     rejected = [item for item in items if isinstance(item, Rejected)]
     return [item for item in items if not isinstance(item, Rejected)], rejected
+
+
+def merged(files_of: list[tuple[bytes, str]], known: dict[str, Task]) -> tuple[list[Row], list[Rejected]]:
+    """The rows of filled-in files, put together as a build does."""
+    read = [parsed(raw=content, path=path, known=known) for content, path in files_of]
+    rows = labels.merged(row for found, _ in read for row in found)
+    return [row for row, _ in rows.values()], [item for _, rejected in read for item in rejected]
 
 
 # ---------------------------------------------------------------- filling in, as a person with each tool does
