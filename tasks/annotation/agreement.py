@@ -7,6 +7,7 @@ chance agrees on as well.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -99,16 +100,16 @@ def interval(
     if len(units) < 2 or measure(units) is None:
         return None, None
     import numpy as np
-    from scipy.stats import bootstrap
+    from scipy.stats import DegenerateDataWarning, bootstrap
 
     def of(drawn: Any) -> float:
         found = measure([units[place] for place in drawn])
         return np.nan if found is None else found
 
-    every = (np.arange(len(units)),)
-    done = bootstrap(
-        every, of, vectorized=False, n_resamples=draws, method="percentile", rng=np.random.default_rng(seed)
-    )
+    every, rng = (np.arange(len(units)),), np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # of draws without a value
+        done = bootstrap(every, of, vectorized=False, n_resamples=draws, method="percentile", rng=rng)
     low, high = np.nanpercentile(done.bootstrap_distribution, [2.5, 97.5])
     return float(low), float(high)
 

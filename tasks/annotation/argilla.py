@@ -144,8 +144,9 @@ def _flattened(record: Row) -> list[Row]:
     for column, values in record.items():
         if column.endswith(RESPONSES) and values is not None:
             users, states = record.get(f"{column}.users"), record.get(f"{column}.status")
-            names = {"value": values, "user_id": users, "status": [None] * len(values) if states is None else states}
-            columns = COLUMNS.validate_python(names)
+            columns = COLUMNS.validate_python(
+                {"value": values, "user_id": users, "status": states or [None] * len(users or ())}
+            )
             question = column.removesuffix(RESPONSES)
             try:
                 rows = list(zip(*columns.values(), strict=True))

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Literal
 
 from longform.artifacts.parts import key_hash
@@ -53,7 +52,7 @@ class Field:
     question: str
     kind: Kind
     choices: tuple[str, ...] = ()
-    also: Mapping[str, str] = MappingProxyType({})
+    also: Mapping[str, str] = field(default_factory=dict)
     scale: tuple[int, int] | None = None
     of_item: bool = False
     required: bool = False
@@ -140,7 +139,7 @@ def draw(tasks: Iterable[Task], most: int | None, seed: int) -> list[Task]:
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for task in kept:
         groups[task.stratum].add(task.group)
-    drawn = {(name, group) for name, of in groups.items() for group in _ranked(of, "draw", seed)[:most]}
+    drawn = {(name, group) for name, of in groups.items() for group in _ranked(of, "task", seed)[:most]}
     return [task for task in kept if (task.stratum, task.group) in drawn]
 
 

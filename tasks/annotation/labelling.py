@@ -128,7 +128,7 @@ def answers(form: Form, given: Iterable[tuple[Any, Any]], item: str | None) -> C
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
     """The texts that a tool's record shows."""
     cells = ((_cell(form, name, item), text) for name, text in record.items())
-    return {cell: text for cell, text in cells if cell is not None}
+    return {cell: text for cell, text in cells if cell is not None and text is not None}
 
 
 def _cell(form: Form, name: Any, item: str | None) -> tuple[Place, str] | None:
