@@ -82,8 +82,10 @@ def write_sheets(
     for path in written:
         print(path)
     asked = ", ".join(field.name for field in of.form.fields)
-    print(f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}.")
-    print(f"Then name the files under `{of.setting}` in the configuration and build again.")
+    print(
+        f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. "
+        f"Then name the files under `{of.setting}` in the configuration and build again."
+    )
 
 
 def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:

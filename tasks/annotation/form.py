@@ -18,7 +18,7 @@ asked of one of them; which text is which is drawn for each task.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -148,21 +148,17 @@ def arranged(form: Form, tasks: Iterable[Task], seed: int) -> list[Task]:
 
     Nothing of what is drawn is written into a sheet: read back, the texts say which side is which.
     """
-    of: dict[str, Task] = {task.id: task for task in tasks}
-    order = (of[name] for name in _ranked(of, "task", seed))
-    return [_shuffled(form, task, seed) for task in sorted(order, key=lambda task: _nobody_last(task.annotator))]
-
-
-def swapped(texts: Mapping[str, str], sides: Sequence[str]) -> dict[str, str]:
-    """The texts with those of the two sides exchanged."""
-    return {**texts, **dict(zip(sides, (texts[name] for name in reversed(sides)), strict=True))}
+    of = {task.id: task for task in tasks}
+    drawn = [_shuffled(form, of[name], seed) for name in _ranked(of, "task", seed)]
+    return sorted(drawn, key=lambda task: (task.annotator is None, task.annotator or ""))
 
 
 def _shuffled(form: Form, task: Task, seed: int) -> Task:
     of = {item.id: item for item in task.items}
     items = task.items if form.ordered else tuple(of[name] for name in _ranked(of, f"item\x1f{task.id}", seed))
-    exchanged = form.sides() and _rank("side", seed, task.id) & 1
-    return replace(task, items=items, texts=swapped(task.texts, form.sides()) if exchanged else task.texts)
+    sides = form.sides()[:: -1 if _rank("side", seed, task.id) & 1 else 1]
+    exchanged = dict(zip(form.sides(), (task.texts[name] for name in sides), strict=True))
+    return replace(task, items=items, texts={**task.texts, **exchanged})
 
 
 def _ranked(names: Iterable[str], what: str, seed: int) -> list[str]:
@@ -171,7 +167,3 @@ def _ranked(names: Iterable[str], what: str, seed: int) -> list[str]:
 
 def _rank(what: str, seed: int, name: str) -> int:
     return key_hash(f"{what}\x1f{seed}\x1f{name}")
-
-
-def _nobody_last(annotator: str | None) -> tuple[bool, str]:
-    return annotator is None, annotator or ""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from longform.artifacts.rows import Rejected
 from tasks.annotation.form import Form, Task
 from tasks.annotation.values import (
+    ILL_FORMED,
     Unfit,
     annotator_name,
     filled,
@@ -54,7 +55,8 @@ class Labelling:
 
     @property
     def key(self) -> str:
-        return f"{self.task}/{self.annotator}" if filled(self.annotator) else self.task
+        named = isinstance(self.annotator, int | str) and filled(self.annotator) and "@" not in str(self.annotator)
+        return f"{self.task}/{self.annotator}" if named else self.task
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +146,14 @@ def _cell(form: Form, name: Any, item: str | None) -> tuple[Place, str] | None:
 # ---------------------------------------------------------------- against the build
 
 
-def check(form: Form, given: Labelling, known: Mapping[str, Task], raw: str) -> Checked:
-    """The labelling as the form has it; Unfit for one that is of none of the known tasks, or of nobody."""
+def check(form: Form, given: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str) -> Checked:
+    """The labelling as the form has it; Unfit for one that is of no known task, of nobody, or says nothing."""
+    if given.void or not given.said:
+        raise Unfit(given.void or NOT_LABELLED, kind="filtered")
     task = known.get(given.task)
     if task is None:
         raise Unfit(f"unknown {noun(form.key)}")
-    annotator, items = annotator_name(given.annotator), _items(form, task, given)
+    annotator, items = annotator_name(given.annotator, accounts), _items(form, task, given)
     swapped = _compare(form, task, given.shown, items)
     wrong: list[Unfit] = []
     fields = {each.name: each for each in form.fields}
@@ -193,10 +197,11 @@ def _compare(form: Form, task: Task, shown: Cells, items: Mapping[Place, str]) -
 
 
 Found = Iterator[Labelling | Rejected]
+Made = TypeVar("Made")
 
 
-def attempt(key: str, raw: str, read: Callable[..., Labelling], *what: Any) -> Labelling | Rejected:
-    """What `read` makes of a part of a record, or a Rejected that says why it is none."""
+def attempt(key: str, raw: str, read: Callable[..., Made], *what: Any) -> Made | Rejected:
+    """What `read` makes of a record or a part of it, or a Rejected that says why it is none."""
     try:
         return read(*what)
     except (Unfit, ValidationError) as error:
@@ -206,7 +211,7 @@ def attempt(key: str, raw: str, read: Callable[..., Labelling], *what: Any) -> L
 def refused(key: str, raw: str, error: Unfit | ValidationError) -> Rejected:
     """A record that is none of the form; of one in another shape, where and what is expected there."""
     if isinstance(error, Unfit):
-        return Rejected(key, "defect", error.reason, error.detail, raw)
+        return Rejected(key, error.kind, error.reason, error.detail, None if error.reason == ILL_FORMED else raw)
     first = error.errors()[0]
     return Rejected(key, "defect", "ill-formed record", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", raw)
 
@@ -225,29 +230,8 @@ def read_back(
     for given, raw in found:
         if isinstance(given, Rejected):
             yield given
-        elif given.void or not given.said:
-            yield Rejected(given.key, "filtered", given.void or NOT_LABELLED)
-        else:
-            yield from _fitting(form, given, raw, known, accounts)
-
-
-def _fitting(
-    form: Form, given: Labelling, raw: str, known: Mapping[str, Task], accounts: Mapping[str, str]
-) -> Iterator[Checked | Rejected]:
-    try:
-        found = check(form, replace(given, annotator=_annotator(given, accounts)), known, raw)
-    except Unfit as error:
-        named = error.reason == "ill-formed annotator"  # which may be a name: it is written down nowhere
-        yield refused(given.task, "", error) if named else refused(given.key, raw, error)
-        return
-    yield from map(found.rejected, found.wrong)
-    if found.said:
-        yield found
-
-
-def _annotator(given: Labelling, accounts: Mapping[str, str]) -> Any:
-    if not accounts or not filled(given.annotator):
-        return given.annotator
-    if (account := str(given.annotator).strip()) not in accounts:
-        raise Unfit("an account that `accounts` does not name", f"{account[:80]} of {given.task}")
-    return accounts[account]
+            continue
+        fitting = attempt(given.key, raw, check, form, given, known, accounts, raw)
+        yield from map(fitting.rejected, fitting.wrong) if isinstance(fitting, Checked) else ()
+        if isinstance(fitting, Rejected) or fitting.said:
+            yield fitting

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from tasks.annotation.form import Field
 
@@ -16,15 +16,18 @@ DIVIDER = "---"
 SHOWN_CHARS = 80
 LONGEST_NAME = 64
 LONGEST_TIME = 1e15
+ILL_FORMED = "ill-formed annotator"  # which may be a name: it is written down nowhere
+_DIVIDERS = re.compile(rf"\n?^[^\S\n]*{DIVIDER}[^\S\n]*$\n?", re.MULTILINE)
 _WHOLE = re.compile(r"([+-]?[0-9]+)[.,]0+")
 
 
 class Unfit(ValueError):
-    """What does not fit the form or the build: `reason`, a fixed phrase, and the words in question."""
+    """What does not fit the form or the build: `reason`, a fixed phrase, and the words in question; `kind` as that of
+    a rejected row."""
 
-    def __init__(self, reason: str, detail: str | None = None) -> None:
+    def __init__(self, reason: str, detail: str | None = None, kind: Literal["filtered", "defect"] = "defect") -> None:
         super().__init__(reason)
-        self.reason, self.detail = reason, detail
+        self.reason, self.detail, self.kind = reason, detail, kind
 
 
 def taken(wrong: list[Unfit], read: Callable[..., Any], *said: Any) -> Any:
@@ -94,9 +97,7 @@ def _number(field: Field, said: Any, of: str) -> float:
 def texts_of(value: Any) -> list[str] | None:
     """A list of texts, or one text that lines of `---` divide; None where it is neither."""
     if isinstance(value, str):
-        value = re.split(rf"^[^\S\n]*{DIVIDER}[^\S\n]*$", value, flags=re.MULTILINE)
-        value = [text.removeprefix("\n") if place else text for place, text in enumerate(value)]
-        value = [*(text.removesuffix("\n") for text in value[:-1]), value[-1]]
+        value = _DIVIDERS.split(value)
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         return None
     return [text for text in value if text.strip()]
@@ -113,16 +114,22 @@ def as_shown(said: Any) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
 
 
-def annotator_name(said: Any) -> str:
-    """A number or a pseudonym: whole numbers without the .0 that pandas adds to a column with empty cells."""
+def annotator_name(said: Any, accounts: Mapping[str, str]) -> str:
+    """A number or a pseudonym: whole numbers without the .0 that pandas adds to a column with empty cells.
+
+    `accounts`: account of a tool -> annotator; where there are any, Unfit for another account.
+    """
     if not filled(said):
         raise Unfit("no annotator")
     name = str(said).strip()
+    if accounts and name not in accounts:
+        raise Unfit("an account that `accounts` does not name", name[:SHOWN_CHARS])
+    name = accounts.get(name, name)
     if (whole := _WHOLE.fullmatch(name)) and not isinstance(said, bool):
         return whole[1]
     pseudonym = len(name) <= LONGEST_NAME and name.isprintable() and "@" not in name
     if isinstance(said, bool) or not isinstance(said, int | str) or not pseudonym:
-        raise Unfit("ill-formed annotator", f"a number or a pseudonym of at most {LONGEST_NAME} characters")
+        raise Unfit(ILL_FORMED, f"a number or a pseudonym of at most {LONGEST_NAME} characters")
     return name
 
 

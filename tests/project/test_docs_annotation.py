@@ -108,4 +108,4 @@ def test_the_accounts_of_the_page_are_taken_and_one_of_a_file_that_nothing_names
 
 
 def test_the_page_has_every_format() -> None:
-    assert re.findall(r"^\| `([\w-]+)` \|", PAGE, re.MULTILINE) == list(FORMATS)
+    assert re.findall(r"^\| `([\w-]+)` \|", PAGE, re.MULTILINE) == ["--format", *FORMATS]

@@ -254,7 +254,7 @@ def test_accounts_are_annotators_by_server_and_one_that_is_not_named_is_rejected
     assert (rejected.kind, rejected.reason, rejected.detail) == (
         "defect",
         "an account that `accounts` does not name",
-        "1 of p1",
+        "1",
     )
     (one,), (same,) = (open_sheets([lab], sha256_of, group="g", accounts=of) for of in (accounts, {}))
     assert one.identity() != same.identity()
