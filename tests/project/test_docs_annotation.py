@@ -18,6 +18,7 @@ from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.versions import versions
 from tasks.annotation.files import FORMATS
 
+pytestmark = pytest.mark.check
 PAGE = page("annotation")
 MODELS: dict[str, Any] = {"expertqa": ExpertqaConfig, "revision-distance": RevisionDistanceConfig}
 LABELS = {"support": "Complete", "informativeness": "Very relevant", "worthiness": "Yes", "correctness": "Unsure"}

@@ -29,6 +29,8 @@ from longform.llm.responses.postgres import ENTRIES_PER_COMMIT, PostgresResponse
 from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record, ResponseStore
 from longform.llm.responses.sqlite import open_responses
 
+pytestmark = pytest.mark.check
+
 REPO = paths.ROOT
 RECORD = Record(
     endpoint="test",

@@ -762,6 +762,22 @@ def test_given_and_released_labels_stand_side_by_side_by_annotator(tmp_path: Pat
     assert unread == {"a_none/d4": ("defect", "unknown answer")}
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"answer_id": \n[1]\n"\xff"', "unreadable line: 2, no record: 1"),
+        (b'{"answer_id": "a_none", "annotator_id": "e1", "usefulness": "Useful"}', "unknown answer: 1"),
+        (b'{"answer_id": "a_q1_gpt4", "annotator_id": "e1", "usefulness": null}', "not labelled: 1"),
+    ],
+)
+def test_a_file_that_yields_no_label_stops_the_build(tmp_path: Path, content: bytes, why: str) -> None:
+    one, claims = released()
+    with pytest.raises(
+        SourceError, match=rf"0\.jsonl yields no label \({why}\).*must hold labels.*: give the filled-in"
+    ):
+        collected(tmp_path, [one], claims, content)
+
+
 def test_given_labels_win_over_released_ones_of_the_same_annotator(tmp_path: Path) -> None:
     one, claims = released()
     sheet = {"answer_id": one["answer_id"], "annotator_id": "e1", "usefulness": "Partially useful", "claims": []}
