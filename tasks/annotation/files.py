@@ -213,7 +213,7 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
         raise Unfit("no record")
     elif "annotator" in record and "annotation_id" in record:
         raise Unfit("Label Studio's JSON-MIN: export JSON")
-    elif "data" in record:
+    elif isinstance(record.get("data"), dict):
         yield from label_studio.read_task(form, record, raw)
     elif argilla.is_record(record):
         yield from argilla.read_record(form, record, raw)

@@ -116,10 +116,11 @@ def answers(form: Form, given: Iterable[tuple[Any, Any]], item: str | None) -> C
     for those that are called nearly as one that it has.
     """
     said: Cells = {}
+    asked = {each.name: each.of_item for each in form.fields}
     for name, value in given:
-        cell = _cell(form, name, item)
+        cell = _cell(asked, name, item)
         if cell is None:
-            refuse_near_misses([name], (), [each.name for each in form.fields], "the form")
+            refuse_near_misses([name], (), [*asked], "the form")
         elif cell in said or value == ():
             raise Unfit("a field given twice" if cell in said else "ill-formed value", name)
         else:
@@ -129,16 +130,18 @@ def answers(form: Form, given: Iterable[tuple[Any, Any]], item: str | None) -> C
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
     """The texts that a tool's record shows."""
-    cells = ((_cell(form, name, item), text) for name, text in record.items())
+    shown = {each.name: each.of_item for each in form.shown}
+    cells = ((_cell(shown, name, item), text) for name, text in record.items())
     return {cell: text for cell, text in cells if cell is not None and text is not None}
 
 
-def _cell(form: Form, name: Any, item: str | None) -> tuple[Place, str] | None:
-    of_item = form.names()
+def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Place, str] | None:
+    """Where a name belongs; None for one that the form does not have, or that is of an item which nothing names."""
     if not isinstance(name, str):
         return None
     if name in of_item:
-        return (item or WHOLE if of_item[name] else WHOLE), name
+        place = item if of_item[name] else WHOLE
+        return None if place is None else (place, name)
     numbered = _NUMBERED.fullmatch(name)
     return (int(numbered[2]), numbered[1]) if numbered and of_item.get(numbered[1]) else None
 

@@ -447,7 +447,8 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         (task(annotation(), answer_id=None), "no answer_id", None),
         (task(annotation(), claims="none"), "ill-formed record", ": Input should be a valid list"),
         ({**task(), "annotations": None}, "ill-formed record", "annotations: Input should be a valid list"),
-        ({**task(), "data": 7}, "ill-formed record", "data: Input should be a valid dictionary"),
+        ({**task(), "data": 7}, "no answer_id", None),
+        (task(annotation(chosen("support", "Partial"))), "unknown key", '"support", perhaps "support" of the form'),
         (record(support_1="Mostly"), "unknown label", f'support "Mostly" of {A}#1'),
         (record(support_2="Partial"), "unknown claim", f"2 of {A}"),
         (record(suport_0="Partial"), "unknown key", '"suport_0", perhaps "support" of the form'),
@@ -533,9 +534,10 @@ def test_keys_that_say_nothing_and_questions_of_ones_own_are_left_alone() -> Non
     rows, rejected = parsed(
         filled_sheet(notes=None, comment="Well put.", system="gpt4"),
         task(annotation(chosen("usefulness", "Useful"), written("correctness_note", "Fine."), chosen("sure", "Yes"))),
+        task(annotation(chosen("usefulness", "Useful"), written("question", "Why so?"), completed_by=8)),
         record(usefulness="Useful", comment="Fine."),
     )
-    assert [row["annotator_id"] for row in rows] == ["e1", "7", "u"]
+    assert [row["annotator_id"] for row in rows] == ["e1", "7", "8", "u"]
     assert rejected == []
 
 
