@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from longform.artifacts.rows import Row
-from tasks.metrics.agreement import alpha, pairwise_share
+from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.publishing.card import Cell, ReportTable
 from tasks.revision_distance.tables.intervals import mean, mean_interval
 from tasks.revision_distance.tables.tables import METRICS, SYSTEMS, Metric, Pairs, scored
