@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.metrics.agreement import alpha, pairwise_share
+from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.revision_distance.tables.metrics import METRICS, SYSTEMS, Metric
 from tasks.revision_distance.tables.tables import mean_with_bounds, outcomes
 

@@ -17,7 +17,7 @@ from lxml import etree
 
 from longform.artifacts.rows import Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED, JUDGEMENTS, PUBLISHED_DRAFTS
-from tasks.metrics.agreement import alpha, pairwise_share
+from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.publishing.card import ReportTable
 from tasks.publishing.plots import inline
 from tasks.publishing.report import as_data

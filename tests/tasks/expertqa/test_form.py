@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,12 @@ from toy_stages import building
 from typer.testing import CliRunner
 
 from flows.cli.main import app
-from longform.artifacts.rows import Row
 from longform.errors import UsageError
 from longform.files import write_json
+from tasks.annotation.files import FORMATS, Format, sheet_files
+from tasks.annotation.form import Task, arranged, draw
 from tasks.expertqa.answers.sampling import sample_answers
-from tasks.expertqa.sheets import argilla, label_studio
-from tasks.expertqa.sheets.sheet_files import FORMATS, sheet_files
-from tasks.expertqa.sheets.sheets import NO_EVIDENCE, choose, sheets, shown
+from tasks.expertqa.form import FORM, NO_EVIDENCE, shown, tasks
 
 NASTY = '</Text><Choice value="x"/>$question {{idx}} <script>alert(1)</script> **b** http://ale.example'
 EVIDENCE = {"number": 2, "url": "https://ale.example/casks", "passage_id": None, "text": "Casks.", "given": None}
@@ -44,7 +42,7 @@ TABLE_3 = {
 }
 
 
-def some() -> list[Row]:
+def some() -> list[Task]:
     """Two answers: one of an expert, with two claims; and one of nobody known, whose texts are full of markup."""
     first, second = answer("q1", text="Casks at 12 degrees [2]. Kegs colder."), answer("q2", "bing_chat", text=NASTY)
     claims = [
@@ -53,148 +51,138 @@ def some() -> list[Row]:
         claim(second, 0, NASTY, evidence=[{**EVIDENCE, "number": None, "text": NASTY}]),
     ]
     questions = [question("q2", None, question=NASTY), question("q1", "e1")]
-    return list(sheets(questions, [second, first], claims))
+    return arranged(FORM, tasks(questions, [second, first], claims), 0)
+
+
+def files_of(format: Format) -> dict[str, Any]:
+    found = sheet_files(FORM, some(), format)
+    return {name: content.decode() if name.endswith(".xml") else json.loads(content) for name, content in found.items()}
 
 
 def test_a_sheet_shows_question_answer_claims_and_evidence_and_not_which_system_it_was() -> None:
-    sheet = some()[0]
+    (sheet, _) = map(json.loads, sheet_files(FORM, some(), "jsonl")["sheets.jsonl"].splitlines())
     assert sheet["claims"][0] == {
         "claim_id": "a_q1_gpt4#0",
         "claim": "Casks at 12 degrees [2].",
-        "evidence": [{"number": 2, "url": "https://ale.example/casks", "text": "Casks."}],
+        "evidence": "[2] https://ale.example/casks\nCasks.",
         "support": None,
         "reason_missing_support": None,
         "informativeness": None,
         "worthiness": None,
         "correctness": None,
         "reliability": None,
+        "left_out": None,
         "revised_claim": None,
         "revised_evidence": None,
     }
-    assert sheet["ratings"] == TABLE_3
+    assert sheet["ratings"] == {**TABLE_3, "left_out": ["Yes", "No"]}
     assert (sheet["annotator_id"], sheet["field"], sheet["question"]) == ("e1", "Brewing", "Why q1?")
-    assert "system" not in sheet
+    assert (sheet["question_id"], sheet["usefulness"], sheet["labelled_at"]) == ("expertqa/q1", None, None)
 
 
-def test_sheets_come_by_expert_and_those_of_nobody_last() -> None:
-    questions = [question(name, asker) for name, asker in [("a", "e9"), ("b", None), ("c", "e1"), ("d", "e9")]]
-    found = sheets(questions, [answer(name) for name in "abcd"], [])
-    assert [(one["annotator_id"], one["answer_id"][2]) for one in found] == [
-        ("e1", "c"),
-        ("e9", "a"),
-        ("e9", "d"),
-        (None, "b"),
-    ]
+@pytest.mark.parametrize("format", FORMATS)
+def test_no_file_says_which_system_answered(format: Format) -> None:
+    one = answer("q1", answer_id="a_1", system="post_hoc_sphere_gpt4", model="big-model")
+    (task,) = tasks([question("q1")], [one], [claim(one, 0)])
+    for content in sheet_files(FORM, [task], format).values():
+        for word in ("system", "gpt4", "sphere", "big-model", "seed"):
+            assert word not in content.decode()
+
+
+def test_sheets_come_by_expert_and_those_of_nobody_last_in_an_order_that_the_seed_draws() -> None:
+    names = [f"{name}{number}" for name in "abcd" for number in range(9)]
+    askers = {"a": "e9", "b": None, "c": "e1", "d": "e9"}
+    questions = [question(name, askers[name[0]]) for name in names]
+    found = {seed: arranged(FORM, tasks(questions, [answer(n) for n in names], []), seed) for seed in (0, 1)}
+    for of_seed in found.values():
+        assert [task.annotator for task in of_seed] == ["e1"] * 9 + ["e9"] * 18 + [None] * 9
+        own = [task.id for task in of_seed if task.annotator == "e9"]
+        assert own != sorted(own)
+    assert [task.id for task in found[0]] != [task.id for task in found[1]]
+    again = arranged(FORM, tasks(questions, [answer(n) for n in reversed(names)], []), 0)
+    assert [task.id for task in again] == [task.id for task in found[0]]
 
 
 def test_evidence_as_one_text() -> None:
     bare = {"number": 3, "url": "https://keg.example", "text": None}
     assert shown([EVIDENCE, bare]) == "[2] https://ale.example/casks\nCasks.\n\n[3] https://keg.example"
     assert shown([]) == NO_EVIDENCE
-
-
-def test_released_evidence_that_is_no_address_is_shown_as_it_was_given() -> None:
-    as_given = {"number": None, "url": None, "passage_id": None, "text": None, "given": "my notebook"}
-    of = answer("q1")
-    (sheet,) = sheets([question("q1")], [of], [claim(of, 0, evidence=[as_given])])
-    assert sheet["claims"][0]["evidence"] == [{"number": None, "url": None, "text": "my notebook"}]
+    notebook = {"number": None, "url": None, "passage_id": None, "text": None, "given": "my notebook"}
+    assert shown([notebook]) == "my notebook"
 
 
 def test_questions_for_a_second_labelling_are_drawn_by_field() -> None:
     names = [f"{field}{number}" for field in ("Beer", "Tea", "Wine") for number in range(30)]
     questions = [question(name, field=name.rstrip("0123456789")) for name in names]
-    every = list(sheets(questions, [answer(name) for name in names], []))
-    chosen = choose(every, ["Beer", "Tea"], 12, seed=1)
-    assert [sum(one["field"] == field for one in chosen) for field in ("Beer", "Tea", "Wine")] == [12, 12, 0]
-    fewer = [one for one in every if one["question_id"] not in ("expertqa/Wine3", chosen[0]["question_id"])]
-    again = choose(fewer, ["Beer", "Tea"], 12, seed=1)
-    assert [one for one in chosen[1:] if one not in again] == []
-    assert choose(every, ["Beer", "Tea"], 12, seed=2) != chosen
-    assert choose(every, [], None, seed=1) == every
+    every = list(tasks(questions, [answer(name) for name in names], []))
+    chosen = draw([task for task in every if task.stratum != "Wine"], 12, seed=1)
+    assert [sum(task.stratum == field for task in chosen) for field in ("Beer", "Tea", "Wine")] == [12, 12, 0]
+    fewer = [task for task in every if task.group not in ("expertqa/Wine3", chosen[0].group)]
+    again = draw(fewer, 12, seed=1)
+    assert [task for task in chosen[1:] if task not in again] == []
+    assert draw(every, 12, seed=2) != draw(every, 12, seed=1)
+    assert draw(every, None, seed=1) == every
 
 
-# ---------------------------------------------------------------- Label Studio
-
-
-@pytest.fixture(scope="module")
-def view() -> Element:
-    found: Element = fromstring(label_studio.configuration())
-    return found
+# ---------------------------------------------------------------- tools
 
 
 def named(view: Element, *tags: str) -> Iterator[Element]:
     return (element for element in view.iter() if element.tag in tags)
 
 
-def test_every_control_of_the_configuration_points_at_a_text_of_the_task(view: Element) -> None:
-    texts = {element.get("name"): element.get("value") for element in named(view, "Text")}
+@pytest.mark.parametrize(
+    ("part", "offers"), [("answers", {"usefulness"}), ("claims", {*TABLE_3, "left_out"} - {"usefulness"})]
+)
+def test_controls_of_label_studio_point_at_texts_of_the_task_and_offer_table_3(part: str, offers: set[str]) -> None:
+    files = files_of("label-studio")
+    view: Element = fromstring(files[f"{part}/config.xml"])
+    shown_as = {element.get("name"): element.get("value") for element in named(view, "Text")}
+    assert {element.get("valueType") for element in named(view, "Text")} == {"text"}
+    assert not list(named(view, "Repeater", "HyperText", "Paragraphs"))
+    for task in files[f"{part}/tasks.json"]:
+        assert all(isinstance(task["data"][str(value)[1:]], str) for value in shown_as.values())
     for element in named(view, "Choices", "TextArea"):
-        assert element.get("toName") in texts
-    data = label_studio.task(some()[0])["data"]
-    for value in texts.values():
-        found = re.fullmatch(r"\$(\w+)(?:\[\{\{idx\}\}\]\.(\w+))?", str(value))
-        assert found
-        assert isinstance(data[found[1]][0][found[2]] if found[2] else data[found[1]], str)
+        assert element.get("toName") in shown_as
     names = [element.get("name") for element in named(view, "Text", "Choices", "TextArea")]
     assert len(names) == len({*names})
-
-
-def test_controls_of_claims_are_repeated_for_each_claim_and_offer_the_ratings_of_table_3(view: Element) -> None:
-    (repeater,) = named(view, "Repeater")
-    assert (repeater.get("on"), repeater.get("indexFlag")) == ("$claims", "{{idx}}")
-    within = {element.get("name") for element in named(repeater, "Choices", "TextArea")}
-    assert all(str(name).endswith("_{{idx}}") for name in within)
     offered = {
-        str(element.get("name")).removesuffix("_{{idx}}"): [choice.get("value") for choice in element]
-        for element in named(view, "Choices")
+        str(element.get("name")): [choice.get("value") for choice in element] for element in named(view, "Choices")
     }
-    assert offered == {**TABLE_3, "left_out": ["Yes", "No"]}
-    assert {element.get("choice") for element in named(view, "Choices")} == {"single"}
-    assert within >= {"revised_claim_{{idx}}", "revised_evidence_{{idx}}", "reason_missing_support_{{idx}}"}
+    assert offered == {name: {**TABLE_3, "left_out": ["Yes", "No"]}[name] for name in offers}
 
 
-def test_texts_are_shown_as_texts_and_never_fetched_or_read_as_markup(view: Element) -> None:
-    assert {element.get("valueType") for element in named(view, "Text")} == {"text"}
-    assert not list(named(view, "HyperText", "Paragraphs"))
-    data = label_studio.task(some()[1])["data"]
-    assert (data["answer"], data["question"], data["claims"][0]["claim"]) == (NASTY, NASTY, NASTY)
-    files = sheet_files(some(), "label-studio")
-    assert files["config.xml"] == sheet_files([], "label-studio")["config.xml"]
-    assert [one["data"]["answer"] for one in json.loads(files["tasks.json"])][1] == NASTY
+def test_texts_are_shown_as_they_are_and_configurations_hold_nothing_of_them() -> None:
+    files = files_of("label-studio")
+    data = files["claims/tasks.json"][-1]["data"]
+    assert (data["answer"], data["question"], data["claim"]) == (NASTY, NASTY, NASTY)
+    assert (
+        sheet_files(FORM, some(), "label-studio")["claims/config.xml"]
+        == sheet_files(FORM, [], "label-studio")["claims/config.xml"]
+    )
 
 
-# ---------------------------------------------------------------- Argilla
-
-
-def test_settings_of_argilla_are_what_its_server_takes() -> None:
-    settings = argilla.settings(3)
-    names = [one["name"] for kind in ("fields", "questions", "metadata") for one in settings[kind]]
-    assert len(names) == len({*names})
-    assert all(re.fullmatch(r"(?=.*[a-z0-9])[a-z0-9_-]+", name) for name in names)
-    assert any(one["required"] for one in settings["questions"])
-    for one in settings["questions"]:
-        assert len(one["title"]) <= 500
-        if one["settings"]["type"] == "label_selection":
-            values = [option["value"] for option in one["settings"]["options"]]
-            assert len({*values}) == len(values) >= 2
-    assert {one["settings"]["type"] for one in settings["questions"]} == {"label_selection", "text"}
-    assert not any(one["settings"]["use_markdown"] for one in settings["fields"])
-    of_last = {one["name"]: one["settings"].get("options") for one in settings["questions"] if "_2" in one["name"]}
-    assert [option["value"] for option in of_last["correctness_2"]] == TABLE_3["correctness"]
-    assert "correctness_3" not in names
-
-
-def test_records_have_the_fields_and_metadata_of_the_settings_and_no_others() -> None:
-    files = sheet_files(some(), "argilla")
-    settings, records = json.loads(files[".argilla/settings.json"]), json.loads(files["records.json"])
+def test_argilla_has_one_record_a_claim_with_its_questions_and_ids_that_annotators_do_not_see() -> None:
+    files = files_of("argilla")
+    records, settings = files["claims/records.json"], files["claims/.argilla/settings.json"]
+    assert [one["id"] for one in records] == ["a_q1_gpt4#0", "a_q1_gpt4#1", "a_q2_bing_chat#0"]
+    assert [one["name"] for one in settings["questions"]] == [field.name for field in FORM.asked(of_item=True)]
+    assert len(files["answers/.argilla/settings.json"]["questions"]) == 2
+    assert [one["id"] for one in files["answers/records.json"]] == ["a_q1_gpt4", "a_q2_bing_chat"]
     fields = {one["name"]: one["required"] for one in settings["fields"]}
     for one in records:
         assert {name for name, required in fields.items() if required} <= one["fields"].keys() <= fields.keys()
         assert one["metadata"].keys() <= {each["name"] for each in settings["metadata"]}
-        assert all(isinstance(value, str) for value in (*one["fields"].values(), *one["metadata"].values()))
-    assert records[0]["fields"]["evidence_0"] == "[2] https://ale.example/casks\nCasks."
-    assert (records[1]["id"], records[1]["fields"]["claim_0"]) == ("a_q2_bing_chat", NASTY)
-    assert json.loads(files[".argilla/dataset.json"])["name"] == "expertqa"
+    assert records[0]["fields"]["evidence"] == "[2] https://ale.example/casks\nCasks."
+    assert records[0]["metadata"] == {
+        "answer_id": "a_q1_gpt4",
+        "question_id": "expertqa/q1",
+        "annotator_id": "e1",
+        "claim_id": "a_q1_gpt4#0",
+    }
+    assert not any(one["visible_for_annotators"] for one in settings["metadata"])
+    assert not any(one["settings"]["use_markdown"] for one in settings["fields"])
+    assert files["claims/.argilla/dataset.json"]["name"] == "expertqa-claims"
 
 
 # ---------------------------------------------------------------- the command
@@ -246,7 +234,7 @@ def test_jsonl_goes_to_a_file_of_any_name_sorted_by_expert(home: Path, tmp_path:
         ("e1", "a_q2_gpt4", 2),
         ("e2", "a_q1_gpt4", 1),
     ]
-    assert lines[1]["claims"][0]["evidence"][0]["url"] == "https://ale.example/casks"
+    assert lines[1]["claims"][0]["evidence"].startswith("[2] https://ale.example/casks")
 
 
 def test_only_some_fields(home: Path, tmp_path: Path) -> None:
@@ -258,12 +246,12 @@ def test_only_some_fields(home: Path, tmp_path: Path) -> None:
 
 def test_filled_in_sheets_are_never_written_over(home: Path, tmp_path: Path) -> None:
     run(home, "--format", "label-studio", "--to", str(tmp_path))
-    (tmp_path / "tasks.json").write_text("labels")
-    (tmp_path / "config.xml").unlink()
+    (tmp_path / "claims" / "tasks.json").write_text("labels")
+    (tmp_path / "answers" / "config.xml").unlink()
     with pytest.raises(UsageError, match="may hold labels"):
         run(home, "--format", "label-studio", "--to", str(tmp_path))
-    assert (tmp_path / "tasks.json").read_text() == "labels"
-    assert not (tmp_path / "config.xml").exists()
+    assert (tmp_path / "claims" / "tasks.json").read_text() == "labels"
+    assert not (tmp_path / "answers" / "config.xml").exists()
 
 
 def test_wrong_words_are_told(home: Path, tmp_path: Path) -> None:

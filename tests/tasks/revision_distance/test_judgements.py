@@ -24,8 +24,12 @@ from longform.artifacts.rows import Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of, write_json
 from schemas.revision_distance import DRAFTS, PUBLISHED_DRAFTS
-from tasks.revision_distance.sheets.judgements import collect_judgements, csv_records, open_judgements, read_judgements
-from tasks.revision_distance.sheets.sheets import MARK, sheet_file, sheets
+from tasks.annotation import sheets as written_as
+from tasks.annotation.files import FORMATS, sheet_files
+from tasks.annotation.form import arranged, draw
+from tasks.annotation.sheets import MARK
+from tasks.revision_distance.form import FORM, tasks
+from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.sources.files.csv_cells import as_meant, harmless
 
 NASTY = '=HYPERLINK("http://tea.example")\r\n\'=1+1\t"a", ‮ \x1b[31m'
@@ -36,6 +40,21 @@ def two(number: int, **given: Any) -> list[Row]:
     shown: dict[str, Any] = {"title": f"On tea {number}", "abstract": "We boil.", "cited": [cited("acl/1"), cited("x")]}
     key = f"hard/acl/{number}"
     return [published(key, system, f"{system} {number}.", **{**shown, **given}) for system in ("vanilla", "cot")]
+
+
+def sheets(drafts: list[Row], *, most: int = 20, seed: int = 0) -> list[Row]:
+    """The sheets of at most so many cases, as JSON."""
+    drawn = arranged(FORM, draw(tasks(drafts), most, seed), seed)
+    return [written_as.sheet(FORM, task) for task in drawn]
+
+
+def as_csv(found: list[Row]) -> bytes:
+    """Sheets that somebody filled in, as a spreadsheet holds them."""
+    written = io.StringIO(newline="")
+    lines = csv.DictWriter(written, written_as.columns(FORM), extrasaction="ignore")
+    lines.writeheader()
+    lines.writerows({name: harmless(str(value or "")) for name, value in sheet.items()} for sheet in found)
+    return (MARK + written.getvalue()).encode()
 
 
 def many(number: int) -> list[Row]:
@@ -52,9 +71,9 @@ def test_a_sheet_shows_both_texts_and_the_papers_and_is_empty_where_it_is_filled
     assert {sheet.pop("text_a"), sheet.pop("text_b")} == {"vanilla 1.", "cot 1."}
     assert sheet == {
         "case_id": "hard/acl/1",
-        "title": None,
+        "title": "",
         "abstract": "We boil.",
-        "cited": ["On acl/1", "On x"],
+        "cited": "On acl/1\nOn x",
         "expert": None,
         "better": None,
         "content_a": None,
@@ -63,15 +82,18 @@ def test_a_sheet_shows_both_texts_and_the_papers_and_is_empty_where_it_is_filled
         "structure_b": None,
         "argument_a": None,
         "argument_b": None,
+        "annotation_time": None,
+        "labelled_at": None,
+        "ratings": {"better": ["A", "B", "neither"]},
     }
 
 
 def test_nothing_tells_which_system_it_was() -> None:
     rows = two(1, distance=4, rouge1=50.0, model="big-model", response="feed", edits=[])
     rows = [{**row, "draft": text} for row, text in zip(rows, ("Tea is old.", "Tea is hot."), strict=True)]
-    for format in ("jsonl", "csv"):
-        written = sheet_file(sheets(rows), format).decode()
-        for word in ("vanilla", "cot", "d_1", "big-model", "feed", "distance", "rouge", "system", "draft"):
+    for content in (part for format in FORMATS for part in sheet_files(FORM, list(tasks(rows)), format).values()):
+        written = content.decode()
+        for word in ("vanilla", "cot", "d_1", "big-model", "feed", "distance.:", "rouge", "system", "draft", "seed"):
             assert word not in written
 
 
@@ -117,22 +139,9 @@ def test_no_cell_is_a_formula_and_every_text_comes_back(text: str) -> None:
     assert cell in (text, f"'{text}")
 
 
-@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True), st.text())
-def test_csv_holds_every_text_to_the_letter(texts: list[str], title: str) -> None:
-    (sheet,) = sheets(two(1))
-    sheet = {**sheet, "text_a": texts[0], "text_b": texts[1], "title": title, "cited": []}
-    written = sheet_file([sheet, sheet], "csv")
-    lines = written.removeprefix(MARK.encode()).split(b"\n")[:-1]
-    for record, _ in csv_records(lines, "sheets.csv"):
-        assert isinstance(record, dict)
-        assert {name: value for name, value in record.items() if value} == {
-            name: value for name, value in sheet.items() if value
-        }
-
-
 def test_a_spreadsheet_finds_columns_titles_on_lines_and_its_mark() -> None:
     rows = [{**row, "draft": f"{NASTY} {row['system']}"} for row in two(1)]
-    written = sheet_file(sheets(rows), "csv")
+    written = sheet_files(FORM, list(tasks(rows)), "csv")["sheets.csv"]
     assert written.startswith(b"\xef\xbb\xbfsheet_id,case_id,title,abstract,cited,text_a,text_b,expert,better,")
     (line,) = csv.DictReader(io.StringIO(written.decode("utf-8-sig"), newline=""))
     assert line["cited"] == "On acl/1\nOn x"
@@ -158,7 +167,7 @@ def judged(tmp_path: Path, rows: list[Row], *files: tuple[str, bytes]) -> tuple[
     home, drafts = home_with(tmp_path / "home", rows)
     for name, content in files:
         (tmp_path / name).write_bytes(content)
-    sources = open_judgements([tmp_path / name for name, _ in files], digest=sha256_of)
+    sources = open_judgements([tmp_path / name for name, _ in files], digest=sha256_of, accounts={})
     read = home.run(read_judgements, sources, drafts)
     made = home.run(collect_judgements, read)
     left = [
@@ -194,17 +203,13 @@ def test_what_experts_said_is_found_again_whatever_the_seed_or_the_form(tmp_path
             chosen = {"A": first, "B": second, "neither": None}[better]
             expected.append((sheet["sheet_id"], str(seed + 1), chosen, content, structure, argument, first, second))
     columns = ("sheet_id", "expert", "better", "content", "structure", "argument", "first", "second")
-    for name, written in (("a.jsonl", jsonl(*given)), ("b.csv", sheet_file([_words(one) for one in given], "csv"))):
+    for name, written in (("a.jsonl", jsonl(*given)), ("b.csv", as_csv(given))):
         (tmp_path / name).mkdir()
         made, left = judged(tmp_path / name, rows, (name, written))
         assert left == []
         assert sorted(tuple(row[column] for column in columns) for row in made) == sorted(expected)
         assert {row["case_id"] for row in made} == {row["case_id"] for row in rows}
         assert len({row["judgement_id"] for row in made}) == 12
-
-
-def _words(sheet: Row) -> Row:
-    return {name: str(value) if isinstance(value, int) else value for name, value in sheet.items()}
 
 
 def test_files_of_several_experts_packed_or_saved_by_a_spreadsheet_count_together(tmp_path: Path) -> None:
@@ -234,18 +239,19 @@ def test_files_of_several_experts_packed_or_saved_by_a_spreadsheet_count_togethe
         ("e2", False, [4, 2]),
         ("e4", True, []),
     ]
-    assert [(row["kind"], row["reason"]) for row in left] == [("filtered", "not filled in")] * 5
+    assert [(row["kind"], row["reason"]) for row in left] == [("filtered", "not labelled")] * 2
 
 
 BAD: dict[str, Row] = {
-    "no sheet of this build": {"sheet_id": "s_00000000000000000000"},
+    "unknown sheet": {"sheet_id": "s_00000000000000000000"},
     "texts that are not those of this build": {"text_b": "Rewritten by hand."},
-    "no expert": {"expert": " "},
-    "ill-formed expert": {"expert": "someone@tea.example"},
+    "no annotator": {"expert": " "},
+    "ill-formed annotator": {"expert": "someone@tea.example"},
     "no better text named": {"better": None, "content_a": 3, "content_b": 3},
-    "better is none of A, B and neither": {"better": "the first"},
+    "unknown label": {"better": "the first"},
     "a rating of one text only": {"structure_a": 3},
-    "a rating that is none of 1 to 5": {"argument_a": 6, "argument_b": 5},
+    "outside the scale": {"argument_a": 6, "argument_b": 5},
+    "unknown key": {"beter": "A"},
 }
 
 
@@ -257,36 +263,36 @@ def test_what_is_no_judgement_is_a_defect_with_its_reason(tmp_path: Path, reason
     made, left = judged(tmp_path, rows, ("a.jsonl", jsonl(filled_in(sheet, "2"), bad)))
     assert [row["expert"] for row in made] == ["2"]
     assert [(row["kind"], row["reason"]) for row in left] == [("defect", reason)]
-    known = {"record 2"} if "sheet_id" in BAD[reason] else {sheet["sheet_id"]}
-    assert {row["key"] for row in left} == known
-    if reason == "ill-formed expert":
+    if reason == "ill-formed annotator":
         assert "someone" not in json.dumps(left)
     else:
         assert json.loads(left[0]["raw"]) == bad
 
 
-@pytest.mark.parametrize("value", [0, 5.5, True, "4 or 5", [4], "-1", 10**30, {"a": 1}])
+@pytest.mark.parametrize("value", [0, 5.5, True, "4 or 5", [4, 5], "-1", 10**30, {"a": 1}])
 def test_only_one_to_five_is_a_rating(tmp_path: Path, value: Any) -> None:
     (sheet,) = sheets(two(1))
     record = filled_in(sheet, content_a=value, content_b=4)
-    content = json.dumps(record).encode() + b"\n"
+    content = json.dumps(record).encode() + b"\n" + jsonl(filled_in(sheet, "2"))
     made, left = judged(tmp_path, two(1), ("a.jsonl", content))
-    assert made == []
-    assert left[0]["reason"] == "a rating that is none of 1 to 5"
+    assert [row["expert"] for row in made] == ["2"]
+    assert [row["reason"] for row in left] == ["outside the scale"]
 
 
-def test_sheets_of_an_older_build_are_told(tmp_path: Path) -> None:
+def test_a_file_of_an_older_build_stops_the_build_and_says_what_to_do(tmp_path: Path) -> None:
     (old,) = sheets(two(1))
     now = [{**row, "draft_id": f"{row['draft_id']}_new"} for row in two(1)]
-    _, left = judged(tmp_path, now, ("a.jsonl", jsonl(filled_in(old))))
-    assert [(row["kind"], row["reason"]) for row in left] == [("defect", "no sheet of this build")]
+    with pytest.raises(
+        SourceError, match=r"a\.jsonl yields no label \(unknown sheet: 1\), .*: give the filled-in sheets"
+    ):
+        judged(tmp_path, now, ("a.jsonl", jsonl(filled_in(old))))
 
 
 def test_the_same_expert_twice_on_a_sheet_counts_once_in_one_file_and_across_files(tmp_path: Path) -> None:
     rows = two(1)
     (sheet,) = sheets(rows)
     first, other = filled_in(sheet, "1", "A"), filled_in(sheet, "1", "B")
-    made, left = judged(tmp_path, rows, ("a.jsonl", jsonl(first, other)), ("b.csv", sheet_file([other], "csv")))
+    made, left = judged(tmp_path, rows, ("a.jsonl", jsonl(first, other)), ("b.csv", as_csv([other])))
     assert [row["better"] for row in made] == [made[0]["first"]]
     assert [(row["kind"], row["reason"]) for row in left] == [
         ("defect", "the expert has judged this sheet already")
@@ -318,9 +324,9 @@ def test_the_number_of_an_expert_is_the_same_however_pandas_writes_it(tmp_path: 
 @pytest.mark.parametrize("expert", [3.5, 1e30, True, [3], {"a": 1}])
 def test_what_is_neither_a_number_nor_a_pseudonym_is_no_expert(tmp_path: Path, expert: Any) -> None:
     (sheet,) = sheets(two(1))
-    made, left = judged(tmp_path, two(1), ("a.jsonl", jsonl(filled_in(sheet, expert))))
-    assert made == []
-    assert [row["reason"] for row in left] == ["ill-formed expert"]
+    made, left = judged(tmp_path, two(1), ("a.jsonl", jsonl(filled_in(sheet, expert), filled_in(sheet, "2"))))
+    assert [row["expert"] for row in made] == ["2"]
+    assert [row["reason"] for row in left] == ["ill-formed annotator"]
 
 
 def test_lines_that_are_no_sheets_cost_themselves_only(tmp_path: Path) -> None:
@@ -330,11 +336,11 @@ def test_lines_that_are_no_sheets_cost_themselves_only(tmp_path: Path) -> None:
     made, left = judged(tmp_path, rows, ("a.jsonl", b'{"a": \n[1]\n"\xff"\n' + jsonl(sound)))
     assert len(made) == 1
     assert [(row["key"], row["reason"]) for row in left] == [
-        ("record 1", "ill-formed JSON"),
-        ("record 2", "no sheet"),
-        ("record 3", "ill-formed JSON"),
+        ("line 1", "unreadable line"),
+        ("line 2", "no record"),
+        ("line 3", "unreadable line"),
     ]
-    head, line = sheet_file([sound], "csv").split(b"\r\n", 1)
+    head, line = as_csv([sound]).split(b"\r\n", 1)
     broken = b"\xff,,,,,,,9,A\r\n"
     (tmp_path / "csv").mkdir()
     made, left = judged(tmp_path / "csv", rows, ("a.csv", head + b"\r\n" + broken + line + b",,,,,,,,,,,,,,,,x\r\n"))
@@ -343,13 +349,13 @@ def test_lines_that_are_no_sheets_cost_themselves_only(tmp_path: Path) -> None:
 
 
 def test_a_table_of_something_else_is_no_file_of_sheets(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r'a\.csv has no column "text_a"'):
+    with pytest.raises(SourceError, match=r'a\.csv has no column "expert"'):
         judged(tmp_path, two(1), ("a.csv", b"sheet_id,better\ns_1,A\n"))
 
 
 def test_a_spreadsheet_saved_as_utf_16_is_told(tmp_path: Path) -> None:
     rows = two(1)
-    text = sheet_file([filled_in(each) for each in sheets(rows)], "csv").decode("utf-8-sig")
+    text = as_csv([filled_in(each) for each in sheets(rows)]).decode("utf-8-sig")
     with pytest.raises(SourceError, match=r"a\.csv is no UTF-8, .*UTF-16.*: save it as CSV UTF-8"):
         judged(tmp_path, rows, ("a.csv", text.encode("utf-16")))
 
@@ -399,7 +405,8 @@ def test_the_command_writes_twenty_sheets_the_same_every_time(home: Path, tmp_pa
     assert [json.loads(line) for line in to.read_text().splitlines()] == sheets(many(30))
     run(home, "--to", str(tmp_path), "--format", "csv", "--most", "5", "--seed", "9")
     written = (tmp_path / "sheets.csv").read_bytes()
-    assert written == sheet_file(sheets(many(30), most=5, seed=9), "csv")
+    drawn = arranged(FORM, draw(tasks(many(30)), 5, 9), 9)
+    assert written == sheet_files(FORM, drawn, "csv")["sheets.csv"]
     assert "`judgements`" in run(home, "--to", str(tmp_path / "mine.csv"), "--format", "csv").stdout
 
 
@@ -420,14 +427,14 @@ def test_no_file_has_the_ending_of_the_other_format(home: Path, tmp_path: Path) 
 def test_the_command_says_what_is_to_be_filled_in(home: Path, tmp_path: Path) -> None:
     (sheet, *_) = sheets(many(30))
     said = run(home, "--to", str(tmp_path)).stdout
-    words = {name for name, value in sheet.items() if value is None and not name.endswith(("_a", "_b"))}
-    assert words == {"expert", "better"}
+    words = {name for name, value in sheet.items() if value is None} - {"annotation_time", "labelled_at"}
+    assert {"expert", "better"} < words
     assert all(word in said for word in words)
 
 
 def test_wrong_words_are_told(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="jsonl, csv"):
-        run(home, "--to", str(tmp_path), "--format", "argilla")
+        run(home, "--to", str(tmp_path), "--format", "excel")
     with pytest.raises(UsageError, match="leave out --field Tea"):
         run(home, "--to", str(tmp_path), "--field", "Tea")
     none = version_with(tmp_path / "none", [published("free/u/1", "chosen", "Tea.", split="free")])
