@@ -24,7 +24,7 @@ from longform.errors import BudgetError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.models import Models
 from longform.llm.price.budget import NANO
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.standin.faults import LOST, UNREADABLE
 
 MOST_RUNS = 200

@@ -30,7 +30,7 @@ from longform.llm.ask.types import Endpoint, Price, Request
 from longform.llm.client import CHAT, EMBEDDINGS, body_of, embedding_body
 from longform.llm.estimate import Estimate, Estimator
 from longform.llm.responses.records import TOMBSTONE, Record
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from schemas import column, table
 
 MINE = Endpoint(

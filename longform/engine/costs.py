@@ -15,7 +15,7 @@ from longform.llm.price.budget import NANO
 
 if TYPE_CHECKING:
     from longform.llm.estimate import Estimate
-    from longform.llm.responses.records import ResponseStore
+    from longform.llm.responses.store import ResponseStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Pricing:
         self._longest: dict[str, tuple[int, int] | None] = {}
 
     def store(self) -> ResponseStore:
-        from longform.llm.responses.sqlite import open_responses
+        from longform.llm.responses.store import open_responses
 
         if self._opened is None:
             self._opened = open_responses(self._where, read_only=True)

@@ -23,7 +23,8 @@ from longform.llm import offline
 from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
-from longform.llm.responses.records import TOMBSTONE, Record, ResponseStore
+from longform.llm.responses.records import TOMBSTONE, Record
+from longform.llm.responses.store import ResponseStore
 from longform.llm.send.completion import Completion, Told, read_choices, read_completion, read_embeddings, read_json
 from longform.llm.send.dispatch import Call, Dispatcher, Replies, Result
 from longform.llm.send.faults import Fault, scrub

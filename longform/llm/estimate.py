@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.price.prices import cost_nano, price_of
-from longform.llm.responses.records import REPLY, Record, ResponseStore, Usage
+from longform.llm.responses.records import REPLY, Record, Usage
+from longform.llm.responses.store import ResponseStore
 
 AT_ONCE = 64
 ENOUGH = 10

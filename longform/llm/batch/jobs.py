@@ -34,7 +34,8 @@ from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
 from longform.llm.batch.remote import Caller, Remote, Say, Sleep, pauses
 from longform.llm.price.budget import Budget
-from longform.llm.responses.records import Job, ResponseStore
+from longform.llm.responses.records import Job
+from longform.llm.responses.store import ResponseStore
 
 __all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
 

@@ -30,7 +30,8 @@ from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
 from longform.llm.price.budget import NANO, Budget
 from longform.llm.price.prices import cost_nano, price_of
-from longform.llm.responses.records import TOMBSTONE, Paid, Record, ResponseStore
+from longform.llm.responses.records import TOMBSTONE, Paid, Record
+from longform.llm.responses.store import ResponseStore
 from longform.llm.send.completion import Told
 from longform.llm.send.faults import (
     Fault,
