@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """Of questions: their number or a bound of it, and as `Planned` has them. What is not known is None."""
+class Figures:
+    """Of questions: their number or a bound of it, and what they take. What is not known, or not asked, is None.
 
-    calls: int | None = 0
-    calls_about: int | None = 0
-    cached: int | None = 0
+    Of tokens and USD there is an estimate with a likely range (`_low`, `_high`), and a bound (`_at_most`).
+    `measured`: what replies take is reckoned from stored ones.
+    """
+
+    calls: int | None = None
+    calls_about: int | None = None
+    cached: int | None = None
     input_tokens: int | None = None
     input_tokens_at_most: int | None = None
     output_low: int | None = None
@@ -39,6 +43,16 @@ class Costs:
     usd_batch_high: float | None = None
     usd_batch_at_most: float | None = None
     seconds: float | None = None
+    measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Costs(Figures):
+    """Figures that add up; of no questions at first."""
+
+    calls: int | None = 0
+    calls_about: int | None = 0
+    cached: int | None = 0
     measured: bool = True
 
     @classmethod

@@ -34,7 +34,7 @@ from longform.engine.bounds import (
     unmade,
 )
 from longform.engine.build import failed
-from longform.engine.costs import NOTHING, Costs, Pricing
+from longform.engine.costs import NOTHING, Costs, Figures, Pricing
 from longform.engine.dry import walk
 from longform.engine.jobs import CUT, Job, contents_of, jobs_of
 from longform.engine.method import Method, UntilReached
@@ -52,17 +52,16 @@ AT_MOST: How = "at most"
 UNREAD: How = "unknown until read"
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Figures):
     """What a build would do for one stage.
 
     `known` is how well: of its questions (`calls`) where it asks a model, else of its `rows`; what is not exact has
     bounds, `rows_at_most` and `calls` (None: unknown), with estimates beside them in `_about`, which go by the
     rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built for more to be known, or
     `read`: its sources. `calls` are questions; one whose reply is cut off or cannot be read is asked again.
-    Of tokens and USD there is an estimate with a likely range (`_low`, `_high`), and a bound (`_at_most`). `unpriced`
-    maps endpoints to their models where the price is unknown. `measured`: what replies take is reckoned from stored
-    ones. `web`: it asks the web, as often as it has rows at most.
+    `unpriced` maps endpoints to their models where the price is unknown. `web`: it asks the web, as often as it has
+    rows at most.
     """
 
     stage: str
@@ -79,24 +78,6 @@ class Planned:
     rates_of: tuple[str, ...]
     endpoint: str | None = None
     offline: bool = True
-    calls: int | None = None
-    calls_about: int | None = None
-    cached: int | None = None
-    input_tokens: int | None = None
-    input_tokens_at_most: int | None = None
-    output_low: int | None = None
-    output_tokens: int | None = None
-    output_high: int | None = None
-    output_tokens_at_most: int | None = None
-    usd_low: float | None = None
-    usd: float | None = None
-    usd_high: float | None = None
-    usd_at_most: float | None = None
-    usd_batch_low: float | None = None
-    usd_batch_high: float | None = None
-    usd_batch_at_most: float | None = None
-    seconds: float | None = None
-    measured: bool = False
     batch: bool = False
     unpriced: dict[str, str] | None = None
     web: bool = False
@@ -106,7 +87,10 @@ class Planned:
         return self.known == EXACT
 
     def as_dict(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """Field -> value, the stage first."""
+        figures = {each.name for each in fields(Figures)}
+        names = sorted((each.name for each in fields(self)), key=figures.__contains__)
+        return {name: getattr(self, name) for name in names}
 
 
 class Units:
@@ -337,10 +321,10 @@ class Plan:
         most, about = known.most(), known.about()
         whole = known.built or most == known.rows()
         return Planned(
-            call.name,
-            "reuse" if reused else "run",
-            "" if reused else self._why(call, units),
-            call.recipe.fingerprint,
+            stage=call.name,
+            state="reuse" if reused else "run",
+            why="" if reused else self._why(call, units),
+            fingerprint=call.recipe.fingerprint,
             known=EXACT if whole else AT_MOST if most != UNKNOWN else UNREAD,
             waits_for=None if whole else self._waits_for(call, units),
             units=units.all,

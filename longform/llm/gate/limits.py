@@ -154,7 +154,6 @@ class Bucket:
         refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
         least, most = known - reading.unsure, known + 1 + reading.unsure + refilled
         refused = reading.refused and reading.remaining < reading.cost
-        self._refill.count(reading, refused)
         if self.level > most or refused:
             self._refill.slower(reading)
         elif self.level < reading.cost and not reading.refused:
@@ -169,9 +168,9 @@ class Refill:
     (size - remaining) / reset is the rate, if reset is the time until the bucket is full and its size is the limit
     told. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked out for
     the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is believed.
-    `remaining` is rounded down, so each figure is a bound, the lowest is the best, and one that contradicts it starts
-    anew. Where reset is too coarse to tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and
-    no lower bound is near it (a bucket of one, half full again before the reply), the rate is found by trying.
+    `remaining` is rounded down, so each figure is a bound, and the lowest is the best. Where reset is too coarse to
+    tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and no lower bound is near it (a bucket
+    of one, half full again before the reply), the rate is found by trying.
     """
 
     def __init__(self) -> None:
@@ -180,10 +179,9 @@ class Refill:
         self._top = 0.0
         self._trim = 1.0
         self._growth, self._cut = 1.0, 0.02
-        self._sure = self._doubtful = False
         self._least = 0.0
-        self._loose = self._contradicted = False
-        self._judged = self._in_row = 0
+        self._sure = self._loose = self._contradicted = False
+        self._judged = 0
 
     def learn(self, reading: Reading, top: float, now: float) -> None:
         assert reading.reset is not None
@@ -203,8 +201,7 @@ class Refill:
                 self._fine[name] = told
                 self._trim = min(self._trim, 1.0)
             else:
-                best = self._fine.get(name, told)
-                self._fine[name] = told if least > best else min(best, told)
+                self._fine[name] = min(self._fine.get(name, told), told)
 
     def _bound(self, reading: Reading, top: float, now: float) -> None:
         """What the rate is at least: the bucket is full at `reset`, and was not when this request was taken."""
@@ -217,20 +214,11 @@ class Refill:
         """A second; slightly less than believed, as too little costs nothing while something remains."""
         known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
         figures = [*known.values(), limit / 60]
-        believed = min(figures) if self._doubtful else median(figures) if len(figures) == 3 else figures[0]
+        believed = median(figures) if len(figures) == 3 else figures[0]
         self._loose = self._least < 0.8 * believed
         trusted = bool(self._fine) and not (self._loose and self._contradicted)
-        self._sure = not self._doubtful and (trusted or believed == limit / 60)
+        self._sure = trusted or believed == limit / 60
         return 0.995 * believed * self._trim
-
-    def count(self, reading: Reading, refused: bool) -> None:
-        """Four refusals in a row, those of one burst counted once: the figure believed was the wrong one, and the
-        lowest is taken from now on."""
-        if refused and reading.ticket <= self._judged:
-            return
-        self._in_row = self._in_row + 1 if refused else 0
-        if self._in_row == 4 and not self._doubtful:
-            self._doubtful, self._trim, self._growth, self._cut = True, 1.0, 0.25, 0.02
 
     def slower(self, reading: Reading) -> None:
         """After a request that was refused, or when less remains than expected; once for all that were out then."""
@@ -406,14 +394,11 @@ class Gate:
     ) -> None:
         self.in_flight = 0
         self._concurrency, self._clock, self._rng = concurrency, clock, rng or random.Random()
-        self._rpm, self._tpm = rpm, tpm
         self._most, self._share, self._until = concurrency, 1.0, math.inf
         self._adaptive = Adaptive(concurrency)
         self._breaker = Breaker()
-        now = clock()
-        self._own_requests = [Bucket(rpm / 60, max(1.0, rpm / 60), now)] if rpm else []
-        self._own_tokens = [Bucket(tpm / 60, max(1.0, tpm / 60), now)] if tpm else []
-        self._of_requests, self._of_tokens = list(self._own_requests), list(self._own_tokens)
+        self._own = {kind: a_minute for kind, a_minute in (("requests", rpm), ("tokens", tpm)) if a_minute}
+        self._buckets = [(kind, Bucket(*_each_second(a_minute), clock())) for kind, a_minute in self._own.items()]
         self._told: dict[str, Bucket] = {}
         self._newest = self._tokens = self._tokens_in_flight = 0
         self._sent: dict[int, Sent] = {}
@@ -433,8 +418,8 @@ class Gate:
         """From now to `until` of the clock, `most` of the endpoint's concurrency is this process's, then nothing."""
         now, part = self._clock(), most / self._concurrency
         self._most, self._until = most, until
-        for bucket, limit in [(b, self._rpm) for b in self._own_requests] + [(b, self._tpm) for b in self._own_tokens]:
-            bucket.resize(part * (limit or 0) / 60, max(1.0, part * (limit or 0) / 60), now)
+        for (_, bucket), a_minute in zip(self._buckets, self._own.values(), strict=False):
+            bucket.resize(*_each_second(part * a_minute), now)
         if most and part != self._share:
             for bucket in self._told.values():
                 bucket.thin(min(1.0, part / self._share), now)
@@ -467,10 +452,8 @@ class Gate:
             seconds = max(seconds, breaker.until - now)
         if not self._heard:
             seconds = max(seconds, self._alone(now))
-        for bucket in self._of_requests:
-            seconds = max(seconds, bucket.wait(1, now))
-        for bucket in self._of_tokens:
-            seconds = max(seconds, bucket.wait(tokens, now))
+        for kind, bucket in self._buckets:
+            seconds = max(seconds, bucket.wait(tokens if kind == "tokens" else 1, now))
         return seconds if seconds > SOONEST_SECONDS else 0.0
 
     def _alone(self, now: float) -> float:
@@ -483,10 +466,8 @@ class Gate:
         """Count a request as sent. The ticket is for `release`."""
         now = self._clock()
         self._began = now if self._began is None else self._began
-        for bucket in self._of_requests:
-            bucket.take(1, now)
-        for bucket in self._of_tokens:
-            bucket.take(tokens, now)
+        for kind, bucket in self._buckets:
+            bucket.take(tokens if kind == "tokens" else 1, now)
         near = self._near
         while near and near[0][0] < now - OVERTAKING_SECONDS:
             self._near_tokens -= near.popleft()[1]
@@ -512,9 +493,8 @@ class Gate:
         now = self._clock()
         if outcome == "other" and headers is None:
             self._breaker.forget(ticket)
-            for buckets, cost in ((self._of_requests, 1), (self._of_tokens, sent.tokens)):
-                for bucket in buckets:
-                    bucket.take(-cost, now)
+            for kind, bucket in self._buckets:
+                bucket.take(-sent.tokens if kind == "tokens" else -1, now)
             return
         self._breaker.count(ticket, outcome, now)
         self._heard = self._heard or outcome in ("ok", "other")
@@ -551,7 +531,7 @@ class Gate:
         if name not in self._told:
             self._heard = True
             self._told[name] = Bucket(limit / 60, limit, now)
-            (self._of_requests if name == "requests" else self._of_tokens).append(self._told[name])
+            self._buckets.append((name, self._told[name]))
         return self._told[name]
 
     def _refused(self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float) -> None:
@@ -573,6 +553,11 @@ class Gate:
             self._pauses += 1
             self._paused_at = self._newest
         return min(LONGEST_PAUSE_SECONDS, math.ldexp(FIRST_PAUSE_SECONDS, min(self._pauses, 9) - 1))
+
+
+def _each_second(a_minute: float) -> tuple[float, float]:
+    """Rate and size of a bucket that holds what a second allows."""
+    return a_minute / 60, max(1.0, a_minute / 60)
 
 
 def _told(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
