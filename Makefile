@@ -22,7 +22,7 @@ test: lint
 
 test-ray: .venv/.installed-dev
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
-	$(BIN)/pytest tests/test_engines.py -k ray
+	$(BIN)/pytest tests/builds/test_engines.py -k ray
 
 soak: .venv/.installed-dev
 	$(BIN)/pytest -m soak -s

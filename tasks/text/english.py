@@ -3,7 +3,7 @@
 `spacy.blank("en").tokenizer` strips punctuation from both ends of a word one sign at a time and hashes and searches
 what is left each time: a word of 8,000 brackets takes it 5 seconds, one of 100,000 an hour. Here the same
 patterns see only the end they can match, no text is kept in a vocabulary, and there is no limit of length.
-tests/test_sentences.py compares the two token by token.
+tests/tasks/text/test_sentences.py compares the two token by token.
 """
 
 from __future__ import annotations

@@ -1,0 +1,272 @@
+"""Every engine makes the same bytes; a worker or a scheduler that is killed costs what it was at work on.
+
+Ray's part runs where the extra `ray` is installed: `make test-ray`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import paths
+import pytest
+from axioms_builds import Silent, build_axioms
+from ports import nobody
+from processes import started, wait_for
+from two_sites import contents, dumps_of, parts, stamps
+
+from flows.axioms import AxiomsConfig
+from flows.builds.building import Options, build, declare
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Part, Store
+from longform.engine import runners
+from longform.engine.build import Build
+from longform.engine.jobs import Job
+from longform.engine.runners import Dask, Ray, Runner, runner_of
+from longform.engine.tasks import Threads
+from longform.errors import Incomplete, LostWorker, ServerError, UsageError
+from longform.llm.models import Models
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed: make test-ray")
+ENGINES = ["threads", "processes", "dask", pytest.param("ray", marks=needs_ray)]
+
+
+def made_by(runner: Runner, home: Path, dumps: list[str]) -> None:
+    config = AxiomsConfig(dump=dumps)
+    build("axioms", config, Options(home, "v1"), tasks=Threads(), progress=Silent(), runner=runner)
+
+
+@pytest.fixture(autouse=True)
+def every_part_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the small ones, which would be made here."""
+    monkeypatch.setattr("longform.engine.build.SMALL_BYTES", 0)
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return dumps_of(tmp_path_factory.mktemp("dumps"), megabytes=0.3)
+
+
+@pytest.fixture(scope="module")
+def reference(dumps: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What one stage after the other makes in this process."""
+    home = tmp_path_factory.mktemp("reference")
+    build_axioms(home, dump=dumps)
+    return contents(home)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_makes_the_same_bytes(
+    engine: str, dumps: list[str], reference: dict[str, bytes], tmp_path: Path
+) -> None:
+    made_by(runner_of(engine), tmp_path / "home", dumps)
+    assert contents(tmp_path / "home") == reference
+
+
+class Cluster:
+    """A Dask scheduler and workers, each a process of its own, as somebody would start them on several machines."""
+
+    def __init__(self, folder: Path, stack: ExitStack, environment: dict[str, str]) -> None:
+        self.folder, self.stack = folder, stack
+        path = os.pathsep.join([paths.PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.environment = {**os.environ, "PYTHONPATH": path, **environment}
+        self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-show")
+        wait_for(self.told.exists)
+        self.address = str(json.loads(self.told.read_text())["address"])
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def told(self) -> Path:
+        return self.folder / "scheduler.json"
+
+    def start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
+        file = ("--scheduler-file", str(self.told)) if kind == "scheduler" else ()
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *options, *file, "--no-dashboard"]
+        quiet = subprocess.DEVNULL
+        return self.stack.enter_context(
+            started(command, env=self.environment, stdout=quiet, stderr=quiet, cwd=self.folder)
+        )
+
+    def add_worker(self) -> None:
+        self.workers.append(self.start("worker", self.address, "--nthreads", "1", "--no-nanny"))
+
+
+@contextmanager
+def cluster(folder: Path, workers: int, **environment: str) -> Iterator[Cluster]:
+    folder.mkdir()
+    with ExitStack() as stack:
+        made = Cluster(folder, stack, environment)
+        for _ in range(workers):
+            made.add_worker()
+        yield made
+
+
+def held_once(job: Job) -> list[Part] | Exception:
+    """The first job of a stage tells who makes it, and waits, half-written, to be killed; all others are made."""
+    marker = Path(os.environ["HELD"])
+    if job.stage == os.environ["HELD_STAGE"]:
+        try:
+            with marker.open("x") as file:
+                (Store(job.home).new_folder(job.stage) / "rows.parquet").write_bytes(b"half")
+                file.write(str(os.getpid()))
+            time.sleep(3_600)
+        except FileExistsError:
+            pass
+    return attempt(job)
+
+
+attempt = runners.attempt
+
+
+def holder(marker: Path) -> int:
+    wait_for(lambda: marker.exists() and marker.read_text() != "")
+    return int(marker.read_text())
+
+
+@pytest.fixture
+def holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What has the first job of a stage wait to be killed, in workers that are told of it."""
+    monkeypatch.setattr(runners, "attempt", held_once)
+    held = {"HELD": str(tmp_path / "held"), "HELD_STAGE": "answer_open_book"}
+    for name, value in held.items():
+        monkeypatch.setenv(name, value)
+    return held
+
+
+def test_a_dask_worker_that_is_killed_costs_the_part_it_made(
+    holding: dict[str, str], dumps: list[str], reference: dict[str, bytes], tmp_path: Path
+) -> None:
+    with cluster(tmp_path / "cluster", 2, **holding) as dask, ThreadPoolExecutor() as threads:
+        going = threads.submit(made_by, Dask(dask.address), tmp_path / "home", dumps)
+        pid = holder(tmp_path / "held")
+        next(worker for worker in dask.workers if worker.pid == pid).kill()
+        going.result()
+    assert contents(tmp_path / "home") == reference
+
+
+def test_after_the_loss_of_the_scheduler_the_next_run_goes_on(
+    holding: dict[str, str], dumps: list[str], reference: dict[str, bytes], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    with cluster(tmp_path / "cluster", 2, **holding) as dask, ThreadPoolExecutor() as threads:
+        going = threads.submit(made_by, Dask(dask.address), home, dumps)
+        holder(tmp_path / "held")
+        dask.scheduler.kill()
+        with pytest.raises(LostWorker, match="or its scheduler"):
+            going.result()
+    before = stamps(home)
+    with cluster(tmp_path / "next", 1, **holding) as dask:
+        made_by(Dask(dask.address), home, dumps)
+    assert before.items() <= stamps(home).items()
+    assert contents(home) == reference
+
+
+def test_a_scheduler_that_is_lost_between_two_stages_is_told_by_the_parts(
+    dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cluster(tmp_path / "cluster", 1) as dask, closing(Dask(dask.address)) as runner:
+        assert runner.workers == 1
+
+        def lost() -> dict[str, int]:
+            dask.scheduler.kill()
+            dask.scheduler.wait()
+            raise OSError("lost")
+
+        monkeypatch.setattr(runner._connected(), "nthreads", lost)
+        with pytest.raises(LostWorker, match="or its scheduler"):
+            made_by(runner, tmp_path / "home", dumps)
+
+
+def test_a_build_whose_dask_workers_are_all_gone_ends_and_says_so(
+    holding: dict[str, str], dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "SECONDS_WITHOUT_WORKERS", 2)
+    with cluster(tmp_path / "cluster", 1, **holding) as dask, ThreadPoolExecutor() as threads:
+        going = threads.submit(made_by, Dask(dask.address), tmp_path / "home", dumps)
+        holder(tmp_path / "held")
+        dask.workers[0].kill()
+        with pytest.raises(LostWorker, match="has no worker"):
+            going.result()
+
+
+def for_ever(job: Job) -> list[Part] | Exception:
+    """A job whose stage does not come to an end by itself."""
+    stage = getattr(import_module(job.module), job.stage)
+    object.__setattr__(stage, "body", partial(endless, stage.body))
+    return attempt(job)
+
+
+def endless(body: Callable[..., Iterator[Any]], *arguments: Any, **named: Any) -> Iterator[Any]:
+    for item in body(*arguments, **named):
+        yield item
+        while True:
+            Path(os.environ["HELD"]).touch()
+            time.sleep(0.05)
+            yield Rejected("again", "defect", "again")
+
+
+@pytest.mark.parametrize("engine", ["processes", "dask", pytest.param("ray", marks=needs_ray)])
+def test_workers_of_every_engine_are_told_that_the_build_stops(
+    engine: str, dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "attempt", for_ever)
+    monkeypatch.setenv("HELD", str(tmp_path / "held"))
+    monkeypatch.setenv("PYTHONPATH", paths.PYTHONPATH)  # of Ray's workers
+    method = declare("axioms", AxiomsConfig(dump=dumps), Options(tmp_path / "home", "v1"))
+    with Models(tmp_path / "responses.sqlite") as models, ThreadPoolExecutor() as threads:
+        store, runner = Store(tmp_path / "home"), runner_of(engine)
+        built = Build(store, tasks=Threads(), runner=runner, progress=Silent(), models=models)
+        going = threads.submit(built.make, method)
+        with closing(built):
+            wait_for(lambda: (tmp_path / "held").exists() or going.done())
+            stopped = time.monotonic()
+            built.stop()
+            with pytest.raises(Incomplete):
+                going.result()
+            assert time.monotonic() - stopped < 10
+    assert parts(tmp_path / "home") == []
+
+
+@needs_ray
+def test_a_ray_cluster_without_a_processor_ends_the_build_and_says_so(
+    dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    init = ray.init
+    monkeypatch.setattr(runners, "SECONDS_WITHOUT_WORKERS", 2)
+    monkeypatch.setattr(ray, "init", lambda *given, **more: init(*given, **more | {"num_cpus": 0}))
+    with closing(runner_of("ray")) as runner, pytest.raises(LostWorker, match="The Ray cluster has no worker"):
+        made_by(runner, tmp_path / "home", dumps)
+
+
+@pytest.mark.parametrize("engine", ["dask", pytest.param("ray", marks=needs_ray)])
+def test_nobody_at_an_address_is_said_in_one_sentence(engine: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(runners, "SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr(runners, "SECONDS_TO_KNOCK", 1)
+    with nobody() as address:
+        host = address.removeprefix("http://")
+        where, sentence = f"tcp://{host}", f"answers at .*{host}: start it, or correct --address"
+        with pytest.raises(ServerError, match=sentence):  # before a build begins
+            runner_of(engine, where)
+        runner = Dask(where) if engine == "dask" else Ray(host)
+        with pytest.raises(LostWorker, match=sentence):  # a cluster that goes away meanwhile
+            assert runner.workers
+        runner.close()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://host", "host:port", "tcp://a b:1"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a cluster: give host and port"):
+        runner_of("dask", address)

@@ -1,0 +1,203 @@
+"""Kill -9 at any moment: the next run finishes, keeps what was finished, and the result is the same to the byte."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+import paths
+import psutil
+import pytest
+from axioms_builds import build_axioms
+from processes import gone, started, wait_for
+from two_sites import contents, dumps_of, parts, stamps
+
+from longform.artifacts.store import Part, Store
+from longform.artifacts.versions import find, problems
+from longform.engine.jobs import Job
+from longform.engine.runners import attempt
+
+ROOT = paths.ROOT
+LONGFORM = str(Path(sys.executable).with_name("longform"))
+
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1:3]
+import longform.engine.build, longform.engine.runners
+from tests.builds import test_kill
+from axioms_builds import build_axioms
+if __name__ == "__main__":
+    longform.engine.runners.attempt = test_kill.held
+    longform.engine.build.SMALL_BYTES = 0  # workers make every part
+    build_axioms(Path(sys.argv[3]), dump=sys.argv[4:])
+"""
+
+
+def held(job: Job) -> list[Part] | Exception:
+    """A unit of work in a worker. Where HELD_AT parts are there it says who it is, and waits to be killed."""
+    home, most = Path(os.environ["HELD_HOME"]), int(os.environ["HELD_AT"])
+    if len(parts(home)) >= most:
+        (home / f"held-{os.getpid()}").touch()
+        time.sleep(3_600)
+    return attempt(job)
+
+
+def driven(home: Path, dumps: list[str]) -> list[str]:
+    """A build without Prefect, in a process of its own."""
+    return [sys.executable, "-c", DRIVER, str(ROOT), str(ROOT / "tests" / "support"), str(home), *dumps]
+
+
+def typed(home: Path, dumps: list[str]) -> list[str]:
+    """The build that a person types."""
+    return [LONGFORM, "build", "axioms", "--home", str(home), "--version", "v1", "--set", f"dump={json.dumps(dumps)}"]
+
+
+def start(command: list[str], home: Path, held_at: int = 1_000_000) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "PREFECT_HOME": str(home.with_name("prefect")), **holding(home, held_at)}
+    quiet = subprocess.DEVNULL
+    return started(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def end_of(process: AbstractContextManager[subprocess.Popen[bytes]]) -> int:
+    """The exit code of a process that ends by itself."""
+    with process as running:
+        return running.wait()
+
+
+def holding(home: Path, held_at: int) -> dict[str, str]:
+    """What has a driven build make some parts more than so many, and not end."""
+    return {"HELD_HOME": str(home), "HELD_AT": str(held_at)}
+
+
+def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, delay: float) -> bool:
+    """Whether the build was killed, some moments after `finished` parts were there; all its processes are gone."""
+    wait_for(lambda: len(parts(home)) >= finished or build.poll() is not None, seconds=1_200)
+    time.sleep(delay)
+    try:
+        family = psutil.Process(build.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    build.kill()
+    build.wait()
+    wait_for(lambda: gone(family), seconds=600)
+    return build.returncode == -signal.SIGKILL
+
+
+def survive(home: Path, commands: list[list[str]], expected: Path, seed: int, most_delay: float) -> int:
+    """Kill a build by each of the commands, spread over the run, let one more finish; how many were really killed.
+
+    Driven ones cannot end before. The last is killed when every part is there: while it publishes.
+    """
+    rng = random.Random(seed)
+    total = len(parts(expected))
+    targets = [*sorted(rng.sample(range(total - total // 4), len(commands) - 1)), total]
+    kills, kept = 0, {}
+    for command, finished in zip(commands, targets, strict=True):
+        with start(command, home, finished + 2) as build:
+            kills += killed_after(build, home, finished, rng.uniform(0, most_delay))
+        now = stamps(home)
+        assert {part: now.get(part) for part in kept} == kept
+        assert all((version / "manifest.json").exists() for version in home.glob("datasets/*/[!.]*"))
+        kept = now
+    assert end_of(start(commands[-1], home)) == 0
+    after = stamps(home)
+    assert {part: after.get(part) for part in kept} == kept
+    assert contents(home) == contents(expected)
+    return kills
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return dumps_of(tmp_path_factory.mktemp("dumps"), 6)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, dumps: list[str]) -> Path:
+    home = tmp_path_factory.mktemp("undisturbed") / "home"
+    build_axioms(home, dump=dumps)
+    return home
+
+
+def test_a_build_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
+    undisturbed: Path, dumps: list[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    commands = [driven(home, dumps), driven(home, dumps), typed(home, dumps), driven(home, dumps)]
+    assert survive(home, commands, undisturbed, seed=20, most_delay=0.3) >= 2
+    assert list(problems(Store(home), find(home, "axioms"))) == []
+
+
+def test_a_worker_that_is_killed_ends_the_build_with_a_sentence_and_the_next_run_goes_on(
+    undisturbed: Path, dumps: list[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    environment = {**os.environ, **holding(home, 6)}
+    killed: list[psutil.Process] = []
+    with started(driven(home, dumps), env=environment, stderr=subprocess.PIPE, text=True) as build:
+        wait_for(lambda: any(home.glob("held-*")) or build.poll() is not None)
+        kept = stamps(home)
+        assert len(kept) >= 6
+        while build.poll() is None:  # a stage waits for all its parts, so each worker that is held is killed
+            killed += _killed(home)
+            time.sleep(0.1)
+        _, said = build.communicate(timeout=600)
+    assert re.search(r"LostWorker: A worker died while it made \w+ of .*: what was finished is kept; run", said)
+    wait_for(lambda: gone(killed), seconds=600)
+    build_axioms(home, dump=dumps)
+    after = stamps(home)
+    assert {part: after.get(part) for part in kept} == kept
+    assert contents(home) == contents(undisturbed)
+
+
+def test_a_worker_that_is_killed_costs_a_typed_build_its_part_which_is_made_again(
+    undisturbed: Path, dumps: list[str], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    killed: list[psutil.Process] = []
+    with start(typed(home, dumps), home) as build:
+        while build.poll() is None and len(killed) < 2:
+            for worker in _workers(build.pid)[:1]:
+                worker.kill()
+                killed.append(worker)
+            time.sleep(0.5)
+        assert build.wait(timeout=600) == 0
+    assert killed
+    assert contents(home) == contents(undisturbed)
+
+
+def _killed(home: Path) -> list[psutil.Process]:
+    """The workers that are held: killed now."""
+    killed = []
+    for path in home.glob("held-*"):
+        with suppress(psutil.NoSuchProcess):
+            worker = psutil.Process(int(path.name.removeprefix("held-")))
+            worker.kill()
+            killed.append(worker)
+        path.unlink()
+    return killed
+
+
+def _workers(build: int) -> list[psutil.Process]:
+    """Worker processes of a build that have begun."""
+    with suppress(psutil.NoSuchProcess):
+        children = psutil.Process(build).children()
+        return [each for each in children if "spawn_main" in " ".join(each.cmdline())]
+    return []
+
+
+@pytest.mark.soak
+def test_twenty_kills_of_a_build_over_200_megabytes(tmp_path: Path) -> None:
+    dumps = dumps_of(tmp_path / "dumps", 200)
+    expected, home = tmp_path / "undisturbed" / "home", tmp_path / "killed" / "home"
+    for folder in (expected, home):
+        folder.parent.mkdir()
+    assert end_of(start(typed(expected, dumps), expected)) == 0
+    commands = [typed(home, dumps) for _ in range(20)]
+    assert survive(home, commands, expected, seed=200, most_delay=3) >= 15

@@ -1,0 +1,41 @@
+"""Builds of the axioms dataset in the test's own process, without Prefect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flows.axioms import AxiomsConfig
+from flows.builds.building import Options, build
+from longform.artifacts.store import Part
+from longform.artifacts.versions import Version
+from longform.engine.build import Build, StageRun
+from longform.engine.tasks import InTurn
+
+
+class Silent:
+    """Progress that remembers which stages worked, and on how many units."""
+
+    def __init__(self) -> None:
+        self.begun: dict[str, int] = {}
+        self.ended: list[StageRun] = []
+
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None:
+        self.begun[stage] = units
+
+    def advance(self, stage: str, parts: list[Part]) -> None:
+        pass
+
+    def end(self, entry: StageRun) -> None:
+        self.ended.append(entry)
+
+    def say(self, text: str) -> None:
+        pass
+
+
+def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
+    """Build the axioms dataset in this process; the version, what worked, and the build."""
+    progress = Silent()
+    options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
+    published, made = build("axioms", AxiomsConfig(**settings), options, tasks=InTurn(), progress=progress)
+    return published.version if published else None, progress, made

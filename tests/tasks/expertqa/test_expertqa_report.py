@@ -1,0 +1,561 @@
+"""The report of expertqa: every figure counted again by pandas, on generated rows and on the released file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas
+import paths
+import pytest
+from expertqa_tables import Home, answer, claim_label, filled, label, question
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+from lxml import etree
+
+from longform.artifacts.rows import Row, Rows
+from schemas.expertqa import (
+    ANSWERS,
+    ATTRIBUTIONS,
+    DOMAIN_SPLIT,
+    ENTAILED,
+    LABELS,
+    PREDICTIONS,
+    PUBLISHED_CLAIMS,
+    QUESTIONS,
+    RANDOM_SPLIT,
+    SAMPLES,
+)
+from tasks.expertqa.estimates.autoais import disagreements
+from tasks.expertqa.estimates.predictions import missing
+from tasks.expertqa.report import figures, sources_of, tables
+from tasks.expertqa.tables import tables as made
+from tasks.expertqa.tables.distributions import distribution
+from tasks.expertqa.tables.figures import plots, shown
+from tasks.publishing.card import Figure, ReportTable, figure
+
+PLOTTED = ("questions", "claims", "labels", "second_labels")
+REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
+PROPERTIES = ("support", "informativeness", "worthiness", "correctness", "reliability")
+SYSTEMS = ["gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]
+TYPES = ["I", "II", "III", "IV", "V", "VI", "VII"]
+FULL = {
+    "Directed question that has a single unambiguous answer": "I",
+    "Open-ended question that is potentially ambiguous": "II",
+    "Summarization of information on a topic": "III",
+    "Advice or suggestions on how to approach a problem": "IV",
+    "Question that describes a hypothetical scenario and asks a question based on this scenario": "V",
+    "Request for a list of resources where one can find more information": "VI",
+    "Request for opinion on a topic": "VII",
+}
+
+
+def by_group(table: ReportTable) -> dict[str, dict[str, Any]]:
+    """group -> column -> cell; a share stands under its label and `%`."""
+    names = [f"{table.columns[n - 1]} %" if name == "%" else name for n, name in enumerate(table.columns)]
+    return {str(row[0]): dict(zip(names, row, strict=True)) for row in table.rows}
+
+
+def agrees(table: ReportTable, frame: pandas.DataFrame, name: str, by: str, what: str = "claims") -> None:
+    """Every cell of a table of labels is what pandas counts, and no cell is missing."""
+    found = by_group(table)
+    groups = {str(group): rows[name] for group, rows in frame.groupby(by)}
+    assert set(found) == {*groups, "all"}
+    for group, cells in found.items():
+        values = groups[group] if group != "all" else frame.loc[~frame.index.duplicated(), name]
+        counts = values.value_counts().to_dict()
+        labels = [column for column in cells if f"{column} %" in cells]
+        assert {label: cells[label] for label in labels if cells[label]} == counts
+        assert cells[f"{what} labelled"] == values.notna().sum()
+        assert cells["without a label"] == values.isna().sum()
+        for one in labels:
+            share = 100 * counts.get(one, 0) / values.notna().sum() if values.notna().any() else None
+            assert cells[f"{one} %"] == (None if share is None else pytest.approx(share))
+
+
+# ---------------------------------------------------------------- the released file
+
+
+@pytest.fixture(scope="module")
+def released() -> tuple[list[Row], list[Row], list[Row]]:
+    """Questions, answers and claims, read from the JSON without the project."""
+    if not REAL.exists():
+        pytest.skip("the released file is not beside the project")
+    records = [json.loads(line) for line in REAL.read_text().splitlines()]
+    asked, answers, claims = [], [], []
+    for number, record in enumerate(records):
+        about = record["metadata"]
+        types = sorted({FULL[" ".join(text.split())] for text in about["question_type"].split("|")}, key=TYPES.index)
+        asked.append({"question_id": number, "field": about["field"], "question_types": types})
+        for system, given in record["answers"].items():
+            answers.append({"system": system, "usefulness": given["usefulness"]})
+            for one in given["claims"]:
+                said = {name: one.get(name) for name in PROPERTIES}
+                claims.append({**asked[-1], "system": system, "answer_id": (number, system), **said})
+    return asked, answers, claims
+
+
+def test_support_is_counted_as_published(released: tuple[list[Row], list[Row], list[Row]]) -> None:
+    tables = {table.title: table for table in made.by_systems(released[1], released[2])}
+    everything = by_group(tables["Support by system, all claims (figure 5)"])["all"]
+    published = {"Complete": 715, "Missing": 216, "Incomplete": 196, "Partial": 58, "N/A": 49}
+    assert {name: everything[name] for name in published} == published
+    assert (everything["claims labelled"], everything["without a label"]) == (1234, 3)
+
+
+def test_figures_5_9_and_10_are_what_pandas_counts(released: tuple[list[Row], list[Row], list[Row]]) -> None:
+    _, answers, claims = released
+    frame, usefulness = pandas.DataFrame(claims), pandas.DataFrame(answers)
+    first, worthy, *all_claims = made.by_systems(answers, claims)
+    agrees(first, usefulness, "usefulness", "system", "answers")
+    agrees(worthy, frame[frame.worthiness == "Yes"], "support", "system")
+    of_types = frame.explode("question_types")
+    tables = list(made.by_fields_or_types(claims, "field")), list(made.by_fields_or_types(claims, "question_types"))
+    for name, system, field, type in zip(PROPERTIES, all_claims, *tables, strict=True):
+        assert system.title.lower().startswith(f"{name} by system")
+        agrees(system, frame, name, "system")
+        agrees(field, frame, name, "field")
+        agrees(type, of_types, name, "question_types")
+
+
+def test_a_share_is_rounded_as_the_exact_fraction_is() -> None:
+    """23 of 160 are 14.375 %, which a float holds: half to even is 14.38, also where 23 / 160 is a little less."""
+    claims = [{"system": "gpt4", "support": "Complete" if n < 23 else "Missing"} for n in range(160)]
+    table = made.labels_table(distribution(claims, "support", "system"), "system", "claims")
+    assert figure(by_group(table)["gpt4"]["Complete %"]) == "14.38"
+
+
+def test_table_2_and_figure_8_are_what_pandas_counts(released: tuple[list[Row], list[Row], list[Row]]) -> None:
+    frame = pandas.DataFrame(released[0])
+    counts = frame.explode("question_types").question_types.value_counts()
+    assert {row[0]: row[2] for row in made.question_types(released[0]).rows if row[0]} == counts.to_dict()
+    found = by_group(made.types_table(released[0]))
+    types = frame.explode("question_types", ignore_index=True)
+    crossed = pandas.crosstab(types.field, types.question_types)
+    for field, row in crossed.iterrows():
+        questions = int((frame.field == field).sum())
+        assert found[str(field)]["questions"] == questions
+        assert [found[str(field)][name] for name in crossed.columns] == list(row)
+        assert [found[str(field)][f"{name} %"] for name in crossed.columns] == pytest.approx(
+            list(100 * row / questions)
+        )
+    assert found["all"]["questions"] == 217
+
+
+def test_the_order_of_systems_is_the_papers_and_fields_come_largest_first(
+    released: tuple[list[Row], list[Row], list[Row]],
+) -> None:
+    _, answers, claims = released
+    assert [row[0] for row in next(made.by_systems(answers, claims)).rows] == [*SYSTEMS, "all"]
+    sizes = pandas.DataFrame(claims).field.value_counts()
+    fields = [row[0] for row in next(made.by_fields_or_types(claims, "field")).rows[:-1]]
+    assert [sizes[field] for field in fields] == sorted(sizes, reverse=True)
+
+
+# ---------------------------------------------------------------- properties
+
+LABELLED = st.lists(
+    st.fixed_dictionaries({
+        "system": st.sampled_from(SYSTEMS),
+        "field": st.sampled_from(["Law", "Music", "Own <field>"]),
+        "question_types": st.lists(st.sampled_from(TYPES), max_size=3, unique=True),
+        "support": st.sampled_from(["Complete", "Partial", "N/A", None]),
+        "worthiness": st.sampled_from(["Yes", "No", None]),
+        **{name: st.sampled_from(["Missing", None]) for name in ("informativeness", "correctness", "reliability")},
+    }),
+    max_size=30,
+)  # fmt: skip
+
+
+@drawn(LABELLED)
+def test_no_claim_is_counted_twice_or_lost(claims: list[Row]) -> None:
+    for by in ("field", "question_types"):
+        for table in made.by_fields_or_types(claims, by):  # type: ignore[arg-type]
+            found = by_group(table)
+            total = found.pop("all")
+            assert total["claims labelled"] + total["without a label"] == len(claims)
+            times = sum(max(1, len(row["question_types"])) if by == "question_types" else 1 for row in claims)
+            assert sum(row["claims labelled"] + row["without a label"] for row in found.values()) == times
+
+
+@drawn(LABELLED.filter(bool))
+def test_labels_of_any_rows_are_what_pandas_counts(claims: list[Row]) -> None:
+    frame = pandas.DataFrame(claims)
+    of_types = frame.assign(question_types=[types or ["none"] for types in frame.question_types])
+    of_types = of_types.explode("question_types")
+    for table, name in zip(made.by_fields_or_types(claims, "question_types"), PROPERTIES, strict=True):
+        agrees(table, of_types, name, "question_types")
+
+
+# ---------------------------------------------------------------- tables by hand
+
+
+def test_table_2_says_how_many_have_no_type() -> None:
+    asked = [{"question_types": types} for types in (["I", "V"], ["V"], [], ["V"])]
+    rows = {row[0] or row[1]: row[2:] for row in made.question_types(asked).rows}
+    assert rows["I"] == (1, 25.0)
+    assert rows["V"] == (3, 75.0)
+    assert rows["VII"] == (0, 0.0)
+    assert rows["no type"] == (1, 25.0)
+    assert rows["all questions"] == (4, 100.0)
+
+
+def test_table_4_counts_samples_and_abstentions() -> None:
+    answers = [
+        {"system": "rr_gs_gpt4", "kind": "retrieve_and_read", "abstention": "I do not know"},
+        *[{"system": "rr_gs_gpt4", "kind": "retrieve_and_read", "abstention": None}] * 3,
+        {"system": "gpt4", "kind": "closed_book", "abstention": None},
+        {"system": "bing_chat", "kind": "released", "abstention": None},
+    ]
+    found = made.systems(answers, [{"system": "rr_gs_gpt4"}, {"system": "bing_chat"}])
+    assert list(found.rows) == [
+        ("gpt4", 0, 1, 0, 0.0),
+        ("bing_chat", 1, 0, 0, None),
+        ("rr_gs_gpt4", 1, 4, 1, 25.0),
+    ]
+
+
+def judged(key: str, autoais: bool | None, support: str | None, **other: Any) -> Row:
+    answer_id = key.split("#")[0]
+    row = {"claim_id": key, "answer_id": answer_id, "system": "gpt4", "autoais": autoais, "support": support}
+    row |= {"claim": f"Claim {key}.", "evidence": "E.", "score": 0.5, "sources": 1, "shared": 0.25}
+    return {**row, "worthiness": "Yes", **other}
+
+
+CLAIMS = [
+    judged("a#0", True, "Complete"),
+    judged("a#1", False, "Complete"),
+    judged("a#2", None, "Complete"),
+    judged("b#0", True, "Complete"),
+    judged("b#1", True, "Missing", worthiness="No", sources=2),
+    judged("b#2", False, None),
+]
+
+
+def test_table_5_is_in_percent_and_says_who_judged() -> None:
+    found = made.attribution(CLAIMS, {"lexical-1"})
+    assert found.note.startswith("By lexical-1. Of claims with complete support")
+    (row,) = [row for row in found.rows if row[:2] == ("complete support", "gpt4")]
+    named = dict(zip(found.columns[-3:], row[-3:], strict=True))
+    assert row[2] == pytest.approx(75.0), "answer a: 1 of 2, answer b: 1 of 1"
+    assert row[5] == pytest.approx(100 * 2 / 3)
+    assert named == {"claims": 3, "answers": 2, "unscored": 1}
+
+
+def test_table_6_is_in_percent() -> None:
+    found = made.attribution_against_people(CLAIMS, {"lexical-1"})
+    (row,) = [row for row in found.rows if row[:2] == ("labelled", "all")]
+    named = dict(zip(found.columns, row, strict=True))
+    assert [named[name] for name in ("precision, %", "recall, %", "F1, %")] == pytest.approx([100 * 2 / 3] * 3)
+    assert (named["scored"], named["unscored"]) == (4, 1)
+
+
+def test_table_7_shows_both_kinds_shortened() -> None:
+    claims = [*CLAIMS[:1], {**CLAIMS[1], "evidence": f"<b>{'long ' * 200}"}, *CLAIMS[2:]]
+    missed, granted = made.attribution_disagreements(disagreements(claims, made.SHOWN), {"lexical-1"}).rows
+    assert (missed[0], missed[2], granted[0], granted[2]) == (
+        *("people: Complete, AutoAIS: 0", "a#1"),
+        *("people: not Complete, AutoAIS: 1", "b#1"),
+    )
+    assert len(str(missed[4])) == made.LONGEST
+    assert str(missed[4]).endswith("…")
+    assert (missed[-2:], granted[-2:]) == (("one", 25.0), ("several", 25.0))
+
+
+def test_table_8_leaves_the_unscored_out() -> None:
+    rows = [
+        {"system": "gpt4", "answer_id": "a", "fact_score": 1.0, "correctness": "Definitely correct"},
+        {"system": "gpt4", "answer_id": "a", "fact_score": 0.5, "correctness": "Unsure"},
+        {"system": "gpt4", "answer_id": "b", "fact_score": None, "correctness": "Unsure"},
+    ]
+    found = made.factuality(rows, ())
+    assert found.note.startswith("Nothing was judged:")
+    named = dict(zip([f"{found.columns[n]}/{n}" for n in range(len(found.columns))], found.rows[0], strict=True))
+    assert (named["F1 true, %/1"], named["F1 false, %/4"], named["FActScore, %/10"]) == (100.0, 100.0, 75.0)
+    assert list(found.rows[0][-3:]) == [2, 2, 1]
+    assert found.columns[-3:] == ("labelled and scored", "scored", "unscored")
+
+
+def test_a_released_file_without_estimates_is_told_from_nothing_estimated() -> None:
+    unscored = [{**row, "autoais": None} for row in CLAIMS]
+    assert made.attribution(unscored, {"released"}).note.startswith("The released file holds no estimates")
+    assert made.attribution(CLAIMS, {"released"}).note.startswith("By released.")
+    assert made.attribution(unscored, {"lexical-1"}).note.startswith("By lexical-1.")
+    assert "the released file holds no estimates" in made.factuality([], ()).note
+    assert "holds no" not in made.factuality([], {"released"}).note
+
+
+def prediction(key: str, model: str, **other: Any) -> Row:
+    scores = {"rouge1": 0.5, "rouge2": 0.25, "rougeL": 0.4, "qafacteval": None}
+    return {"question_id": key, "model": model, "zero_shot": False, "config": "random", **scores, **other}
+
+
+def test_tables_9_and_14_differ_by_zero_shot_predictions() -> None:
+    rows = [
+        prediction("q1", "small"),
+        prediction("q2", "small", rouge1=0.7),
+        prediction("q1", "large", zero_shot=True, rouge1=0.1),
+    ]
+    nine, fourteen = (made.predictions(rows, {"random": 4, "domain": 3}, zero_shot=zero) for zero in (False, True))
+    assert [row[:2] for row in nine.rows] == [("random", "small"), ("domain", "small")]
+    assert nine.rows[0][2:] == (pytest.approx(60.0), 25.0, 40.0, None, 2, 4)
+    assert nine.rows[1][2:] == (None, None, None, None, 0, 3), "nothing predicted is no zero"
+    assert ("random", "large", "yes") in [row[:3] for row in fourteen.rows]
+    assert "QAFactEval is left out: its package is not installed." in nine.note
+    checked = made.predictions([prediction("q1", "small", qafacteval=2.0)], {"random": 1, "domain": 1}, zero_shot=False)
+    assert "QAFactEval is left out" not in checked.note
+
+
+# ---------------------------------------------------------------- of stages
+
+OTHERS = ("train", "validation", "train", None)  # sides of claims that an entailment model may have been trained on
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> dict[str, Rows]:
+    """Two labelled answers and one that is not; the second has two annotators."""
+    home = Home(tmp_path)
+    asked = [question("q1", question_types=["I", "V"]), question("q2", field="Law", question_types=[])]
+    answers = [answer("a_1", "q1"), answer("a_2", "q2", system="bing_chat"), answer("a_3", "q2")]
+
+    def claim(key: str, question: int, **given: Any) -> Row:
+        field, types = (asked[question - 1][name] for name in ("field", "question_types"))
+        given = {
+            "system": "bing_chat" if key.startswith("a_2") else "gpt4",
+            "split": "full",
+            "random_split": "test",
+            **given,
+        }
+        answer_id, position = key.split("#")
+        where = {"question_id": f"expertqa/q{question}", "answer_id": answer_id, "position": int(position)}
+        return filled(PUBLISHED_CLAIMS, claim_id=key, field=field, question_types=types, **where, **given)
+
+    lexical = {"autoais_backend": "lexical-1"}
+    two = {"evidence": ["Tea is old.", "https://tea.example"], "evidence_urls": ["", "https://tea.example"]}
+    claims = [
+        claim(
+            "a_1#0", 1, support="Complete", worthiness="Yes", autoais=False, claim="Tea is hot [1].", **lexical, **two
+        ),
+        claim("a_1#1", 1, support="Missing", worthiness="No", autoais=None, fact_score=1.0, fact_score_model="m"),
+        claim("a_2#0", 2, support="Partial", worthiness="Yes", correctness="Unsure", autoais=True, **lexical),
+        claim("a_3#0", 2),
+        *[claim(f"a_3#{n}", 2, support="Complete", random_split=side) for n, side in enumerate(OTHERS, start=1)],
+    ]
+    said = [{name: row[name] for name in ("support", "worthiness", "correctness")} for row in claims]
+    first = [claim_label("a_1#0", **said[0]), claim_label("a_1#1", **said[1])]
+    labels = [
+        label("a_1", "e1", "q1", first, usefulness="Useful"),
+        label("a_2", "e9", "q2", [claim_label("a_2#0", support="Complete")], system="bing_chat", usefulness="Useful"),
+        label("a_2", "e2", "q2", [claim_label("a_2#0", **said[2])], system="bing_chat", usefulness="Not useful at all"),
+    ]
+    second = [
+        label("a_1", "r1", "q1", [claim_label("a_1#0", support="Partial", worthiness="Yes")], usefulness="Useful")
+    ]
+    scores = [
+        filled(ATTRIBUTIONS, claim_id="a_1#0", backend="lexical-1", attributable=False, score=0.2, evidence="It is."),
+        filled(ATTRIBUTIONS, claim_id="a_2#0", backend="lexical-1", attributable=True, score=0.9, evidence="Cold."),
+    ]
+    split = filled(RANDOM_SPLIT, row_id="l_1", question_id="expertqa/q1", split="test")
+    predicted = filled(PREDICTIONS, prediction_id="p", question_id="expertqa/q1", model="small", config="random")
+    sampled = [
+        filled(SAMPLES, **{name: row[name] for name in ("answer_id", "question_id", "system")}) for row in answers
+    ]
+    return {
+        "questions": home.table(QUESTIONS, asked),
+        "answers": home.table(ANSWERS, answers),
+        "samples": home.table(SAMPLES, sampled),
+        "claims": home.table(PUBLISHED_CLAIMS, claims[:2], claims[2:]),
+        "attributions": home.table(ATTRIBUTIONS, scores),
+        "labels": home.table(LABELS, labels),
+        "second_labels": home.table(LABELS, second),
+        "entailed": home.table(
+            ENTAILED,
+            [
+                {"entailed_id": "e_1", "claim_id": "a_1#0", "model": "tuned", "attributable": True},
+                {"entailed_id": "e_2", "claim_id": "a_2#0", "model": "tuned", "attributable": True},
+                *[
+                    {"entailed_id": f"e_{n + 2}", "claim_id": f"a_3#{n}", "model": "tuned", "attributable": False}
+                    for n in range(1, 5)
+                ],
+            ],
+        ),
+        "predictions": home.table(PREDICTIONS, [predicted | {"rouge1": 0.3}]),
+        "random": home.table(RANDOM_SPLIT, [split, split | {"row_id": "l_2", "split": "train"}]),
+        "domain": home.table(DOMAIN_SPLIT, []),
+    }
+
+
+def titled(found: Sequence[ReportTable], words: str) -> ReportTable:
+    (table,) = [table for table in found if words in table.title]
+    return table
+
+
+def test_the_report_has_every_table_and_figure_of_the_paper(stages: dict[str, Rows]) -> None:
+    numbers = [re.findall(r"\((table|figure) (\d+)\)", table.title)[0] for table in tables(**stages)]
+    assert numbers[:10] == [("table", n) for n in ("2", "4", "5", "6", "6", "7", "8", "9", "14")] + [("figure", "4")]
+    assert numbers[10:] == [("figure", n) for n in ["5"] * 7 + ["8"] + ["9"] * 5 + ["10"] * 5]
+
+
+def test_the_first_labels_of_an_answer_count_as_in_the_published_claims(stages: dict[str, Rows]) -> None:
+    found = by_group(titled(tables(**stages), "Usefulness"))
+    assert (found["bing_chat"]["Not useful at all"], found["bing_chat"]["Useful"]) == (1, 0)
+    assert (found["gpt4"]["Useful"], found["gpt4"]["without a label"]) == (1, 1)
+
+
+def test_disagreements_carry_their_texts(stages: dict[str, Rows]) -> None:
+    missed, granted = titled(tables(**stages), "(table 7)").rows
+    assert missed[1:6] == ("gpt4", "a_1#0", "Tea is hot [1].", "It is.", "Complete")
+    assert missed[8:] == ("one", 50.0), "of tea and hot the evidence has tea"
+    assert (granted[2], granted[7]) == ("a_2#0", 0.9)
+    assert granted[8:] == ("one", None), "no text of evidence"
+
+
+def test_agreement_and_predictions_come_through(stages: dict[str, Rows]) -> None:
+    found = tables(**stages)
+    agreed = {tuple(row[:2]): row[2:4] for row in titled(found, "(figure 4)").rows}
+    assert agreed["all", "usefulness"] == (1, 100.0)
+    assert agreed["all", "support"] == (1, 0.0)
+    assert titled(found, "(table 9)").rows[0] == ("random", "small", pytest.approx(30.0), 0.0, 0.0, None, 1, 1)
+    assert titled(found, "(table 8)").note.startswith("Judged by m.")
+
+
+def test_an_imported_model_is_judged_over_the_claims_it_predicts(stages: dict[str, Rows]) -> None:
+    found = titled(tables(**stages), "Imported entailment models")
+    rows = {tuple(row[:4]): dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    figures = ("precision, %", "recall, %", "scored", "unscored")
+    assert [rows["tuned", "all", "labelled", "all"][name] for name in figures] == [50.0, 20.0, 6, 1]
+    assert [rows["tuned", "test", "labelled", "all"][name] for name in figures] == [50.0, 100.0, 2, 1]
+    assert rows["tuned", "test", "labelled", "bing_chat"]["recall, %"] is None, "no claim of it is complete"
+
+
+def test_a_sampled_answer_without_claims_and_labels_is_counted_as_not_labelled(
+    tmp_path: Path, stages: dict[str, Rows]
+) -> None:
+    silent = [filled(SAMPLES, answer_id=f"a_{n}", question_id="expertqa/q2", system="gpt4") for n in (8, 9)]
+    sampled = [*(row for batch in stages["samples"].batches() for row in batch.to_pylist()), *silent]
+    found = by_group(titled(tables(**{**stages, "samples": Home(tmp_path).table(SAMPLES, sampled)}), "Usefulness"))
+    assert (found["gpt4"]["answers labelled"], found["gpt4"]["without a label"]) == (1, 3)
+    assert found["all"]["without a label"] == 3
+
+
+def test_agreement_that_is_all_chance_has_a_kappa_of_zero_without_a_sign() -> None:
+    """Both raters say each word as often as chance wants: by hand (49/121 - 49/121) / (1 - 49/121)."""
+    words = ("Useful", "Partially useful", "Not useful at all")
+    shown = set()
+    for a, b, c in ((7, 2, 2), (5, 3, 1), (4, 4, 3), (9, 1, 1), (6, 5, 2)):
+        one = [word for word, times in zip(words, (a, b, c), strict=True) for _ in range(times * (a + b + c))]
+        other = [
+            word for _ in range(a + b + c) for word, times in zip(words, (a, b, c), strict=True) for _ in range(times)
+        ]
+        reference = [label(f"a_{n}", "e", "q1", [], usefulness=word) for n, word in enumerate(one)]
+        second = [label(f"a_{n}", "f", "q1", [], usefulness=word) for n, word in enumerate(other)]
+        (row, *_) = made.second_labelling(reference, second, {"expertqa/q1": "Law"}).rows
+        shown.add(figure(row[4]))
+    assert shown == {"0.00"}
+
+
+def test_second_labellings_by_the_annotator_of_the_first_are_told(tmp_path: Path, stages: dict[str, Rows]) -> None:
+    second = list(stages["second_labels"])
+    own = label("a_1", "e1", "q1", [claim_label("a_1#0", support="Complete")], usefulness="Useful")
+    found = titled(tables(**{**stages, "second_labels": Home(tmp_path).table(LABELS, [*second, own])}), "(figure 4)")
+    assert {tuple(row[:2]): row[2:4] for row in found.rows}["all", "support"] == (2, 50.0), "that of e1 and of r1"
+    assert found.note.endswith("By the annotator of the first: 1 second labellings.")
+
+
+def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: dict[str, Rows]) -> None:
+    home = Home(tmp_path / "empty")
+    empty = {name: home.table(rows.schema, []) for name, rows in stages.items()}
+    assert len(tables(**empty)) == 28
+    assert figures(*(empty[name] for name in PLOTTED)) == []
+
+
+def test_qafacteval_is_left_out_for_want_of_its_package_or_of_its_models(tmp_path: Path) -> None:
+    assert missing(tmp_path, "no_such_package") == missing(None, "no_such_package") == "its package is not installed"
+    assert "LONGFORM_QAFACTEVAL_MODELS" in (missing(None, "json") or "")
+    assert "LONGFORM_QAFACTEVAL_MODELS" in (missing(tmp_path, "json") or "")
+
+
+def test_sources_are_texts_each_once_and_not_addresses() -> None:
+    url = "https://tea.example"
+    assert sources_of({"evidence": ["a", "a", url, " ", "b"], "evidence_urls": ["", "", url, "", url]}) == ["a", "b"]
+
+
+# ---------------------------------------------------------------- plots
+
+
+def texts(figure: Figure) -> list[str]:
+    return [node.text or "" for node in etree.fromstring(figure.svg.encode()).iter("{*}text")]
+
+
+def test_plots_show_the_shares_of_the_tables(stages: dict[str, Rows]) -> None:
+    found = {figure.name: texts(figure) for figure in figures(*(stages[name] for name in PLOTTED))}
+    names = ("4-agreement", "5-systems", "8-question-types", "9-fields", "10-question-types")
+    assert list(found) == [f"figure-{name}" for name in names]
+    assert {"all fields", "Geography", "usefulness", "worthiness", "100%"} <= set(found["figure-4-agreement"])
+    assert {"gpt4", "bing_chat", "Complete", "Support (cite-worthy claims)", "50%"} <= set(found["figure-5-systems"])
+    assert {"Geography", "Law", "I", "V"} <= set(found["figure-8-question-types"])
+    assert "none" in found["figure-10-question-types"], "claims of a question without a type"
+
+
+def places(figure: Figure, text: str) -> list[tuple[float, float]]:
+    """Where a text stands, in points."""
+    found = []
+    for node in etree.fromstring(figure.svg.encode()).iter("{*}text"):
+        moved = re.search(r"translate\(([\d.]+) ([\d.]+)\)", node.get("transform") or "")
+        x, y = (moved[1], moved[2]) if moved else (node.get("x"), node.get("y"))
+        found += [(float(x), float(y))] if node.text == text else []
+    return found
+
+
+def test_a_plot_is_one_named_image_and_its_numbers_say_what_they_count(stages: dict[str, Rows]) -> None:
+    for plot in figures(*(stages[name] for name in PLOTTED)):
+        root = etree.fromstring(plot.svg.encode())
+        assert root.get("role") == "img"
+        assert [node.text for node in root.iter("{*}title")] == [plot.title]
+        assert {"answers", "claims", "labels", "questions"} & set(texts(plot)), plot.name
+
+
+def test_figure_8_ends_its_bars_with_the_questions_and_counts_types_at_round_numbers() -> None:
+    asked = [{"field": "Law", "question_types": TYPES}] * 8 + [{"field": "Music", "question_types": ["V"]}] * 13
+    (figure,) = plots(asked, [], [], [])
+    assert figure.name == "figure-8-question-types"
+    music, law = places(figure, "13"), places(figure, "8")
+    assert len(music) == len(law) == 1, "56 types of 8 questions"
+    assert law[0][1] > music[0][1], "13 questions stand above 8"
+    assert {"0", "10", "20", "30", "40", "50"} <= set(texts(figure))
+
+
+def test_figure_9_of_all_fields_fits_a_screen_and_counts_stand_off_the_bars() -> None:
+    said = dict.fromkeys(PROPERTIES)
+    rows = [{**said, "support": "Complete", "field": f"Field {n}", "question_types": ["I"]} for n in range(32)]
+    rows = [{**row, "system": "gpt4", "worthiness": "Yes"} for row in rows for _ in range(16)]
+    figure = next(figure for figure in plots([], [], rows, []) if figure.name == "figure-9-fields")
+    root = etree.fromstring(figure.svg.encode())
+    assert float(root.get("width").removesuffix("pt")) < 900
+    assert float(root.get("height").removesuffix("pt")) < 1300
+    edges = {x for x, _ in places(figure, "100%")}
+    ends = {x for x, _ in places(figure, "16")}
+    assert len(ends) == 2, "only support and worthiness are labelled"
+    assert all(any(25 < end - edge < 40 for edge in edges) for end in ends), "16 takes 10 points, and ends there"
+
+
+def test_a_field_that_somebody_made_up_cannot_break_a_plot() -> None:
+    hostile = ["<script>alert(1)</script>", "$\\frac{1}{0}$", "a\x00b\x1b\ud800c", "茶" * 80, ""]
+    asked = [{"field": field, "question_types": ["I"]} for field in hostile]
+    (figure,) = plots(asked, [], [], [])
+    said = texts(figure)
+    assert "<script>alert(1)</script>" in said
+    assert "$\\frac{1}{0}$" in said
+    assert "abc" in said
+    assert shown("茶" * 80) in said
+    assert len(shown("茶" * 80)) == 30
+    assert "<script" not in figure.svg
+
+
+def test_equal_rows_give_equal_bytes_in_any_order_of_the_rows(released: tuple[list[Row], list[Row], list[Row]]) -> None:
+    asked, answers, claims = (rows[:60] for rows in released)
+    first, again = (plots(asked[::step], answers[::step], claims[::step], []) for step in (1, -1))
+    assert [figure.svg for figure in first] == [figure.svg for figure in again]

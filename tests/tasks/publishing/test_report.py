@@ -1,0 +1,124 @@
+"""report.html, parsed by lxml."""
+
+import dataclasses
+import json
+import math
+import re
+from typing import Any
+
+from card_rows import made_up
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html
+
+from tasks.publishing.report import ReportTable, as_data, report
+
+TABLE_10 = ReportTable(
+    "Sites (table 10)",
+    "Mean and standard deviation.",
+    ("site", "questions", "answers", "answers, sd"),
+    [("tea.example", 12_345, 2.5, 1.0), ("beer.stackexchange.com", 41, None, math.nan)],
+)
+NONE = ReportTable("Rejected rows by reason", "", ("stage", "reason", "rows"), [])
+
+
+def page(*tables: ReportTable) -> Any:
+    return html.document_fromstring(report(made_up(), tables))
+
+
+def cells(table: Any) -> list[list[str]]:
+    return [[cell.text_content() for cell in row] for row in table.xpath(".//tbody/tr")]
+
+
+def test_figures_have_thousands_separators_and_stand_to_the_right() -> None:
+    shown = page(TABLE_10).xpath("//table")[0]
+    assert cells(shown) == [
+        ["tea.example", "12,345", "2.50", "1.00"],
+        ["beer.stackexchange.com", "41", "–", "–"],
+    ]
+    classes = [cell.get("class") for cell in shown.xpath(".//tbody/tr[1]/*")]
+    assert classes == [None, "figure", "figure", "figure"]
+    assert [head.get("class") for head in shown.xpath(".//thead//th")] == classes
+    assert re.search(r"\.figure \{[^}]*text-align: right", report(made_up(), []))
+
+
+def test_each_table_is_named_by_its_caption_and_reached_from_the_top() -> None:
+    document = page(TABLE_10, NONE)
+    captions = [caption.text_content() for caption in document.xpath("//figcaption/h2")]
+    assert captions == ["Sites (table 10)", "Rejected rows by reason", "Splits", "Stages"]
+    assert [link.text_content() for link in document.xpath("//nav//a")] == captions
+    for link in document.xpath("//nav//a"):
+        assert document.get_element_by_id(link.get("href")[1:]).tag == "figure"
+    for frame in document.xpath("//div[@class='frame']"):
+        assert document.get_element_by_id(frame.get("aria-labelledby")).text_content() in captions
+
+
+def test_a_table_without_rows_says_so() -> None:
+    frame = page(NONE).xpath("//div[@class='frame']")[0]
+    assert frame.text_content().strip() == "None."
+
+
+def test_splits_and_stages_come_from_the_version() -> None:
+    splits, stages = page().xpath("//table")
+    assert cells(splits) == [["pairs", "train", "3", "2", "2,001"], ["pairs", "test", "2", "1", "1,002"]]
+    assert cells(stages)[0] == ["read_posts", "6a116a116a11", "1,044", "8", "3"]
+
+
+def test_the_page_asks_nobody_for_anything() -> None:
+    text = report(made_up(), [TABLE_10])
+    document: Any = html.document_fromstring(text)
+    assert not document.xpath("//script | //link | //img | //iframe | //object | //base | //form")
+    assert [link for _, _, link, _ in document.iterlinks() if not link.startswith("#")] == []
+    assert not re.search(r"url\(|@import|https?:", text)
+    policy = document.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
+
+
+def test_no_attribute_runs_code() -> None:
+    assert not [name for node in page(TABLE_10).iter() for name in node.attrib if name.startswith("on")]
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=60))
+def test_any_text_is_shown_as_it_stands(text: str) -> None:
+    hostile = f"{text}<script>alert(1)</script>\"'>&amp;"
+    version = dataclasses.replace(made_up(), title=hostile, summary=hostile)
+    table = ReportTable(hostile, hostile, (hostile,), [(hostile,)])
+    document: Any = html.document_fromstring(report(version, [table]))
+    assert not document.xpath("//script")
+    assert document.xpath("//h1")[0].text_content() == hostile
+    assert document.xpath("//figcaption/h2")[0].text_content() == hostile
+    assert cells(document.xpath("//table")[0]) == [[hostile]]
+
+
+def test_rows_of_the_offline_model_are_marked_at_the_top() -> None:
+    warning = page().xpath("//p[@class='warn']")[0].text_content()
+    assert "rule-based offline model (offline-rules-1), not by a language model" in warning
+    without = report(dataclasses.replace(made_up(), offline=False), [])
+    assert 'class="warn"' not in without
+
+
+def test_light_and_dark_define_the_same_colours() -> None:
+    blocks = re.findall(r":root \{(.*?)\}", report(made_up(), []), re.DOTALL)
+    light, dark = (set(re.findall(r"--[a-z-]+(?=:)", block)) for block in blocks)
+    assert light == dark
+    assert light
+
+
+def test_tables_as_data_name_each_column_once_and_round_nothing() -> None:
+    table = ReportTable(
+        "Labels <b>",
+        "",
+        ("system", "Yes", "%", "No", "%", "from", "to", "No"),
+        [("gpt4", 1, 100 / 3, 2, None, 0.1, 1, 3)],
+    )
+    (found,) = json.loads(as_data([table]))
+    assert found["title"] == "Labels <b>"
+    assert found["rows"] == [
+        {"system": "gpt4", "Yes": 1, "Yes %": 100 / 3, "No": 2, "No %": None, "No from": 0.1, "No to": 1, "No No": 3}
+    ]
+
+
+@given(st.lists(st.sampled_from(["%", "from", "Yes", "Yes %", "Yes Yes"]), max_size=7))
+def test_no_cell_of_a_table_is_lost_in_its_data(columns: list[str]) -> None:
+    (found,) = json.loads(as_data([ReportTable("T", "", columns, [tuple(range(len(columns)))])]))
+    assert [list(row.values()) for row in found["rows"]] == [list(range(len(columns)))]

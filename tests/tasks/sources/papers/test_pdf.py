@@ -1,0 +1,392 @@
+"""PDFs without a server: the real two against their TEI, made ones, and those that mean harm."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import paths
+import pytest
+from toy_stages import building
+
+from flows.sources import papers
+from longform.artifacts.rows import Row, Rows
+from longform.errors import UsageError
+from tasks.sources.files.bundles import Member
+from tasks.sources.papers import pdf_lines
+from tasks.sources.papers.pdf import Line, Pdfium, Reader, paper_of
+from tasks.sources.papers.tei import paper_of as paper_of_tei
+from tasks.sources.papers.unreadable import UnreadableError
+
+SAMPLES = paths.SAMPLES / "papers"
+REAL = paths.REAL_DATA / "grobid_tei"
+
+Read = Callable[[bytes], Row]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    with Reader(Pdfium(pages=50, seconds=600), tmp_path_factory.mktemp("reader")) as reader:
+        yield reader
+
+
+def told(reader: Reader, content: bytes) -> Row | UnreadableError:
+    return reader.paper(Member("a.pdf", "0" * 64, content, None, None if content else "empty file"))
+
+
+def read(reader: Reader, content: bytes) -> Row:
+    row = told(reader, content)
+    assert isinstance(row, dict), row
+    return row
+
+
+def reason(reader: Reader, content: bytes) -> str:
+    error = told(reader, content)
+    assert isinstance(error, UnreadableError), error
+    return error.reason
+
+
+def heads(row: Row) -> list[tuple[str | None, str | None, str | None]]:
+    return [(section["number"], section["head"], section["role"]) for section in row["sections"]]
+
+
+def texts(row: Row, section: int | None) -> list[str]:
+    return [row["text"][p["start"] : p["end"]] for p in row["paragraphs"] if p["section"] == section]
+
+
+def check_offsets(row: Row) -> None:
+    end = 0
+    for paragraph in row["paragraphs"]:
+        assert end <= paragraph["start"] < paragraph["end"] <= len(row["text"])
+        end = paragraph["end"]
+    for section in row["sections"]:
+        assert row["text"].startswith(section["head"] or "", section["start"])
+
+
+def words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"[a-z]{3,}", text.lower()))
+
+
+# ---------------------------------------------------------------- real papers
+
+
+@pytest.mark.parametrize(
+    ("name", "related", "least"), [("N18-3011", None, 0.95), ("2020.acl-main.207", ("7", "Related Work"), 0.95)]
+)
+def test_real_papers_read_like_their_tei(reader: Reader, name: str, related: Any, least: float):
+    if not REAL.exists():
+        pytest.skip("the real papers are not beside the project")
+    row = read(reader, (REAL / f"{name}.pdf").read_bytes())
+    tei = paper_of_tei((REAL / f"{name}.tei.xml").read_bytes())
+    check_offsets(row)
+    assert row["title"] == tei["title"]
+    assert ("1", "Introduction", "introduction") in heads(row)
+    assert related is None or (*related, "related_work") in heads(row)
+    numbered = {(number, head) for number, head, _ in heads(tei) if number and "ELMo" not in str(head)}
+    assert numbered <= {(number, head) for number, head, _ in heads(row)}
+    assert share(row["text"], tei["text"]) > least
+    assert share(row["abstract"], tei["abstract"]) > 0.85
+    assert len(row["bibliography"]) == len(tei["bibliography"])
+
+
+def share(ours: str, theirs: str) -> float:
+    """Of their words, how many ours has."""
+    return (words(ours) & words(theirs)).total() / words(theirs).total()
+
+
+# ---------------------------------------------------------------- our sample
+
+
+def test_the_sample_has_heads_paragraphs_and_references(reader: Reader):
+    row = read(reader, (SAMPLES / "walks.pdf").read_bytes())
+    check_offsets(row)
+    assert row["title"] == "Walks in the Rain: a Small Study of Wet Shoes"
+    assert row["abstract"].startswith("Shoes get wet in the rain. We walked")
+    assert heads(row) == [
+        ("1", "Introduction", "introduction"),
+        ("2", "Related Work", "related_work"),
+        ("2.1", "Grease", "related_work"),
+        ("3", "Walks", None),
+        ("4", "Results", None),
+        ("5", "Conclusion", None),
+    ]
+    assert [paragraph[:12] for paragraph in texts(row, 0)] == ["Whoever walk", "In this pape"]
+    assert texts(row, 3)[1].endswith("We stepped into all of them, as a child would, and into each of them once.")
+    assert "Journal of Invented Results, volume" not in row["text"]
+    assert [entry["raw"][:7] for entry in row["bibliography"]] == ["C. Moss", "E. Reed", "D. Vale"]
+    assert row["parser"].startswith("pdfium 5.")
+
+
+# ---------------------------------------------------------------- layout, line by line
+
+
+def page(*lines: tuple[str, float, bool, float], number: int = 0, size: float = 10.0) -> list[Line]:
+    """Lines of (text, size, bold, left), 12 points apart."""
+    return [
+        Line(text, size or 10.0, bold, left, left + 200, 700.0 - 12 * n, number)
+        for n, (text, size, bold, left) in enumerate(lines)
+    ]
+
+
+BODY = ("the wind blew over the field all day and we flew", 10.0, False, 72.0)
+
+
+def test_paragraphs_begin_where_a_line_is_indented():
+    row = paper_of(page(("1 Introduction", 12, True, 72), BODY, BODY, ("It fell", 10, False, 82), BODY, BODY))
+    assert len(texts(row, 0)) == 2
+
+
+def test_words_broken_at_line_ends_are_whole_with_a_hyphen_only_where_the_paper_has_it():
+    row = paper_of(
+        page(
+            ("1 Introduction", 12, True, 72),
+            ("state-of-the-art kites need long exper\ufffeience, as state-of\ufffethe-art", 10, False, 72),
+            ("tails do; well-known well\ufffeknown and seda-", 10, False, 72),
+            ("tive winds", 10, False, 72),
+        )
+    )
+    (text,) = texts(row, 0)
+    assert "long experience" in text
+    assert "well-known well-known" in text
+    assert "sedative winds" in text
+
+
+def test_running_heads_and_page_numbers_are_dropped():
+    pages = [
+        page(
+            ("Kite Letters 2020", 8, False, 72),
+            ("1 Introduction", 12, True, 72) if n == 0 else BODY,
+            BODY,
+            BODY,
+            (f"{n}", 10, False, 72),
+            number=n,
+        )
+        for n in range(4)
+    ]
+    row = paper_of([line for lines in pages for line in lines])
+    assert "Kite Letters" not in row["text"]
+    assert re.search(r"\d", row["text"]) is None
+
+
+def test_captions_and_footnotes_stand_outside_the_sections():
+    row = paper_of(
+        page(
+            ("1 Introduction", 12, True, 72),
+            BODY,
+            ("Figure 1: A kite.", 9, False, 72),
+            BODY,
+            ("1 See the field.", 8, False, 72),
+            BODY,
+        )
+    )
+    assert texts(row, None) == ["Figure 1: A kite.", "1 See the field."]
+    assert len(texts(row, 0)) == 1
+
+
+def test_sentences_in_bold_and_numbers_in_text_are_no_heads():
+    row = paper_of(
+        page(
+            ("1 Introduction", 12, True, 72),
+            BODY,
+            ("All kites fell.", 10, True, 72),
+            ("3 Kites flew away in the", 10, False, 72),
+            BODY,
+        )
+    )
+    assert len(heads(row)) == 1
+
+
+@pytest.mark.parametrize("head", ["I. INTRODUCTION", "INTRODUCTION", "1. Introduction", "Introduction"])
+def test_introductions_of_other_styles_are_found(head: str):
+    row = paper_of(page((head, 10, False, 150), BODY, BODY, ("II. RELATED WORK", 10, False, 150), BODY, BODY))
+    assert [role for _, _, role in heads(row)] == ["introduction", "related_work"]
+
+
+def test_a_paper_without_heads_is_one_section():
+    row = paper_of(page(BODY, BODY))
+    assert heads(row) == [(None, None, None)]
+    assert row["notes"] == ["no head found"]
+
+
+# ---------------------------------------------------------------- made PDFs
+
+
+def pdf(objects: list[bytes], root: int = 1) -> bytes:
+    """A PDF of these objects, numbered from 1."""
+    out, places = bytearray(b"%PDF-1.4\n"), []
+    for number, content in enumerate(objects, start=1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % place for place in places)
+    return bytes(out + b"trailer<</Size %d/Root %d 0 R>>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, root, start))
+
+
+def with_stream(content: bytes, box: bytes = b"0 0 612 792", filters: bytes = b"") -> bytes:
+    return pdf(
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[%s]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>" % box,
+            b"<</Length %d%s>>stream\n%s\nendstream" % (len(content), filters, content),
+            b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        ]
+    )
+
+
+TEXT = b"BT /F 12 Tf 72 700 Td (A kite flies.) Tj ET"
+
+
+def made(number: int, **encryption: str) -> bytes:
+    from io import BytesIO
+
+    from reportlab.lib.pdfencrypt import StandardEncryption
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = BytesIO()
+    canvas = Canvas(out, encrypt=StandardEncryption(**encryption) if encryption else None)
+    for n in range(number):
+        canvas.drawString(72, 700, f"Page {n} of a kite's long life")
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+def test_a_small_pdf_made_by_hand_is_read(reader: Reader):
+    assert read(reader, with_stream(TEXT))["text"] == "A kite flies."
+
+
+def test_a_page_as_large_as_a_country_is_read(reader: Reader):
+    assert read(reader, with_stream(TEXT, box=b"0 0 2000000000 2000000000"))["text"] == "A kite flies."
+
+
+LOOP = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R 2 0 R]/Count 1000000>>"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", {"empty file"}),
+        (b"Not a PDF at all", {"no PDF"}),
+        (b"%PDF-1.7\n\0\0\0", {"broken PDF"}),
+        (with_stream(TEXT)[:120], {"broken PDF", "no text"}),
+        (pdf(LOOP), {"broken PDF", "too many pages", "no text"}),
+        (with_stream(b""), {"no text"}),
+        (with_stream(b"q " * 100_000 + TEXT[:20]), {"no text"}),
+    ],
+    ids=range(7),
+)
+def test_what_cannot_be_read_has_a_reason(reader: Reader, content: bytes, expected: set[str]):
+    assert reason(reader, content) in expected
+    assert read(reader, with_stream(TEXT))["text"] == "A kite flies."
+
+
+def test_too_many_pages_and_passwords_are_refused(reader: Reader):
+    assert reason(reader, made(2_000)) == "too many pages"
+    assert reason(reader, made(1, userPassword="kite", ownerPassword="owner")) == "encrypted"
+
+
+def test_a_stream_that_unpacks_to_gigabytes_costs_only_itself(reader: Reader):
+    packed = zlib.compressobj(9)
+    first, again = (packed.compress(bytes(1 << 20)) + packed.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    content = first + again * 3_000 + packed.flush()
+    started = time.monotonic()
+    answer = told(reader, with_stream(content, filters=b"/Filter/FlateDecode"))
+    assert isinstance(answer, UnreadableError)
+    assert time.monotonic() - started < 500
+    assert read(reader, with_stream(TEXT))["text"] == "A kite flies."
+
+
+def test_a_reader_that_is_killed_or_hangs_costs_one_pdf(tmp_path: Path):
+    with Reader(Pdfium(seconds=600), tmp_path) as short:
+        assert read(short, with_stream(TEXT))
+        assert short.process
+        short.process.kill()
+        assert reason(short, with_stream(TEXT)) == "breaks the reader"
+        assert read(short, with_stream(TEXT))
+        process = short.process
+        subprocess.run(["kill", "-STOP", str(process.pid)], check=True)
+        short.parser.seconds = 0.5
+        started = time.monotonic()
+        assert reason(short, with_stream(TEXT)) == "too slow"
+        assert time.monotonic() - started < 500
+        assert process.poll() is not None
+        short.parser.seconds = 600
+        assert read(short, with_stream(TEXT))
+
+
+def test_the_process_ends_with_its_owner():
+    with subprocess.Popen(
+        [sys.executable, "-P", pdf_lines.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin
+        process.stdin.close()
+        assert process.wait(timeout=600) == 0
+
+
+# ---------------------------------------------------------------- the flow
+
+
+def rows_of(home: Path, *paths: Path, **settings: Any) -> list[Rows]:
+    with building(home) as run:
+        return papers.read(run, list(paths), papers.Read(**settings))
+
+
+def test_our_samples_become_papers_and_paragraphs(tmp_path: Path):
+    documents, of_documents, prints, of_prints = rows_of(tmp_path, SAMPLES, licence="CC BY 4.0")
+    assert (documents.count, prints.count) == (2, 1)
+    everything = [*documents, *prints]
+    assert all(row["licence"] == "CC BY 4.0" for row in everything)
+    assert all(re.fullmatch(r"file/[0-9a-f]{16}", row["paper_id"]) for row in everything)
+    roles = {row["role"] for row in [*of_documents, *of_prints]}
+    assert roles == {"introduction", "related_work", None}
+
+
+def test_a_broken_pdf_is_a_rejected_row_beside_good_ones(tmp_path: Path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.pdf").write_bytes(with_stream(TEXT))
+    (folder / "bad.pdf").write_bytes(b"%PDF-1.7 broken")
+    (folder / "empty.pdf").write_bytes(b"")
+    prints, _ = rows_of(tmp_path / "home", folder)
+    (part,) = prints.parts or ()
+    assert (part.rows, part.rejected) == (1, (("defect", "broken PDF", 1), ("defect", "empty file", 1)))
+
+
+@pytest.mark.parametrize("packing", ["zip", "tar", "gztar"])
+def test_an_archive_of_documents_and_pdfs_gives_papers_of_both(tmp_path: Path, packing: str):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.pdf").write_bytes(with_stream(TEXT))
+    (folder / "b.pdf").write_bytes(b"%PDF-1.7 broken")
+    (folder / "c.tei.xml").write_bytes((SAMPLES / "kites.tei.xml").read_bytes())
+    (folder / "d.xml").write_bytes(b"<article/>")
+    archive = shutil.make_archive(str(tmp_path / "both"), packing, folder)
+    documents, _, prints, _ = rows_of(tmp_path / "home", Path(archive))
+    assert (documents.count, prints.count) == (1, 1)
+    assert [part.rejected for part in documents.parts or ()] == [(("defect", "no TEI", 1),)]
+    assert [part.rejected for part in prints.parts or ()] == [(("defect", "broken PDF", 1),)]
+
+
+def test_the_parser_is_part_of_the_identity_and_its_patience_is_not():
+    assert Pdfium(seconds=1).identity() == Pdfium(seconds=2).identity()
+    assert Pdfium(pages=1).identity() != Pdfium(pages=2).identity()
+
+
+def test_only_one_kind_is_read_where_asked(tmp_path: Path):
+    documents, _ = rows_of(tmp_path, SAMPLES, only="tei")
+    assert documents.count == 2
+    with pytest.raises(UsageError, match="holds no paper"):
+        rows_of(tmp_path, SAMPLES / "walks.pdf", only="tei")
