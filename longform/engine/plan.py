@@ -34,16 +34,17 @@ from longform.engine.bounds import (
     unmade,
 )
 from longform.engine.build import failed
-from longform.engine.costs import NOTHING, Costs, Figures, Pricing
+from longform.engine.costs import Pricing, free
 from longform.engine.dry import walk
 from longform.engine.jobs import CUT, Job, contents_of, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
 from longform.llm.ask.types import Endpoint
+from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
-    from longform.llm.estimate import Estimate, Estimator
+    from longform.llm.estimate import Estimator
 
 OFFLINE_ROWS = 20_000
 How = Literal["exact", "at most", "unknown until read"]
@@ -88,8 +89,7 @@ class Planned(Figures):
 
     def as_dict(self) -> dict[str, Any]:
         """Field -> value, the stage first."""
-        figures = {each.name for each in fields(Figures)}
-        names = sorted((each.name for each in fields(self)), key=figures.__contains__)
+        names = sorted((each.name for each in fields(self)), key=FIGURES.__contains__)
         return {name: getattr(self, name) for name in names}
 
 
@@ -321,6 +321,7 @@ class Plan:
         most, about = known.most(), known.about()
         whole = known.built or most == known.rows()
         return Planned(
+            **{**UNKNOWN_FIGURES, "measured": False},
             stage=call.name,
             state="reuse" if reused else "run",
             why="" if reused else self._why(call, units),
@@ -380,25 +381,25 @@ class Plan:
             "batch": any("batch" in endpoint.capabilities for endpoint in online),
         }
         if not units.unmade:
-            return replace(planned, **facts, **NOTHING.as_fields(), known=EXACT)
+            return replace(planned, **facts, **Figures().as_fields(), known=EXACT)
         facts["unpriced"] = {each.name: each.model for each in online if price_of(each) is None}
         counted, whole = self._counted(call, units)
-        costs = NOTHING if counted is None else Costs.of(counted)
+        costs = counted or Figures()
         left = units.open if counted is not None else [*units.open, *units.todo]
         if left or not whole:
             costs += self._costs_of_open(call, units, left, walked=counted is not None, whole=whole)
         how: How = UNREAD if costs.calls is None else EXACT if whole and not left else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
-    def _counted(self, call: StageCall, units: Units) -> tuple[Estimate | None, bool]:
+    def _counted(self, call: StageCall, units: Units) -> tuple[Figures | None, bool]:
         """What the units to be made would ask, and whether that is all; None where nobody has to know it exactly."""
         online = any(not endpoint.offline for endpoint in call.endpoints)
         if self._pricing is None or (not online and _rows_of(units.todo) > OFFLINE_ROWS):
             return None, not units.todo
         return self._walked(call, units.todo)
 
-    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Estimate, bool]:
-        from longform.llm.estimate import Estimate, Estimator
+    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Figures, bool]:
+        from longform.llm.estimate import Estimator
 
         with ExitStack() as opened:
             estimators: dict[str, Estimator] = {}
@@ -416,14 +417,14 @@ class Plan:
                 )
                 for job in jobs
             ]
-            return sum((estimator.estimate() for estimator in estimators.values()), Estimate()), all(whole)
+            return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
-    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Costs:
+    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Figures:
         """A bound, and perhaps an estimate, of what these units ask; unknown where a walk was broken off."""
         if walked and not whole:
-            return Costs(calls=None, calls_about=None)
+            return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
         taken = (units.rows_made, units.rows_todo) if walked else (units.rows_made,)
-        total = NOTHING
+        total = Figures()
         for group, own in _by_group(call, jobs):
             sizes, rows_in = self._sizes(call, own, *taken)
             most, about = calls_at_most(call.stage, sizes, rows_in), None
@@ -437,9 +438,9 @@ class Plan:
                 total += self._bounded(call, endpoint, most, about, sizes)
         return total
 
-    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Costs:
+    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
         if self._pricing is None or endpoint.offline:
-            return Costs.free(most, about)
+            return free(most, about)
         return self._pricing.bounded(call, endpoint, most, about, sizes)
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
+from longform.llm.price.budget import NANO
+from longform.llm.price.figures import Figures
 from longform.llm.price.prices import cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
@@ -29,38 +31,6 @@ LIMIT_LOW, LIMIT_GUESS = 1 / 32, 1 / 4
 FORM_TOKENS = 4
 COUNT_ERROR, USAGE_ERROR, PILOT_ERROR = 0.15, 0.10, 0.02
 NORMAL_P90 = 1.2816
-NANO = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Of calls not made yet. USD is None where a price is unknown, seconds where nothing tells how long it takes.
-
-    `cached` are replies that are stored. `measured`: stored answers of the same task told how many tokens it takes.
-    `_at_most` are bounds: as many tokens as bytes in, and in replies as many as they may have.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    input_tokens: int = 0
-    input_tokens_at_most: int = 0
-    output_low: int = 0
-    output_tokens: int = 0
-    output_high: int = 0
-    output_tokens_at_most: int = 0
-    usd_low: float | None = 0.0
-    usd: float | None = 0.0
-    usd_high: float | None = 0.0
-    usd_at_most: float | None = 0.0
-    usd_batch_low: float | None = 0.0
-    usd_batch_high: float | None = 0.0
-    usd_batch_at_most: float | None = 0.0
-    seconds_online: float | None = 0.0
-    measured: bool = True
-
-    def __add__(self, other: Estimate) -> Estimate:
-        """Of both, one after the other."""
-        return Estimate(**{f.name: _sum(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
 
 
 class Estimator:
@@ -110,10 +80,10 @@ class Estimator:
             self._flush()
             tally.trips += tally.replies > missing
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> Figures:
         """Of all that was added so far."""
         self._flush()
-        found = Estimate()
+        found = Figures()
         for task, tally in self._tallies.items():
             usage = self._store.usage(self.endpoint.name, self.endpoint.model, task) if self._store else None
             found += _estimate(self.endpoint, task, tally, usage)
@@ -265,14 +235,16 @@ class _Tokens(NamedTuple):
     measured: bool
 
 
-def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Estimate:
+def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Figures:
     if not tally.calls or endpoint.offline:
-        return Estimate(calls=tally.calls, cached=tally.cached)
+        return Figures(calls=tally.calls, calls_about=tally.calls, cached=tally.cached)
     tokens = _tokens(tally, usage)
     share = tally.stored_cached / tally.stored_input if tally.stored_input else 0.0
     prices = _usd(endpoint, tokens, share) | _usd_at_most(endpoint, tally)
-    return Estimate(
-        calls=tally.trips or tally.calls,
+    calls = tally.trips or tally.calls
+    return Figures(
+        calls=calls,
+        calls_about=calls,
         cached=tally.cached,
         input_tokens=round(tokens.input),
         input_tokens_at_most=tally.tokens_at_most,
@@ -281,7 +253,7 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
         output_high=math.ceil(tokens.high),
         output_tokens_at_most=tally.limit,
         **prices,
-        seconds_online=_seconds(endpoint, tally, tokens, usage),
+        seconds=_seconds(endpoint, tally, tokens, usage),
         measured=tokens.measured,
     )
 
@@ -396,9 +368,3 @@ def _seconds(endpoint: Endpoint, tally: _Tally, tokens: _Tokens, usage: Usage | 
         calls * latency / 1000 / endpoint.concurrency if latency else None,
     ]
     return max((seconds for seconds in least if seconds is not None), default=None)
-
-
-def _sum(one: Any, other: Any) -> Any:
-    if isinstance(one, bool):
-        return one and other
-    return None if one is None or other is None else one + other

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx2
+import paths
 import pytest
 from postgresql import Server
 from pydantic import BaseModel
@@ -22,7 +23,7 @@ from longform.llm.models import Models
 from longform.llm.responses.records import Job, Record
 from longform.llm.responses.store import open_responses
 
-DUMPS = Path(__file__).parent / "data" / "stored_responses"
+DUMPS = paths.TEST_DATA / "stored_responses"
 ENDPOINT = Endpoint("test", "model-x", base_url="http://test/v1", price=Price(1.0, 2.0))
 
 
