@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.price.budget import NANO
@@ -21,6 +22,7 @@ from longform.llm.price.figures import Figures
 from longform.llm.price.prices import cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
+from longform.llm.send.bodies import body_of, chat_key, embedding_key, embedding_sent
 
 AT_ONCE = 64
 ENOUGH = 10
@@ -53,11 +55,8 @@ class Estimator:
         if self.endpoint.offline:
             self._tally(request.task).calls += request.samples
             return
-        from longform.llm.ask.keys import canonical, key_of
-        from longform.llm.client import CHAT, body_of
-
         sent = [canonical(body_of(self.endpoint, request, sample)) for sample in range(request.samples)]
-        keys = [key_of(self.endpoint.name, CHAT, each, sample=number) for number, each in enumerate(sent)]
+        keys = [chat_key(self.endpoint, body, sample) for sample, body in enumerate(sent)]
         together = request.samples > 1 and "n" in self.endpoint.capabilities
         texts = [content for _, content in request.messages]
         bound = upper_bound(sent[0])
@@ -66,17 +65,14 @@ class Estimator:
 
     def embed(self, texts: Iterable[str]) -> None:
         """Count texts to be embedded, 64 a call."""
-        from longform.llm.ask.keys import canonical, key_of
-        from longform.llm.client import EMBEDDINGS, embedding_body
-
         tally = self._tally("embeddings")
         waiting = iter(dict.fromkeys(texts))
         while chunk := list(islice(waiting, AT_ONCE)):
             missing = tally.replies
             for text in chunk:
-                sent = canonical(embedding_body(self.endpoint, text))
-                key = key_of(self.endpoint.name, EMBEDDINGS, sent)
-                self._wait(_Question("embeddings", len(sent), [key], 0, False, [text], upper_bound(sent)))
+                sent = embedding_sent(self.endpoint, text)
+                keys = [embedding_key(self.endpoint, sent)]
+                self._wait(_Question("embeddings", len(sent), keys, 0, False, [text], upper_bound(sent)))
             self._flush()
             tally.trips += tally.replies > missing
 

@@ -96,8 +96,8 @@ def bound(endpoint: Endpoint, request: Request) -> int:
     """Billionths of a USD that a question's dearest call may cost: with three samples, or twice the room."""
     from longform.llm.ask.keys import canonical
     from longform.llm.ask.tokens import upper_bound
-    from longform.llm.client import body_of
     from longform.llm.price.prices import cost_nano
+    from longform.llm.send.bodies import body_of
 
     sent = upper_bound(canonical(body_of(endpoint, request))) + 8
     return cost_nano(endpoint.price or Price(0, 0), sent, 0, 3 * request.max_tokens)

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from longform.llm.ask.keys import Encoded
+from longform.llm.ask.types import Request
 from longform.llm.read.replies import without_thought
 
 Form = Literal["json", "tags"]
@@ -52,6 +53,12 @@ _OPENS_QUOTATION = tuple("\"'`“”„‘’‚«‹<>\\")
 _BLANK_ESCAPE = re.compile(r"\\[nrt]")
 _KEPT = ("description", "type", "enum")
 _SCALARS = ("string", "integer", "number", "boolean", "null")
+
+
+def form_of(request: Request) -> Form:
+    """How its reply is to be read and, where it cannot be, asked for again."""
+    objects = request.reply is not None and holds_objects(request.reply)
+    return "json" if request.form == "json" or objects else "tags"
 
 
 # the schema of a reply
