@@ -270,27 +270,27 @@ def _piloted(tally: _Tally) -> _Tokens:
     One that was cut off is asked for again, with twice the room; one that is not in form is sent back once.
     """
     sent, sent_error = tally.inputs.sum_at(tally.calls, tally.bytes)
-    made, made_error = tally.outputs.sum_at(tally.replies, tally.reply_bytes)
-    made = min(made, tally.limit)
+    received, received_error = tally.outputs.sum_at(tally.replies, tally.reply_bytes)
+    received = min(received, tally.limit)
     again = tally.cut_off / tally.outputs.n
     repaired = tally.invalid / tally.checked if tally.checked else 0.0
-    sent = sent * (1 + again + repaired) + repaired * made
-    made *= 1 + repaired
+    sent = sent * (1 + again + repaired) + repaired * received
+    received *= 1 + repaired
     longer = again * tally.limit
-    error = max(PILOT_ERROR * made, made_error)
-    low, high = max(0.0, made - error) + longer, made + error + 2 * longer
+    error = max(PILOT_ERROR * received, received_error)
+    low, high = max(0.0, received - error) + longer, received + error + 2 * longer
     sent_share = max(PILOT_ERROR, sent_error / sent) if sent else PILOT_ERROR
-    return _Tokens(sent, sent_share, low, made + 1.5 * longer, high, True)
+    return _Tokens(sent, sent_share, low, received + 1.5 * longer, high, True)
 
 
 def _used(tally: _Tally, usage: Usage) -> _Tokens:
     """As the latest replies of the same task and model, whatever their prompt was."""
-    made = min(usage.output_tokens * tally.replies, tally.limit)
+    received = min(usage.output_tokens * tally.replies, tally.limit)
     deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
     error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / tally.replies) * tally.replies
-    error = max(error, USAGE_ERROR * made)
+    error = max(error, USAGE_ERROR * received)
     sent = usage.input_tokens_per_byte * tally.bytes
-    return _Tokens(sent, USAGE_ERROR, max(0.0, made - error), made, min(tally.limit, made + error), True)
+    return _Tokens(sent, USAGE_ERROR, max(0.0, received - error), received, min(tally.limit, received + error), True)
 
 
 def _counted(tally: _Tally) -> _Tokens:
@@ -330,8 +330,8 @@ def _usd(endpoint: Endpoint, tokens: _Tokens, cached_share: float) -> dict[str, 
     if price is None:
         return dict.fromkeys(names)
 
-    def usd(sent: float, made: float, share: float, batch: bool) -> float:
-        return cost_nano(price, round(sent), round(sent * share), round(made), batch=batch) / NANO
+    def usd(sent: float, received: float, share: float, batch: bool) -> float:
+        return cost_nano(price, round(sent), round(sent * share), round(received), batch=batch) / NANO
 
     least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
     batch = "batch" in endpoint.capabilities

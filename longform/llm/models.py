@@ -122,7 +122,7 @@ class Models:
     def _new_dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         from longform.llm.send.dispatch import Dispatcher
 
-        made = Dispatcher(
+        dispatcher = Dispatcher(
             endpoint,
             self.store,
             self.budget,
@@ -133,9 +133,9 @@ class Models:
             run=self._run,
             dataset=self._dataset,
         )
-        if made.price is None and self.budget.cap_nano is not None:
+        if dispatcher.price is None and self.budget.cap_nano is not None:
             raise UsageError(unpriced(endpoint))
-        return made
+        return dispatcher
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -2,7 +2,7 @@
 
 Where the server tells its limits (x-ratelimit-*), the gate keeps a copy of each of its buckets. A reply says how much
 remained at some moment between sending and receiving, and not which of the requests around it were counted already:
-that bounds the level from both sides, and the copy moves only as far as it must. Where nothing is told, it finds out
+that bounds the level from both sides, and the copy moves only as far as it must. Without such headers it finds out
 how many requests the server takes at once. A 429 pauses everybody, a server that keeps failing is left alone.
 """
 
@@ -58,7 +58,7 @@ def _step(number: str) -> float:
 
 
 class Reading(NamedTuple):
-    """What a reply told of one bucket, and what is known of the request that it answers.
+    """What a reply says of one bucket, and what is known of the request that it answers.
 
     `after` was admitted after it; `unsure` may have overtaken it or been overtaken on the way.
     """
@@ -78,7 +78,7 @@ class Reading(NamedTuple):
 class Bucket:
     """A level that a request lowers by its cost and that rises by `rate` a second up to `size`.
 
-    Made of a configured limit it is a plain token bucket. With `hear` it follows a server's: steadily filled, or
+    Made of a configured limit it is a plain token bucket. With `follow` it follows a server's: steadily filled, or
     filled at once when a window ends. A request that costs more than `size` is let through at a full bucket, and
     leaves a debt.
     """
@@ -90,7 +90,7 @@ class Bucket:
         self._top = size
         self._refill = Refill()
         self._window: Window | None = None
-        self._heard = False
+        self._follows = False
 
     def wait(self, cost: float, now: float) -> float:
         """Seconds until `cost` may be taken."""
@@ -125,9 +125,9 @@ class Bucket:
             self.level = min(self._top, self.level + (now - self._at) * self.rate)
         self._at = now
 
-    def hear(self, reading: Reading, now: float) -> None:
+    def follow(self, reading: Reading, now: float) -> None:
         """Move the level, as little as possible, to where it agrees with the reply; learn the rate from its reset."""
-        if not self._heard or reading.limit != self.size:
+        if not self._follows or reading.limit != self.size:
             self._begin(reading)
         self._fill(now)
         window = self._window
@@ -146,7 +146,7 @@ class Bucket:
         self._top = reading.remaining
         self.level = reading.remaining - reading.after - reading.unsure
         self._refill, self._window = Refill(), Window()
-        self._heard = True
+        self._follows = True
 
     def _agree(self, reading: Reading, now: float) -> None:
         assert self._window is not None
@@ -166,8 +166,9 @@ class Refill:
     """The rate of a server's bucket, as its replies tell it.
 
     (size - remaining) / reset is the rate, if reset is the time until the bucket is full and its size is the limit
-    told. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked out for
-    the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is believed.
+    in the header. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked
+    out for the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is
+    believed.
     `remaining` is rounded down, so each figure is a bound, and the lowest is the best. Where reset is too coarse to
     tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and no lower bound is near it (a bucket
     of one, half full again before the reply), the rate is found by trying.
@@ -194,14 +195,14 @@ class Refill:
             used = size - reading.remaining
             if used <= 0 or reset + step <= 0:
                 continue
-            told, least = used / (reset + step), (used - 1) / (reset + step)
+            rate, least = used / (reset + step), (used - 1) / (reset + step)
             if reset < 4 * step:
                 self._coarse[name] = max(self._coarse.get(name, 0.0), least, 1 / (reset + step))
             elif not self._fine:
-                self._fine[name] = told
+                self._fine[name] = rate
                 self._trim = min(self._trim, 1.0)
             else:
-                self._fine[name] = min(self._fine.get(name, told), told)
+                self._fine[name] = min(self._fine.get(name, rate), rate)
 
     def _bound(self, reading: Reading, top: float, now: float) -> None:
         """What the rate is at least: the bucket is full at `reset`, and was not when this request was taken."""
@@ -399,19 +400,19 @@ class Gate:
         self._breaker = Breaker()
         self._own = {kind: a_minute for kind, a_minute in (("requests", rpm), ("tokens", tpm)) if a_minute}
         self._buckets = [(kind, Bucket(*_each_second(a_minute), clock())) for kind, a_minute in self._own.items()]
-        self._told: dict[str, Bucket] = {}
+        self._server_buckets: dict[str, Bucket] = {}
         self._newest = self._tokens = self._tokens_in_flight = 0
         self._sent: dict[int, Sent] = {}
         self._near: deque[tuple[float, int]] = deque()
         self._near_tokens = 0
         self._began: float | None = None
-        self._heard = False
+        self._answered = False
         self._paused_until = 0.0
         self._pauses = self._paused_at = 0
 
     @property
     def limit(self) -> int:
-        learnt = self._concurrency if self._told else self._adaptive.limit
+        learnt = self._concurrency if self._server_buckets else self._adaptive.limit
         return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
 
     def share(self, most: int, until: float) -> None:
@@ -421,7 +422,7 @@ class Gate:
         for (_, bucket), a_minute in zip(self._buckets, self._own.values(), strict=False):
             bucket.resize(*_each_second(part * a_minute), now)
         if most and part != self._share:
-            for bucket in self._told.values():
+            for bucket in self._server_buckets.values():
                 bucket.thin(min(1.0, part / self._share), now)
             self._share = part
 
@@ -450,7 +451,7 @@ class Gate:
         seconds = self._paused_until - now
         if breaker.open:
             seconds = max(seconds, breaker.until - now)
-        if not self._heard:
+        if not self._answered:
             seconds = max(seconds, self._alone(now))
         for kind, bucket in self._buckets:
             seconds = max(seconds, bucket.wait(tokens if kind == "tokens" else 1, now))
@@ -497,15 +498,15 @@ class Gate:
                 bucket.take(-sent.tokens if kind == "tokens" else -1, now)
             return
         self._breaker.count(ticket, outcome, now)
-        self._heard = self._heard or outcome in ("ok", "other")
-        left = self._hear(headers, ticket, sent, outcome == "rate", now) if headers else []
+        self._answered = self._answered or outcome in ("ok", "other")
+        left = self._learn(headers, ticket, sent, outcome == "rate", now) if headers else []
         if outcome == "rate":
             self._refused(ticket, retry_after, left, now)
         elif outcome == "ok" and ticket > self._paused_at:
             self._pauses = 0
         self._adaptive.answered(ticket, self._newest, now)
 
-    def _hear(
+    def _learn(
         self, headers: Mapping[str, str], ticket: int, sent: Sent, refused: bool, now: float
     ) -> list[tuple[float, float]]:
         """Take in what the headers tell. Result: what remains of each bucket, and seconds until it is full."""
@@ -513,10 +514,10 @@ class Gate:
         for name in ("requests", "tokens"):
             if f"x-ratelimit-remaining-{name}" not in headers:
                 continue
-            told = _told(headers, name)
-            if told is None:
+            found = _limits_in(headers, name)
+            if found is None:
                 continue
-            limit, remaining, reset = told[0] * self._share, told[1] * self._share, told[2]
+            limit, remaining, reset = found[0] * self._share, found[1] * self._share, found[2]
             left.append((remaining, reset[0] if reset else math.inf))
             if name == "requests":
                 cost, after, unsure = 1, self._newest - ticket, min(sent.near, self.in_flight)
@@ -524,15 +525,15 @@ class Gate:
                 cost, after = sent.tokens, self._tokens - sent.total
                 unsure = min(sent.near_tokens, self._tokens_in_flight)
             reading = Reading(limit, remaining, reset, cost, after, unsure, sent.at, refused, ticket, self._newest)
-            self._bucket(name, limit, now).hear(reading, now)
+            self._bucket(name, limit, now).follow(reading, now)
         return left
 
     def _bucket(self, name: str, limit: float, now: float) -> Bucket:
-        if name not in self._told:
-            self._heard = True
-            self._told[name] = Bucket(limit / 60, limit, now)
-            self._buckets.append((name, self._told[name]))
-        return self._told[name]
+        if name not in self._server_buckets:
+            self._answered = True
+            self._server_buckets[name] = Bucket(limit / 60, limit, now)
+            self._buckets.append((name, self._server_buckets[name]))
+        return self._server_buckets[name]
 
     def _refused(self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float) -> None:
         """Pause everybody, unless the reply shows that something else than the limits was the reason."""
@@ -542,10 +543,10 @@ class Gate:
             pause = min(self._back_off(ticket), max((full for _, full in left), default=math.inf))
         else:
             pause = retry_after
-        if not self._told:  # a small bucket would be full before a longer pause is over
+        if not self._server_buckets:  # a small bucket would be full before a longer pause is over
             pause *= 1 + JITTER * self._rng.random()
         self._paused_until = max(self._paused_until, now + pause)
-        if not self._told:
+        if not self._server_buckets:
             self._adaptive.refused(ticket, self._newest, now, pause)
 
     def _back_off(self, ticket: int) -> float:
@@ -560,7 +561,7 @@ def _each_second(a_minute: float) -> tuple[float, float]:
     return a_minute / 60, max(1.0, a_minute / 60)
 
 
-def _told(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
+def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
     """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense.
 
     A reset that is no span of time but a date, in seconds or milliseconds since 1970, is none.

@@ -13,7 +13,7 @@ class Record:
     """What is stored under a key. Of a tombstone `code` is the kind of failure and `body` its message.
 
     `request` and `body` are bytes of JSON; `cost_nano` is billionths of a US dollar (None: price unknown);
-    `created` is seconds since 1970, given by the store where it is None.
+    `created` is seconds since 1970, set by the store where it is None.
     """
 
     endpoint: str
@@ -93,7 +93,7 @@ def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | Non
     """Of (bytes of the request, tokens in, tokens out, milliseconds) of each answer; None where there is none."""
     if not answers:
         return None
-    outputs = sorted(made for _, _, made, _ in answers)
+    outputs = sorted(received for _, _, received, _ in answers)
     took = [milliseconds for *_, milliseconds in answers if milliseconds is not None]
     return Usage(
         answers=len(answers),

@@ -113,7 +113,7 @@ def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] |
     ordered = [_vector(item.get("embedding")) for item in data]
     if None in ordered:
         return None
-    served, fingerprint, tokens, _ = _told(document)
+    served, fingerprint, tokens, _ = _facts_of(document)
     bodies = [json.dumps({"embedding": vector}, separators=(",", ":")).encode() for vector in ordered]
     nothing = (0, 0, 0)
     return [
@@ -142,7 +142,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     if not finish or choice.get("error") or (text is None and not silent and not refusal):
         return None
     logprobs = choice.get("logprobs")
-    served, fingerprint, tokens, reasoning = _told(document)
+    served, fingerprint, tokens, reasoning = _facts_of(document)
     if text and not tokens[2]:
         tokens = (0, 0, 0)
     return Completion(
@@ -157,7 +157,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     )
 
 
-def _told(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
+def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     asked = _count(usage, "prompt_tokens")
