@@ -1,5 +1,6 @@
 # make demo    rebuild the axioms dataset from the samples, offline
-# make test    every check, small sizes
+# make test    lint and the tests of functions, stages and small builds (minutes)
+# make check   kills, databases, Prefect's server, Dask, installations, benchmarks, the documented commands (half an hour)
 # make test-ray  the tests of the runner ray, with its extra, which is large
 # make soak    the checks at full size, and properties with examples never drawn before (an hour or two)
 # make format  put the code in its form
@@ -12,13 +13,17 @@ LIMIT ?= 2
 PREFECT := DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/prefect --no-prompt
 worker: export PREFECT_API_URL ?= http://127.0.0.1:4200/api
 
-.PHONY: demo test test-ray soak lint format server worker clean
+test check soak: export PYTHONDONTWRITEBYTECODE =
+.PHONY: demo test check test-ray soak lint format server worker clean
 
 demo: .venv/.installed
 	@$(BIN)/longform build axioms
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not soak and not check"
+
+check: .venv/.installed-dev
+	$(BIN)/pytest -n 2 --dist loadfile -m "check and not soak"
 
 test-ray: .venv/.installed-dev
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
@@ -42,7 +47,8 @@ server: .venv/.installed
 worker: .venv/.installed
 	@$(PREFECT) server status --wait --timeout 120
 	@$(PREFECT) work-pool inspect local > /dev/null 2>&1 || $(PREFECT) work-pool create local --type process
-	@$(PREFECT) deploy --all
+	@mkdir -p data && $(BIN)/longform prefect deployments > data/prefect.yaml
+	@$(PREFECT) deploy --all --prefect-file data/prefect.yaml
 	@$(BIN)/longform prefect automations
 	$(PREFECT) worker start --pool local --type process --limit $(LIMIT)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from flows.config.endpoints import EndpointConfig, StageConfig, check_endpoints, check_stages, endpoint_of, model_of
+from flows.config.endpoints import ModelSettings, endpoint_of, model_of
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.artifacts.rows import Source
@@ -78,10 +78,9 @@ TERMS = {
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class AxiomsConfig(BaseModel):
+class AxiomsConfig(ModelSettings):
     """Settings of the axioms dataset."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     MODEL_STAGES: ClassVar = model_stages(globals())
 
     dump: str | list[str] = Field(
@@ -92,16 +91,9 @@ class AxiomsConfig(BaseModel):
         None, description="host of each dump, e.g. beer.stackexchange.com, where its name does not tell"
     )
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, e.g. 2024-04-02, if known")
-    model: str = Field("offline", description="endpoint that writes answers: offline (built in), or one of [endpoints]")
-    mode: Literal["online", "batch"] = Field(
-        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
-    )
     embedding: str = Field(
         "tfidf",
         description="nearest questions by: tfidf (offline), an endpoint's name, or a sentence-transformers model",
-    )
-    prompts: str | None = Field(
-        None, description="folder whose files take the place of those in prompts/, e.g. its axioms/corrupt.md"
     )
     scrub: bool = Field(
         True, description="replace mail addresses, phone numbers and handles in posts by [mail], [phone], [handle]"
@@ -144,16 +136,6 @@ class AxiomsConfig(BaseModel):
         if self.utilization_above >= self.utilization_below:
             raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
         return self
-
-    @model_validator(mode="after")
-    def stages_ask_models(self) -> Self:
-        check_stages(self)
-        return self
-
-    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
-    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
-        {}, description="models behind OpenAI-compatible APIs, one table each"
-    )
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:

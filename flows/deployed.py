@@ -24,7 +24,8 @@ from flows.builds.console import Lines
 from flows.builds.options import about, parameter
 from flows.builds.reporting import RunPage, summarize, summarize_fetching, summarize_reading
 from flows.builds.transfers import TransferLines
-from flows.registry import model_of, module_of, stages_of
+from flows.config.endpoints import ModelSettings
+from flows.registry import DATASETS, model_of, module_of, stages_of
 from flows.sources import SOURCES
 from longform.artifacts.store import Store
 from longform.engine.build import Progress
@@ -126,7 +127,7 @@ def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
     return parameter(name, Field(ge=told.least, lt=told.below, json_schema_extra=names))
 
 
-def rebuilt(dataset: str, config: BaseModel, options: Options) -> Any:
+def rebuilt(dataset: str, config: ModelSettings, options: Options) -> Any:
     """Build with Prefect's task runs, then sum up in an artifact; returns the version's folder."""
     started_by = STARTED_BY.get()
     on_loss = {"on_loss": started_by.on_loss} if started_by else {}
@@ -179,9 +180,6 @@ def dataset_flow(dataset: str) -> Flow[..., Any]:
     return made(dataset, model_of(dataset), method, description, *ALL, settings=settings, stages=stages_of(dataset))
 
 
-axioms = dataset_flow("axioms")
-expertqa = dataset_flow("expertqa")
-revision_distance = dataset_flow("revision-distance")
 sources = made(
     "sources",
     Reading,
@@ -199,10 +197,12 @@ fetch = made(
     settings="the source, and what is fetched of it",
 )
 
-FLOWS = {each.name: each for each in (axioms, expertqa, revision_distance, sources, fetch)}
+FLOWS = {name: dataset_flow(name) for name in DATASETS} | {"sources": sources, "fetch": fetch}
+# prefect.yaml names a dataset's flow as flows.deployed.<its name>
+globals().update({name.replace("-", "_"): each for name, each in FLOWS.items()})
 
 
-def start(dataset: str, config: BaseModel, options: Options, by: CommandLine) -> str | None:
+def start(dataset: str, config: ModelSettings, options: Options, by: CommandLine) -> str | None:
     """Run a dataset's flow from the command line; returns the version's folder, if one was published."""
     STARTED_BY.set(by)
     given = {option: getattr(options, option) for option in ALL}

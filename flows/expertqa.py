@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from flows.config.endpoints import (
-    EndpointConfig,
-    StageConfig,
-    check_endpoints,
-    check_stages,
+    ModelSettings,
     endpoint_of,
     model_of,
     not_ours,
@@ -133,10 +130,9 @@ class WebConfig(BaseModel):
         return self
 
 
-class ExpertqaConfig(BaseModel):
+class ExpertqaConfig(ModelSettings):
     """Settings of the expertqa dataset."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     MODEL_STAGES: ClassVar = model_stages(globals())
 
     questions: str | list[str] = Field(
@@ -163,10 +159,6 @@ class ExpertqaConfig(BaseModel):
         "it also takes key_env, parameters, private_hosts",
     )
     retrieved_at: str | None = Field(None, description="when corpus and pages were fetched, where no record says it")
-    model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
-    mode: Literal["online", "batch"] = Field(
-        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
-    )
     answer_parameters: dict[str, Any] = Field(
         {"temperature": 1.0},
         description="of the answering systems, where an endpoint does not say otherwise (section 3); set whole",
@@ -174,9 +166,6 @@ class ExpertqaConfig(BaseModel):
     backend: Literal["bm25", "tantivy", "dense", "hybrid"] = Field("bm25", description="how passages are ranked")
     embedding: str | None = Field(
         None, description="of dense and hybrid: an endpoint's name, or a sentence-transformers model"
-    )
-    prompts: str | None = Field(
-        None, description="folder whose files take the place of those in prompts/, e.g. its expertqa/revise.md"
     )
     seed: int = Field(0, description="of every draw: sampling of answers, splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each file: a pilot")
@@ -245,16 +234,6 @@ class ExpertqaConfig(BaseModel):
         if self.web is not None and self.pages:
             raise ValueError("pages and web are both set: pages stand in for the web, so leave out one of them")
         return self
-
-    @model_validator(mode="after")
-    def stages_ask_models(self) -> Self:
-        check_stages(self)
-        return self
-
-    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
-    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
-        {}, description="models behind OpenAI-compatible APIs, one table each"
-    )
 
     @model_validator(mode="after")
     def post_hoc_needs_closed_book(self) -> Self:

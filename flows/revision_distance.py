@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from flows.config.endpoints import (
-    EndpointConfig,
-    StageConfig,
-    check_endpoints,
-    check_stages,
+    ModelSettings,
     model_of,
     not_ours,
     sampling,
@@ -113,10 +110,9 @@ ABOUT = About(
 )
 
 
-class RevisionDistanceConfig(BaseModel):
+class RevisionDistanceConfig(ModelSettings):
     """Settings of the revision-distance dataset."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     MODEL_STAGES: ClassVar = model_stages(globals())
 
     wildchat: str | list[str] = Field(
@@ -147,19 +143,12 @@ class RevisionDistanceConfig(BaseModel):
     least_cited: int = Field(2, ge=1, description="cited papers with abstracts that a related-work paragraph needs")
     check: bool = Field(True, description="let the model check that a request asks for a piece of writing")
     spare: float = Field(1.5, ge=1, le=10, description="requests checked for each case that is wanted")
-    model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
-    mode: Literal["online", "batch"] = Field(
-        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
-    )
     easy_parameters: dict[str, Any] = Field(
         {"temperature": 0.9, "top_p": 0.95, "seed": 41, "stop": ["</s>"]},
         description="of the writers of the easy task, where an endpoint does not say otherwise (table 4); set whole",
     )
     hard_parameters: dict[str, Any] = Field(
         {"temperature": 1.0}, description="of the writers of related work (appendix C); set whole"
-    )
-    prompts: str | None = Field(
-        None, description="folder whose files take the place of those in prompts/, e.g. its revision_distance/rate.md"
     )
     seed: int = Field(0, description="of every draw: cases, rejected texts, sides of sheets")
     weights: dict[str, float] = Field(
@@ -170,10 +159,6 @@ class RevisionDistanceConfig(BaseModel):
         None, description="model of BERTScore, e.g. roberta-large; needs the package bert_score"
     )
     judgements: str | list[str] = Field([], description="filled-in sheets of the expert study: .jsonl or .csv")
-    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
-    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
-        {}, description="models behind OpenAI-compatible APIs, one table each"
-    )
 
     @field_validator("weights")
     @classmethod
@@ -194,11 +179,6 @@ class RevisionDistanceConfig(BaseModel):
     def lengths_are_a_range(self) -> Self:
         if self.least_words > self.most_words:
             raise ValueError("least_words is more than most_words, so that no text fits")
-        return self
-
-    @model_validator(mode="after")
-    def stages_ask_models(self) -> Self:
-        check_stages(self)
         return self
 
 

@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from flows.builds.options import Options as Options
-from flows.config.endpoints import batched, check_batches
+from flows.config.endpoints import ModelSettings, batched, check_batches
 from flows.registry import DATASETS as DATASETS
 from flows.registry import module_of as module_of
 from flows.registry import stages_of
@@ -34,7 +32,7 @@ from longform.settings import responses
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 
 
-def declare(dataset: str, config: BaseModel, options: Options) -> Method:
+def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     """The method of a dataset under a configuration: its flow, walked once. Sources are hashed, nothing is sent.
 
     Raises UsageError where the name of a version or of a stage does not fit.
@@ -96,7 +94,7 @@ def _check_stages(dataset: str, method: Method, options: Options) -> None:
 
 def build(
     dataset: str,
-    config: BaseModel,
+    config: ModelSettings,
     options: Options,
     *,
     tasks: Tasks,
@@ -155,7 +153,7 @@ def _published(build: Build, method: Method, options: Options) -> Published | No
 
 
 @contextmanager
-def _recorded(store: Store, dataset: str, name: str, config: BaseModel, builder: Build) -> Iterator[dict[str, Any]]:
+def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, builder: Build) -> Iterator[dict[str, Any]]:
     """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version.
 
     It stands there from the beginning, so that a build that is killed leaves it as well.

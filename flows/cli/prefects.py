@@ -10,11 +10,18 @@ from typing import Annotated
 import typer
 
 from flows.cli.shared.arguments import Json, print_json
+from flows.registry import DATASETS
 
 app = typer.Typer()
 prefect = typer.Typer(no_args_is_help=True, help="Deploy the flows on a Prefect server.")
 app.add_typer(prefect, name="prefect")
 
+ON_DEMAND = """
+- <<: *dataset
+  name: on-demand
+  description: Rebuild the {dataset} dataset; what is unchanged is reused.
+  entrypoint: {entrypoint}
+"""
 PULL = re.compile(r"^pull:.*\n(?:[ -].*\n)*", re.MULTILINE)
 
 
@@ -30,6 +37,12 @@ def init() -> None:
     write_bytes(path, deployments(packaged().read_text("utf-8"), path.parent).encode())
     print(f"Wrote {path}. Its first lines say how to deploy; runs keep everything in {path.parent / 'data'},")
     print("or where the parameter `home` says.")
+
+
+@prefect.command("deployments")
+def show_deployments() -> None:
+    """Print prefect.yaml with a deployment of every dataset, to run in the current folder."""
+    print(deployments(packaged().read_text("utf-8"), Path.cwd()), end="")
 
 
 @prefect.command("automations")
@@ -62,6 +75,9 @@ def packaged() -> Path:
 
 
 def deployments(text: str, folder: Path) -> str:
-    """The same deployments, which name modules, run in `folder`."""
+    """These deployments, which name modules, to run in `folder`; datasets that have none are deployed on demand."""
+    entries = {dataset: f"flows.deployed.{dataset.replace('-', '_')}" for dataset in DATASETS}
+    missing = {dataset: entry for dataset, entry in entries.items() if f"entrypoint: {entry}\n" not in text}
+    text += "".join(ON_DEMAND.format(dataset=dataset, entrypoint=entry) for dataset, entry in missing.items())
     step = f"pull:\n- prefect.deployments.steps.set_working_directory: {{directory: {json.dumps(str(folder))}}}\n"
     return PULL.sub("", text).replace("\ndeployments:\n", f"\n{step}\ndeployments:\n", 1)

@@ -123,12 +123,14 @@ def _table_of(path: list[str]) -> str:
 def toml(dataset: str, model: type[BaseModel]) -> str:
     """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out.
 
-    Tables come last: whatever follows one is of it.
+    A dataset's own settings come first, tables last: whatever follows a table is of it.
     """
     document = tomlkit.document()
     document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))
     document.add(tomlkit.comment(f"    longform build {dataset} --config {dataset}.toml"))
-    for name, field in sorted(model.model_fields.items(), key=lambda item: isinstance(item[1].default, dict)):
+    own = [*model.__annotations__, *model.model_fields]
+    fields = sorted(model.model_fields.items(), key=lambda item: own.index(item[0]))
+    for name, field in sorted(fields, key=lambda item: isinstance(item[1].default, dict)):
         document.add(tomlkit.nl())
         document.add(tomlkit.comment(str(field.description)))
         if name == "endpoints":

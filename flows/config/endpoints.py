@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from longform.errors import EndpointError, UsageError
 from longform.llm.ask.types import Capability, Endpoint, Price
@@ -150,22 +150,44 @@ class StageConfig(BaseModel):
     mode: Literal["online", "batch"] | None = Field(None, description="how this stage asks, instead of `mode`")
 
 
-def check_stages(config: Any) -> None:
-    """For configurations: raise ValueError where [stages.NAME] names a stage that asks no model."""
-    for name in config.stages:
-        if name not in config.MODEL_STAGES:
-            raise ValueError(
-                f'stages has "{name}", which asks no model; those that do: {", ".join(config.MODEL_STAGES)}'
-            )
+class ModelSettings(BaseModel):
+    """Which models a dataset asks, and how: every dataset's configuration has these settings, and its own.
+
+    `MODEL_STAGES` are the stages that ask a model.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    MODEL_STAGES: ClassVar[tuple[str, ...]]
+
+    model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
+    mode: Literal["online", "batch"] = Field(
+        "online", description="batch: through the provider's Batch API, at about half the price, within a day"
+    )
+    prompts: str | None = Field(
+        None, description="folder whose files take the place of those in prompts/, e.g. its axioms/corrupt.md"
+    )
+    stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
+    endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
+        {}, description="models behind OpenAI-compatible APIs, one table each"
+    )
+
+    @model_validator(mode="after")
+    def stages_ask_models(self) -> Self:
+        for name in self.stages:
+            if name not in self.MODEL_STAGES:
+                raise ValueError(
+                    f'stages has "{name}", which asks no model; those that do: {", ".join(self.MODEL_STAGES)}'
+                )
+        return self
 
 
-def model_of(stage: str, config: Any) -> Endpoint:
+def model_of(stage: str, config: ModelSettings) -> Endpoint:
     """The endpoint that a stage asks: its own, else that of the whole configuration."""
     own = config.stages.get(stage)
     return endpoint_of((own and own.model) or config.model, config.endpoints)
 
 
-def batched(config: Any) -> frozenset[str]:
+def batched(config: ModelSettings) -> frozenset[str]:
     """The stages whose questions go through the provider's Batch API."""
     modes = {
         stage: (own and own.mode) or config.mode for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
@@ -173,7 +195,7 @@ def batched(config: Any) -> frozenset[str]:
     return frozenset(stage for stage, mode in modes.items() if mode == "batch")
 
 
-def check_batches(config: Any) -> None:
+def check_batches(config: ModelSettings) -> None:
     """Raise UsageError where a stage in batch mode asks an endpoint that is not said to have batches."""
     for stage in sorted(batched(config)):
         endpoint = model_of(stage, config)
@@ -184,9 +206,10 @@ def check_batches(config: Any) -> None:
             )
 
 
-def endpoints_used(config: Any) -> list[str]:
+def endpoints_used(config: ModelSettings) -> list[str]:
     """Names of the endpoints that a build asks."""
     models = [
         (own and own.model) or config.model for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
     ]
-    return list(dict.fromkeys([*models, getattr(config, "embedding", None)]))
+    embedding = getattr(config, "embedding", None)
+    return list(dict.fromkeys([*models, *([embedding] if embedding else [])]))

@@ -39,6 +39,8 @@ from longform.errors import BudgetError, EndpointError, Incomplete, LongformErro
 from longform.llm.models import Models
 from longform.standin.faults import BATCH_FAULTS, FAULTS
 
+pytestmark = pytest.mark.check
+
 KEY = "sk-canary/4f6b+9d2e=0a1c-8e7d5f3b"
 OTHER_KEY = "other-canary-71c5aa0e9b"
 PASSWORD = "pw-canary-55e0c1d7"

@@ -17,6 +17,8 @@ import yaml
 from prefect_server import PREFECT, ROOT, Server, served
 from processes import gone, wait_for
 
+pytestmark = pytest.mark.check
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 HELD = """
 import time

@@ -16,6 +16,8 @@ from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
 from longform.errors import EndpointError, Incomplete
 
+pytestmark = pytest.mark.check
+
 __all__ = ["server"]
 
 

@@ -38,6 +38,8 @@ from longform.engine.tasks import Threads
 from longform.errors import Incomplete, LostWorker, ServerError, UsageError
 from longform.llm.models import Models
 
+pytestmark = pytest.mark.check
+
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed: make test-ray")
 ENGINES = ["threads", "processes", "dask", pytest.param("ray", marks=needs_ray)]
 

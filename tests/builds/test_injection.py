@@ -33,6 +33,8 @@ from longform.llm.ask.types import Request
 from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
 
+pytestmark = pytest.mark.check
+
 NAMES = ("open_book", "closed_book", "corrupt", "combine")
 FORMS: tuple[Literal["json", "tags"], ...] = ("json", "tags")
 SITE = "hostile.example"

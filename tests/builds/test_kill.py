@@ -23,6 +23,8 @@ from longform.artifacts.versions import find, problems
 from longform.engine.jobs import Job
 from longform.engine.runners import attempt
 
+pytestmark = pytest.mark.check
+
 ROOT = paths.ROOT
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 

@@ -27,6 +27,8 @@ from longform.llm.price.budget import NANO
 from longform.llm.responses.store import open_responses
 from longform.standin.faults import LOST, UNREADABLE
 
+pytestmark = pytest.mark.check
+
 MOST_RUNS = 200
 LIMIT = 200
 

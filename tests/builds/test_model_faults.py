@@ -28,6 +28,8 @@ from longform.errors import EndpointError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
 
+pytestmark = pytest.mark.check
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 CHAT = "POST /v1/chat/completions"
 LOST = {"500": 0.02, "broken": 0.01, "reset": 0.01, "truncated": 0.01, "slow": 0.01}

@@ -28,6 +28,8 @@ from longform.llm.ask.types import Endpoint, Request
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
+pytestmark = pytest.mark.check
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 CONCURRENCY = 32
 WINDOWS = ("POST /v1/files", "POST /v1/batches", "GET /v1/batches/{id}", "GET /v1/files/{id}/content")

@@ -26,6 +26,8 @@ from longform.llm.responses.records import TOMBSTONE
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
+pytestmark = pytest.mark.check
+
 PROMPTS = paths.ROOT / "prompts" / "axioms"
 FAULTS = {"length": 0.05, "refusal": 0.03, "filtered": 0.03, "context": 0.05, "empty": 0.05, "whitespace": 0.03}
 TASKS = {"open_book", "closed_book", "corrupt", "combine"}

@@ -26,6 +26,8 @@ from benchmarks.make_dump import write_dump
 from longform.artifacts.store import Store
 from longform.artifacts.versions import artifact, find
 
+pytestmark = pytest.mark.check
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 TEXT = "naïve ‘tea’ 茶 👩\u200d🌾 – cup"
 ORPHAN = f'<row Id="999999" PostTypeId="2" ParentId="888888" CreationDate="2020-01-01T00:00:00.000" Body="{TEXT}" />'

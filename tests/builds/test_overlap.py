@@ -24,6 +24,8 @@ from longform.engine.tasks import Threads
 from longform.errors import Incomplete
 from longform.llm.models import Models
 
+pytestmark = pytest.mark.check
+
 
 class Meeting(Silent):
     """Holds these stages at their beginning until all of them have begun."""

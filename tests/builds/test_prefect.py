@@ -17,6 +17,8 @@ from flows.axioms import SAMPLES
 from flows.registry import DATASETS
 from longform.artifacts.versions import versions
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:

@@ -18,6 +18,8 @@ from longform.artifacts.versions import Version
 from longform.errors import StoreError
 from longform.files import sha256_of
 
+pytestmark = pytest.mark.check
+
 DUMPS = paths.REAL_DATA / "stackexchange"
 BEER, COFFEE = "alcohol.stackexchange.com", "coffee.stackexchange.com"
 STAGES = stages_of("axioms")

@@ -27,6 +27,8 @@ from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.publishing.purging import WINDOW, words_of
 from tasks.sources.permalinks import record_of
 
+pytestmark = pytest.mark.check
+
 DAY = "2026-11-21"
 DRAWN = "\n".join(["- | -" * 20] * 100)  # a drawing: longer than any limit, and no letter
 

@@ -32,6 +32,8 @@ from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.publishing.purging import holds, windows_of, words_of
 
+pytestmark = pytest.mark.check
+
 __all__ = ["server"]
 BEER = "beer.stackexchange.com"
 LONGFORM = str(Path(sys.executable).with_name("longform"))

@@ -83,6 +83,7 @@ def hashes(version: Version) -> dict[str, str]:
     return {str(path.relative_to(version.folder)): sha256_of(path) for path in left if path.name != "manifest.json"}
 
 
+@pytest.mark.check
 def test_all_six_systems_answer_and_a_repetition_is_equal_byte_by_byte(
     sample: tuple[Path, Version, Build], tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_all_six_systems_answer_and_a_repetition_is_equal_byte_by_byte(
     assert hashes(again) == hashes(version)
 
 
+@pytest.mark.check
 def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one file, as a part alone is made in this process, where the patch holds."""
     given = {name: str(SAMPLES / f"{file}.jsonl") for name, file in {**OF_SAMPLES, "questions": "questions"}.items()}
@@ -164,6 +166,7 @@ def test_splits_are_80_10_10_and_share_no_question(sample: tuple[Path, Version, 
     assert abs(len(sides["test"]) - 0.1 * total) < 1
 
 
+@pytest.mark.check
 def test_the_command_line_takes_less_than_a_minute_of_the_processor(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "longform"), "build", "expertqa", "--home", str(tmp_path / "home")]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -177,6 +180,7 @@ def test_the_command_line_takes_less_than_a_minute_of_the_processor(tmp_path: Pa
 # ---------------------------------------------------------------- released examples
 
 
+@pytest.mark.check
 def test_released_examples_come_back_equal(released: tuple[Path, Version], tmp_path: Path) -> None:
     home, _ = released
     out = tmp_path / "back.jsonl"
@@ -305,6 +309,7 @@ def _reply(text: str) -> dict[str, Any]:
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
 
 
+@pytest.mark.check
 def test_answers_from_the_web_are_made_again_without_it(tmp_path: Path) -> None:
     """One page fails for a passing reason: the next build asks for it alone, and a third one asks nobody."""
     with serve() as server:

@@ -26,6 +26,8 @@ from longform.errors import BudgetError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
+pytestmark = pytest.mark.check
+
 LINES = 5
 PRICE = {"input": 1.0, "output": 4.0}
 BEFORE = {  # stage that asks a model -> the one that has to be built for an exact plan

@@ -114,6 +114,7 @@ def test_a_question_leaves_the_build_and_its_responses_go(tmp_path: Path, bank: 
     } - {gone["question_id"]}
 
 
+@pytest.mark.check
 def test_a_page_leaves_corpus_and_web_and_what_was_made_from_it_goes(
     tmp_path: Path, bank: Path, server: Server
 ) -> None:

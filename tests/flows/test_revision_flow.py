@@ -203,6 +203,7 @@ def typed(*arguments: str, home: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.check
 def test_the_command_line(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert "revision-distance" in typed("build", "revision-distance", home=home)

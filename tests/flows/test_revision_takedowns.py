@@ -127,6 +127,7 @@ def text_of(version: Version) -> str:
     return json.dumps(tables, default=str, ensure_ascii=False)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_leaves_the_build_and_its_responses_go_and_no_others(
     kind: str, origin: Origin, tmp_path: Path

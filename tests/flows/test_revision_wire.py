@@ -28,6 +28,8 @@ from longform.llm.models import Models
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
+pytestmark = pytest.mark.check
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 KEY, WRONG = "sk-right-1234567890", "sk-wrong-1234567890"
 CHAT = "POST /v1/chat/completions"

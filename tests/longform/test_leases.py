@@ -23,6 +23,8 @@ from longform.errors import BusyError
 from longform.leases import Lease
 from longform.machines import this_machine
 
+pytestmark = pytest.mark.check
+
 ROOT = paths.ROOT
 LASTING, SHORT = 600.0, 2.0
 

@@ -9,6 +9,8 @@ from typing import Any
 import paths
 import pytest
 
+pytestmark = pytest.mark.check
+
 BENCHMARKS = paths.ROOT / "benchmarks"
 SMALL = {
     "make_dump.py": ["OUT", "--megabytes", "0.2"],

@@ -15,6 +15,8 @@ import yaml
 
 from longform.artifacts.versions import find, versions
 
+pytestmark = pytest.mark.check
+
 ROOT = paths.ROOT
 README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()

@@ -21,6 +21,8 @@ from flows.registry import stages_of
 from longform.artifacts.versions import versions
 from longform.engine.tasks import InTurn
 
+pytestmark = pytest.mark.check
+
 PAGE = page("expertqa")
 SAMPLES = paths.SAMPLES / "expertqa"
 SAID = {

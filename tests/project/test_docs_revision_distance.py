@@ -17,6 +17,8 @@ from longform.artifacts.versions import versions
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS
 from tasks.revision_distance.offline_editor import LONG_SENTENCE_WORDS
 
+pytestmark = pytest.mark.check
+
 PAGE = page("revision-distance")
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

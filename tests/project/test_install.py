@@ -17,6 +17,8 @@ from packaging.specifiers import SpecifierSet
 
 from flows.registry import DATASETS
 
+pytestmark = pytest.mark.check
+
 ROOT = paths.ROOT
 PYTHONS = [f"3.{minor}.{patch}" for minor in range(10, 16) for patch in range(15)]
 

@@ -18,6 +18,8 @@ from prefect_server import Server, serving
 
 from longform.artifacts.versions import find, versions
 
+pytestmark = pytest.mark.check
+
 ROOT = paths.ROOT
 OPENED = """
 import os, sys

@@ -17,6 +17,8 @@ from ports import held_port, nobody
 from prefect_server import Server, served, serving
 from processes import gone, wait_for
 
+pytestmark = pytest.mark.check
+
 ROOT = paths.ROOT
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 PREFECT = str(Path(sys.executable).with_name("prefect"))

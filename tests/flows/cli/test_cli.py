@@ -29,6 +29,8 @@ from flows.registry import model_of
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, versions
 
+pytestmark = pytest.mark.check
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 SITE = "site=tea.example"
 STAGES = [

@@ -23,6 +23,8 @@ from longform.artifacts.versions import Version, versions
 from longform.standin.server import Server as Model
 from longform.standin.server import serve
 
+pytestmark = pytest.mark.check
+
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 ROOT = paths.ROOT
 

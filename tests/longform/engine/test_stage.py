@@ -467,6 +467,7 @@ def test_an_unanswered_part_lets_the_others_go_on_and_only_it_is_made_by_the_nex
     assert values(asked) == numbered(ale=ALE, **dict.fromkeys(sites, TEA))
 
 
+@pytest.mark.check
 def test_a_worker_that_is_killed_ends_the_build_and_the_next_run_finishes_it(toy: Toy) -> None:
     deadly = toy.switch("ale")
     sites = [f"site{number}" for number in range(8)]  # some of them wait for the worker that dies
@@ -584,6 +585,7 @@ def running(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.check
 def test_workers_end_when_their_build_is_killed(killed: Killed) -> None:
     assert len({worker.pid for worker in killed.workers}) == 2
     wait_for(lambda: not any(map(running, killed.workers)), seconds=300)  # of the 600 that they linger

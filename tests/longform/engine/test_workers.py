@@ -22,6 +22,8 @@ from psutil import wait_procs
 from longform.engine.runners import Processes
 from longform.errors import LostWorker
 
+pytestmark = pytest.mark.check
+
 HELD: list[object] = []
 
 

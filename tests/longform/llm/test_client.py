@@ -452,6 +452,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.check
 def test_who_waits_for_an_answer_when_the_models_are_closed_is_told_although_their_loop_hangs(
     server: Server, store: Path
 ) -> None:

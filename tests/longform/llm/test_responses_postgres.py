@@ -30,6 +30,8 @@ from longform.llm.responses.postgres import PostgresDatabase
 from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record
 from longform.llm.responses.store import ResponseStore, open_responses
 
+pytestmark = pytest.mark.check
+
 REPO = paths.ROOT
 RECORD = Record(
     endpoint="test",

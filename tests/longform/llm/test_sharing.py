@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import paths
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from standin_server import Server, serve
@@ -24,6 +25,8 @@ from longform.llm.ask.types import Answer, Endpoint, Request
 from longform.llm.gate.sharing import fair_shares, shared_now
 from longform.llm.models import Models
 from longform.llm.responses.store import open_responses
+
+pytestmark = pytest.mark.check
 
 ROOT = paths.ROOT
 RPM, CONCURRENCY = 600, 8

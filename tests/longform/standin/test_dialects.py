@@ -875,6 +875,7 @@ def test_a_server_that_closes_after_each_answer_without_saying_so_is_asked_to_th
 NAMES = ("open_book", "closed_book", "corrupt", "combine")
 
 
+@pytest.mark.check
 def test_a_build_goes_through_a_server_with_every_oddity(server: Server, tmp_path: Path) -> None:
     """Its model is still loading; now and then it fails with 200; one question in ten is too long for it."""
     tasks = {load_prompt(f"axioms/{name}", PROMPTS).system.strip(): f"axioms/{name}" for name in NAMES}

@@ -670,6 +670,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", HOSTILE)
 def test_hostile_shapes_take_seconds_at_most(shape: str) -> None:
     draft, reference = HOSTILE[shape]

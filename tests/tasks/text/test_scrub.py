@@ -243,6 +243,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_megabyte_takes_seconds_at_most_and_twice_as_long_for_twice_the_size(name: str) -> None:
     assert any(_seconds_are_fair(HOSTILE[name]) for _ in range(5)), "not even once"

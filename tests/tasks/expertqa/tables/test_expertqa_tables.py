@@ -210,6 +210,7 @@ def selected(table: Sequence[Cells], **of: str) -> Cells:
     return found
 
 
+@pytest.mark.check
 def test_planted_labels_are_published_as_they_were_planted(labelled: Labelled) -> None:
     said = plain(published(labelled.version)).set_index("claim_id")
     assert set(said.index) == set(labelled.claims["claim_id"])
@@ -484,6 +485,7 @@ def as_released() -> tuple[pandas.DataFrame, pandas.DataFrame, pandas.DataFrame]
     return pandas.DataFrame(questions), pandas.DataFrame(answers), pandas.DataFrame(claims)
 
 
+@pytest.mark.check
 def test_released_questions_and_systems_are_counted_right(imported: Version) -> None:
     """Tables 2 and 4, and figure 8."""
     questions, answers, _ = as_released()
@@ -579,6 +581,7 @@ def as_spelled(word: str | None, words: Sequence[str]) -> str | None:
     return None if word is None else next(one for one in words if one.casefold() == word.strip().casefold())
 
 
+@pytest.mark.check
 def test_a_released_file_full_of_oddities_keeps_every_label_and_comes_back_equal(tmp_path: Path) -> None:
     lines = list(oddities(40, 3))
     version = make(tmp_path / "home", "v1", questions=write(tmp_path / "odd.jsonl", lines), systems=[])

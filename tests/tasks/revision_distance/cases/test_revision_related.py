@@ -287,6 +287,7 @@ def many_paragraphs(context: StageContext, files: Shard, *, number: int) -> Iter
         yield cites(f"x{place}", *references, *introductions)
 
 
+@pytest.mark.check
 def test_fifty_thousand_records_of_one_title_cost_no_more_than_others(tmp_path: Path) -> None:
     with building(tmp_path / "home") as run:
         sources = [toy_source(tmp_path)]

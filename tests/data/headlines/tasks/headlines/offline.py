@@ -1,0 +1,11 @@
+"""The offline model's headlines: the first words of the question."""
+
+from longform.llm.offline import Rule
+from longform.llm.prompt_inputs import PromptInputs
+
+
+def _headline(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    return " ".join(inputs.one("Headline of").split()[:10])
+
+
+RULES = {"headlines/headline": Rule(_headline, reads={"Headline of"})}
