@@ -62,7 +62,7 @@ def never(request: httpx2.Request) -> httpx2.Response:
     raise AssertionError(f"{request.url} was called")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.check)])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str]:
     dump = (DUMPS / f"{request.param}.sql").read_text()
     if request.param == "postgresql":
