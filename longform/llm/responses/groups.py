@@ -125,6 +125,54 @@ class Groups:
             _answer(group, results)
 
 
+class ThreadGroups:
+    """As Groups, in a thread of its own, for work that waits for the disk.
+
+    Whoever asks only notifies: waking an event loop instead would hand the interpreter over at once, and groups would
+    be small. The thread begins with the first who asks.
+    """
+
+    def __init__(self, named: str, work: Callable[[list[Any]], list[Any]]) -> None:
+        self._named, self._work = named, work
+        self._waiting: deque[_Asked] = deque()
+        self._arrived = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def ask(self, what: Any) -> Any:
+        """From any event loop. StoreError once it is closed."""
+        loop = asyncio.get_running_loop()
+        asked = _Asked(what, loop, loop.create_future())
+        with self._arrived:
+            if self._closed:
+                raise StoreError(f"{self._named} is closed.")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="responses", daemon=True)
+                self._thread.start()
+            self._waiting.append(asked)
+            self._arrived.notify()
+        return await asked.done
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            _answer(group, self._work([asked.what for asked in group]))
+
+    def _next_group(self) -> list[_Asked]:
+        """All that waits, up to a limit; empty once it is closed and everything is done."""
+        with self._arrived:
+            while not self._waiting and not self._closed:
+                self._arrived.wait()
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_A_GROUP))]
+
+    def close(self) -> None:
+        """Returns when all that was asked for is done."""
+        with self._arrived:
+            self._closed = True
+            self._arrived.notify()
+        if self._thread:
+            self._thread.join()
+
+
 def _answer(group: list[_Asked], results: list[Any]) -> None:
     """Wake all who wait, with one call into each of their event loops."""
     of_loop = defaultdict(list)

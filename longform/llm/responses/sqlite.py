@@ -25,7 +25,7 @@ from longform.errors import BusyError, StoreError
 from longform.leases import SECONDS, Lease, holder_elsewhere
 from longform.llm.ask.keys import KEY_VERSION
 from longform.llm.responses import tables
-from longform.llm.responses.groups import Groups, Worker, other_tasks_ended
+from longform.llm.responses.groups import ThreadGroups
 from longform.llm.responses.records import Paid, Record
 
 FORMAT = 2
@@ -103,8 +103,7 @@ class SqliteDatabase:
             self._give_back()
             raise
         self._path = path
-        self._worker = None if read_only else Worker(self.named)
-        self._puts = Groups(self._worker, self._put_all) if self._worker else None
+        self._puts = None if read_only else ThreadGroups(self.named, self._put_all)
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         with _errors_named(self._path), self._lock:
@@ -140,15 +139,15 @@ class SqliteDatabase:
         pass
 
     def close(self) -> None:
-        if self._worker:
-            self._worker.close(other_tasks_ended)
+        if self._puts:
+            self._puts.close()
         with self._lock:
             self._connection.close()
         self._give_back()
 
     # writing
 
-    async def _put_all(self, entries: list[Entry]) -> list[StoreError | None]:
+    def _put_all(self, entries: list[Entry]) -> list[StoreError | None]:
         """Commit all entries at once; where that fails each by itself, so that one cannot spoil the others."""
         try:
             self._commit(
