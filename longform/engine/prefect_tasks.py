@@ -29,11 +29,11 @@ from prefect.states import Completed, Failed, Pending
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
+from longform.addresses import shown
 from longform.artifacts.store import Part
 from longform.engine.build import Ended, Making, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
-from longform.net.wire import shown
 from longform.settings import Retries
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts

@@ -49,10 +49,9 @@ PROMPT = {
 BUILDER = """
 import json, sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
 from tests.flows.test_expertqa_models import made
 if __name__ == "__main__":
-    made(Path(sys.argv[3]), sys.argv[4], **json.loads(sys.argv[5]))
+    made(Path(sys.argv[1]), sys.argv[2], **json.loads(sys.argv[3]))
 """
 
 

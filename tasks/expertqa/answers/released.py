@@ -30,8 +30,7 @@ from tasks.expertqa.bank import GROUP, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.given import filled
 from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
-from tasks.sources.files.csv_cells import raw_text
-from tasks.sources.files.found import open_files
+from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import of_source, records_at_most
 

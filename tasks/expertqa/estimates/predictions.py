@@ -32,8 +32,7 @@ from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.longform_qa import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
-from tasks.sources.files.csv_cells import raw_text
-from tasks.sources.files.found import open_files
+from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 
 GROUP = "predictions"

@@ -21,8 +21,8 @@ from longform.engine.stage import Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.revision_distance import JUDGEMENTS
 from tasks.revision_distance.sheets.sheets import FILLED_IN, RATED, SYSTEMS, folded, pairs, sheet_id
-from tasks.sources.files.csv_cells import as_meant, csv_rows, raw_text
-from tasks.sources.files.found import open_files
+from tasks.sources.files.csv_cells import as_meant, csv_rows
+from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 
 GROUP = "judgements"

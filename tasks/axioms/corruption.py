@@ -1,4 +1,4 @@
-"""Falsify by rule: a claim gets another number, the opposite meaning, or another name in it.
+"""Corrupt claims by rule: a claim gets another number, the opposite meaning, or another name in it.
 
 These are the three ways of the paper's corrupting prompt (Axiomatic Preference Modeling, C.2) without a model.
 Code, links, addresses, HTML, formulas and citations inside a sentence stay as they are.
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from tasks.text.prose import Span, balanced, sentences
 
-MOST_CLAIMS = 12
-MOST_TERMS = 40
+MAX_CLAIMS = 12
+MAX_TERMS = 40
 
 _PROTECTED = re.compile(
     r"`[^`\n]{0,400}`|\]\([^)\s]{0,400}\)|https?://\S{1,400}|<[^<>\n]{0,400}>|\$[^$\n]{1,400}\$"
@@ -61,14 +61,14 @@ class Edit(NamedTuple):
     text: str
 
 
-def falsify(answer: str, evidence: str, dice: bytes, *, read: int) -> tuple[list[str], list[str], str]:
-    """(claims, falsified claims, the answer with exactly these changes).
+def corrupt(answer: str, evidence: str, dice: bytes, *, read: int) -> tuple[list[str], list[str], str]:
+    """(claims, corrupted claims, the answer with exactly these changes).
 
     About half of the claims, of which it takes up to 12 from the first `read` characters, are changed. An answer
     without claims comes back unchanged.
     """
     claims = [span for span in sentences(answer[:read]) if is_claim(answer[span.start : span.end])]
-    claims = claims[:MOST_CLAIMS]
+    claims = claims[:MAX_CLAIMS]
     terms = _Terms(answer[:read], evidence)
     edits: dict[int, Edit] = {}
     for number in _order(len(claims), dice[0]):
@@ -77,8 +77,8 @@ def falsify(answer: str, evidence: str, dice: bytes, *, read: int) -> tuple[list
             edit = _edit(sentence, terms, dice, number)
             edits |= {number: edit} if edit else {}
     changed = [_apply(_text(answer, claims[number]), edits[number]) for number in sorted(edits)]
-    shown = [_text(answer, claim) for claim in claims]
-    return list(map(_one_line, shown)), list(map(_one_line, changed)), _rewritten(answer, claims, edits)
+    texts = [_text(answer, claim) for claim in claims]
+    return list(map(_one_line, texts)), list(map(_one_line, changed)), _rewritten(answer, claims, edits)
 
 
 def is_claim(sentence: str) -> bool:
@@ -178,7 +178,7 @@ def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
     found: dict[str, None] = {}
     for match in pattern.finditer(text):
         found[match[0]] = None
-        if len(found) == MOST_TERMS:
+        if len(found) == MAX_TERMS:
             break
     return list(found)
 

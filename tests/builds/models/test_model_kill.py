@@ -37,17 +37,15 @@ WINDOWS = ("POST /v1/files", "POST /v1/batches", "GET /v1/batches/{id}", "GET /v
 ASKER = """
 import sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
-from tests.builds.test_model_kill import ask
-print(ask(Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])))
+from tests.builds.models.test_model_kill import ask
+print(ask(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
 """
 BUILDER = """
 import json, sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
 from axioms_builds import build_axioms
 if __name__ == "__main__":
-    build_axioms(Path(sys.argv[3]), **json.loads(sys.argv[4]))
+    build_axioms(Path(sys.argv[1]), **json.loads(sys.argv[2]))
 """
 
 
