@@ -23,7 +23,7 @@ from longform.engine.build import Build
 from longform.engine.plan import Planned
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
 pytestmark = pytest.mark.check

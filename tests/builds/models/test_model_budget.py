@@ -24,7 +24,7 @@ from longform.errors import BudgetError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.models import Models
 from longform.llm.price.budget import NANO
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.standin.faults import LOST, UNREADABLE
 
 pytestmark = pytest.mark.check
@@ -98,8 +98,8 @@ def bound(endpoint: Endpoint, request: Request) -> int:
     """Billionths of a USD that a question's dearest call may cost: with three samples, or twice the room."""
     from longform.llm.ask.keys import canonical
     from longform.llm.ask.tokens import upper_bound
-    from longform.llm.client import body_of
     from longform.llm.price.prices import cost_nano
+    from longform.llm.send.bodies import body_of
 
     sent = upper_bound(canonical(body_of(endpoint, request))) + 8
     return cost_nano(endpoint.price or Price(0, 0), sent, 0, 3 * request.max_tokens)

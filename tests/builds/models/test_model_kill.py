@@ -25,7 +25,7 @@ from benchmarks.make_dump import write_dump
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, problems
 from longform.llm.ask.types import Endpoint, Request
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
 pytestmark = pytest.mark.check

@@ -23,7 +23,7 @@ from flows.axioms import SAMPLES
 from flows.cli.shared.responses import export, load
 from longform.artifacts.versions import Version
 from longform.llm.responses.records import TOMBSTONE
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
 pytestmark = pytest.mark.check

@@ -30,7 +30,7 @@ from longform.llm.batch import jobs as batches
 from longform.llm.batch.jobs import Counts, Item, Reply, cancel, prefetch
 from longform.llm.price.budget import Budget
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.llm.send.wire import Wire
 
 REPO = paths.ROOT
