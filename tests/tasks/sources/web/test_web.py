@@ -550,13 +550,17 @@ def test_a_result_on_a_private_host_is_not_fetched_unless_allowed(toy: Toy) -> N
 def test_a_redirect_to_a_private_host_is_not_followed(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longform.net.hosts.public", lambda address: address == "127.0.0.2")
+    """The server is the proxy, too: it answers for a host of the public web."""
+    monkeypatch.setenv("HTTP_PROXY", toy.server.url)
+    monkeypatch.setenv("NO_PROXY", "")
+    toy.server.on("/a", Answer(302, headers={"Location": f"{toy.server.url}/secret"}))
     toy.server.on("/secret", html())
-    with serve("127.0.0.2") as outside, open_web(tmp_path) as web:
-        outside.on("/a", Answer(302, headers={"Location": f"{toy.server.url}/secret"}))
-        page = web.visitor(QUICK).get(Ask(f"{outside.url}/a", robots=False))
-    assert (page.error, page.content) == ("private address", b"")
-    assert toy.server.asked == []
+    with open_web(tmp_path) as web:
+        page = web.visitor(QUICK).get(Ask("http://outside.example/a", robots=False))
+        assert (page.error, page.content) == ("private address", b"")
+        assert toy.server.paths() == ["/a"]
+        followed = web.visitor(QUICK).get(Ask("http://outside.example/a", robots=False, private_hosts=True))
+        assert (followed.error, toy.server.paths()) == (None, ["/a", "/a", "/secret"])
 
 
 def test_a_name_that_leads_elsewhere_once_it_was_checked_is_not_asked(
