@@ -206,7 +206,7 @@ def verify(
         else [version for name in versions.datasets(root) for version in versions.versions(root, name)]
     )
     names = [chosen[0].dataset] if address else versions.datasets(root)
-    broken = [] if address else [(name, path) for name in names for path in versions.wrecks(root, name)]
+    broken = [] if address else [(name, path) for name in names for path in versions.broken_versions(root, name)]
     found = [{"dataset": v.dataset, "version": v.name, "problems": list(check(store, v))} for v in chosen]
     found += [
         {"dataset": name, "version": path.name, "problems": [f"{path} has no readable manifest.json"]}
@@ -242,7 +242,7 @@ def withdraw(
         raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
     dataset, _, name = address.partition("@")
     root = home_of(home)
-    broken = {path.name: path for path in versions.wrecks(root, known(dataset))}
+    broken = {path.name: path for path in versions.broken_versions(root, known(dataset))}
     folder = broken[name] if name in broken else versions.find(root, address).folder
     with Store(root).lock(dataset):
         versions.withdraw(folder)

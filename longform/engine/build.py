@@ -21,7 +21,7 @@ from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
 from longform.engine.dry import walk
 from longform.engine.execute import STOP, Meter, execute_with, told_fraction
-from longform.engine.jobs import Job, contents_of, jobs_of
+from longform.engine.jobs import Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.runners import Runner
 from longform.engine.stage import Stage, StageCall
@@ -200,25 +200,25 @@ class Build:
 
     def _made_or_reused(self, call: StageCall) -> StageRun:
         started = time.monotonic()
-        contents = contents_of(call.inputs)
-        artifact = self._known(call.stage, call.recipe, contents)
+        input_hash = hash_of_inputs(call.inputs)
+        artifact = self._known(call.stage, call.recipe, input_hash)
         if artifact:
             return StageRun(call.name, artifact, "reuse", 0.0)
         if self._ends:
             raise self._left(call)
-        run = self._make(call, contents)
+        run = self._make(call, input_hash)
         run.seconds = time.monotonic() - started
         return run
 
-    def _known(self, work: Stage, recipe: Recipe, contents: str) -> Artifact | None:
+    def _known(self, work: Stage, recipe: Recipe, input_hash: str) -> Artifact | None:
         if work.name == self.force:
             return None
         artifact = self.store.artifact(work.name, recipe.fingerprint)
-        if artifact is None or artifact.contents != contents:
+        if artifact is None or artifact.input_hash != input_hash:
             return None
         return None if self.models.retry_errors and failed(artifact.parts) else artifact
 
-    def _make(self, call: StageCall, contents: str) -> StageRun:
+    def _make(self, call: StageCall, input_hash: str) -> StageRun:
         jobs = [self._sent(call, job) for job in jobs_of(self.store, call)]
         made = {job.unit: self._made(call.stage, job) for job in jobs}
         todo = {job.unit: job for job in jobs if made[job.unit] is None}
@@ -234,7 +234,7 @@ class Build:
         parts = [part for job in jobs for part in made[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
         units, records = [job.unit for job in jobs], records_at_most(call)
-        artifact = Artifact(call.recipe.fingerprint, call.recipe, contents, rows_in, parts, units, records)
+        artifact = Artifact(call.recipe.fingerprint, call.recipe, input_hash, rows_in, parts, units, records)
         self.store.commit_artifact(artifact)
         spent = self.models.budget.spent_by(call.name)
         return StageRun(call.name, artifact, "run", 0.0, len(todo), len(jobs) - len(todo), spent)

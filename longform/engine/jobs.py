@@ -60,8 +60,8 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
     """The units of work of a call, in order, each with its identity. `inputs`: instead of those of the call."""
     work = call.stage
     for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
-        contents = {name: input_hashes(value) for name, value in unit_inputs.items()}
-        unit = call.recipe.unit({**contents, "keys": keys})
+        hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
+        unit = call.recipe.unit({**hashes, "keys": keys})
         named = (work.module, work.name, store.home, unit, label, keys)
         yield Job(*named, unit_inputs, call.arguments, call.recipe.fingerprint)
 
@@ -141,7 +141,7 @@ def input_hashes(value: Any) -> list[str]:
     return [fingerprint(source.identity()) for source in value]
 
 
-def contents_of(inputs: dict[str, Any]) -> str:
+def hash_of_inputs(inputs: dict[str, Any]) -> str:
     """One hash of what all inputs of a call hold."""
     return fingerprint({name: input_hashes(value) for name, value in inputs.items()})
 

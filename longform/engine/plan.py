@@ -36,7 +36,7 @@ from longform.engine.bounds import (
 from longform.engine.build import failed
 from longform.engine.costs import NOTHING, Costs, Pricing
 from longform.engine.dry import walk
-from longform.engine.jobs import CUT, Job, contents_of, jobs_of
+from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
@@ -236,7 +236,7 @@ class Plan:
         if call.name == self.force:
             return None
         artifact = self.store.artifact(call.name, call.recipe.fingerprint)
-        if artifact is None or artifact.contents != contents_of(inputs):
+        if artifact is None or artifact.input_hash != hash_of_inputs(inputs):
             return None
         return None if self.retry_errors and failed(artifact.parts) else artifact
 

@@ -23,7 +23,7 @@ from flows.builds.building import Options
 from flows.builds.building import build as build_dataset
 from flows.cli.shared import takedowns as flow
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import add, held, load
+from longform.artifacts.takedowns import add, load, mentions
 from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
 from longform.engine.tasks import InTurn
@@ -119,9 +119,9 @@ def _add_ten(home: Path, worker: int) -> None:
 def test_ids_are_found_in_every_id_column_and_behind_passages(tmp_path: Path) -> None:
     rows = [{"row_id": "x", "post_id": "a/1", "evidence_ids": ["a/2#0", "a/3#7"], "text": "a/4", "note_ids": None}]
     pq.write_table(_table(rows), tmp_path / "a'b.parquet")
-    found = held([tmp_path / "a'b.parquet"], ["a/1", "a/3", "a/4", "a/30"])
+    found = mentions([tmp_path / "a'b.parquet"], ["a/1", "a/3", "a/4", "a/30"])
     assert [(hit.id, hit.column) for hit in found] == [("a/1", "post_id"), ("a/3", "evidence_ids")]
-    assert held([tmp_path / "a'b.parquet"], []) == []
+    assert mentions([tmp_path / "a'b.parquet"], []) == []
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
@@ -353,7 +353,7 @@ def test_a_takedown_that_comes_while_a_build_runs_stops_its_publishing(tmp_path:
     assert list((tmp_path / "datasets" / "axioms").iterdir()) == []
     published, _, _ = build_axioms(tmp_path, "v1")
     assert published is not None
-    assert not held(sorted(published.folder.rglob("*.parquet")), [each.id for each in load(tmp_path)])
+    assert not mentions(sorted(published.folder.rglob("*.parquet")), [each.id for each in load(tmp_path)])
 
 
 def test_terms_are_part_of_a_version_and_no_row(tmp_path: Path) -> None:

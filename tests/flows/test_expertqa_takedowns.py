@@ -23,7 +23,7 @@ from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.addresses import page_of
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import add, held
+from longform.artifacts.takedowns import add, mentions
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.stage import Stage
@@ -264,5 +264,5 @@ def test_texts_are_held_under_their_address_and_mere_addresses_are_not(tmp_path:
         {"x_id": "c", "said": ["Cold."], "said_urls": [""]},
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    found = held([tmp_path / "a.parquet"], ["web/a.example", "web/b.example"])
+    found = mentions([tmp_path / "a.parquet"], ["web/a.example", "web/b.example"])
     assert [(each.id, each.column) for each in found] == [("web/a.example", "said_urls")]

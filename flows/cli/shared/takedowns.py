@@ -11,7 +11,7 @@ from typing import Any
 
 from flows.builds.building import DATASETS, module_of
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import Held, held
+from longform.artifacts.takedowns import Mention, mentions
 from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
 from longform.llm.responses.sqlite import open_responses
@@ -27,7 +27,7 @@ class Holder:
 
     dataset: str
     version: str
-    hits: list[Held]
+    hits: list[Mention]
 
     @property
     def withdraw(self) -> str:
@@ -82,7 +82,7 @@ def holders(home: Path, ids: Collection[str]) -> list[Holder]:
     names, found = all_names(ids), []
     for dataset in datasets(home):
         for folder in sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir()):
-            if hits := held(sorted(folder.rglob("*.parquet")), names, names_of_address):
+            if hits := mentions(sorted(folder.rglob("*.parquet")), names, names_of_address):
                 found.append(Holder(dataset, folder.name, hits))
     return found
 

@@ -23,6 +23,7 @@ from flows.cli.shared.inspection import check
 from longform.artifacts.store import Store
 from longform.artifacts.versions import (
     Version,
+    broken_versions,
     check_name,
     datasets,
     find,
@@ -31,7 +32,6 @@ from longform.artifacts.versions import (
     problems,
     versions,
     withdraw,
-    wrecks,
 )
 from longform.engine.tasks import InTurn
 from longform.errors import StoreError, UsageError
@@ -288,7 +288,7 @@ def test_a_version_without_a_readable_manifest_is_told_and_costs_nothing_else(
     path = home / "datasets" / "axioms" / "second" / "manifest.json"
     path.unlink() if manifest is None else path.write_text(manifest)
     assert [version.name for version in versions(home, "axioms")] == ["first"]
-    assert wrecks(home, "axioms") == [path.parent]
+    assert broken_versions(home, "axioms") == [path.parent]
     with pytest.raises(StoreError, match="longform withdraw axioms@second"):
         garbage(Store(home))
     with pytest.raises(StoreError, match="no readable manifest"):

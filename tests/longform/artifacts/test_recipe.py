@@ -114,12 +114,12 @@ def test_the_fields_of_structs_are_identity() -> None:
 
 
 def test_the_id_of_a_unit_changes_with_its_contents_and_not_with_where_they_are_from() -> None:
-    contents = {"threads": ["ale/0-00000 abc"]}
+    hashes = {"threads": ["ale/0-00000 abc"]}
     same = recipe(inputs={"threads": "other", "passages": "other"})
-    assert same.unit(contents) == recipe().unit(contents)
-    assert recipe().unit({"threads": ["ale/0-00000 abd"]}) != recipe().unit(contents)
-    assert recipe(**CHANGES["the value of an argument"]).unit(contents) != recipe().unit(contents)
-    assert recipe(revision=2).unit(contents) != recipe().unit(contents)
+    assert same.unit(hashes) == recipe().unit(hashes)
+    assert recipe().unit({"threads": ["ale/0-00000 abd"]}) != recipe().unit(hashes)
+    assert recipe(**CHANGES["the value of an argument"]).unit(hashes) != recipe().unit(hashes)
+    assert recipe(revision=2).unit(hashes) != recipe().unit(hashes)
 
 
 # ---------------------------------------------------------------- arguments
