@@ -23,9 +23,9 @@ from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pai
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report import tables
-from tasks.axioms.sides import assign_splits, sign_questions
+from tasks.axioms.splits import assign_splits, sign_questions
 from tasks.axioms.takedown import responses_of as responses_of
-from tasks.axioms.trace import telling_pair, trace_pair
+from tasks.axioms.trace import example_pair_id, trace_pair
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
@@ -226,9 +226,9 @@ def about(config: AxiomsConfig) -> About:
     return replace(ABOUT, terms=config.terms, terms_said=TERMS[config.terms])
 
 
-def telling_row(version: Version) -> str:
+def example_row_id(version: Version) -> str:
     """The id of a published pair worth tracing."""
-    return telling_pair(version)
+    return example_pair_id(version)
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def model_of(dataset: str) -> Any:
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's module: `rebuild`, `about`, `ABOUT`, `OFFLINE`; where it has its own, `telling_row` and `trace`."""
+    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id` and `trace`."""
     return import_module(DATASETS[dataset])
 
 

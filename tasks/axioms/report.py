@@ -10,7 +10,7 @@ AXIOMS = {0: "usefulness", 1: "relevance", 2: "groundedness", 3: "truthfulness",
 
 
 def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
-    """Table 7 (questions and added answers by axiom and split) and table 10 (the sites), of what is published."""
+    """Tables 7 (questions and added answers by axiom and split) and 10 (sites) of the published rows."""
     return [_table7(pairs), _table10(threads)]
 
 

@@ -1,7 +1,7 @@
-"""The paper's tables about its data, counted over a stream: 7 (questions by axiom) and 10 (sites).
+"""The paper's tables about its data, computed in a stream: 7 (questions by axiom) and 10 (sites).
 
-All sums are of integers, hence exact: the order of the rows changes no digit. Standard deviations
-are those of a population (divided by n, not n - 1), as the tables describe all of the data.
+All sums are of integers, hence exact: the order of the rows changes no digit. Standard deviations are those of a
+population (divided by n, not n - 1), as the tables describe all of the data.
 """
 
 import math
@@ -17,6 +17,8 @@ from longform.artifacts.rows import Row, read_parquet
 
 @dataclass(slots=True)
 class _Moments:
+    """Count, sum and sum of squares of integers, for their mean and standard deviation."""
+
     count: int = 0
     total: int = 0
     squares: int = 0
@@ -27,7 +29,7 @@ class _Moments:
         self.squares += value * value
 
     def columns(self, name: str) -> Row:
-        """Mean and standard deviation; null of nothing."""
+        """Mean and standard deviation, under `name` and `<name>_std`; None if empty."""
         if not self.count:
             return {name: None, f"{name}_std": None}
         spread = self.count * self.squares - self.total**2
@@ -35,13 +37,15 @@ class _Moments:
 
 
 class Table10:
-    """Per site: questions, answers per question, words and votes per answer, each mean and deviation."""
+    """Table 10: by site its questions, and answers per question, words and votes per answer, each as mean and
+    deviation.
+    """
 
     def __init__(self) -> None:
         self._sites: dict[str, tuple[_Moments, _Moments, _Moments]] = {}
 
     def add(self, site: str, answers: Iterable[tuple[str, int]]) -> None:
-        """Counts one question: text and votes of each of its answers. Words are what white space separates."""
+        """Count one question: `answers` are the text and votes of each. Words are what white space separates."""
         if site not in self._sites:
             self._sites[site] = (_Moments(), _Moments(), _Moments())
         per_question, words, votes = self._sites[site]
@@ -52,7 +56,7 @@ class Table10:
         per_question.add(words.count - before)
 
     def rows(self) -> list[Row]:
-        """The largest site first, ties by name."""
+        """The rows of table 10, the largest site first, ties by name."""
         largest = sorted(self._sites.items(), key=lambda item: (-item[1][0].count, item[0]))
         return [
             {"site": site, "questions": per_question.count}
@@ -64,10 +68,10 @@ class Table10:
 
 
 def questions_by_axiom(pairs: Iterable[str | Path]) -> list[Row]:
-    """Table 7: per axiom and split its questions, and the answers it adds to a question, mean and deviation.
+    """Table 7: by axiom and split, its questions and the answers it adds to a question, as mean and deviation.
 
-    Of all answers of a question's pairs, an axiom adds those that are in no pair of a lower axiom. `pairs`: Parquet
-    files with split, question_id, axiom, preferred_id and rejected_id.
+    An axiom adds those answers of a question's pairs that are in no pair of a lower axiom. `pairs`: Parquet files with
+    split, question_id, axiom, preferred_id and rejected_id.
     """
     with (
         TemporaryDirectory() as spill,

@@ -216,8 +216,8 @@ def test_every_row_of_the_hostile_dump_that_is_left_out_says_why(built_of: Calla
         ("join_threads", f"{site}/14"): ("defect", "orphan answer"),
         ("pair_with_related", f"{site}/10"): ("filtered", "no related question"),
         ("answer_open_book", f"{site}/10"): ("filtered", "no passage found"),
-        ("pair_generated", f"{site}/10"): ("filtered", "not two generated answers"),
-        ("combine_answers", f"{site}/10"): ("filtered", "pastes its parents together"),
+        ("pair_generated", f"{site}/10"): ("filtered", "fewer than two generated answers"),
+        ("combine_answers", f"{site}/10"): ("filtered", "utilization above maximum"),
         ("pair_combined", f"{site}/10"): ("filtered", "no combined answer"),
     }
     assert [row["raw"] for row in _rejected(built) if row["kind"] == "defect"] == ["orphan"]

@@ -11,7 +11,7 @@ import duckdb
 
 from flows.builds.building import durations
 from flows.cli.shared.arguments import named_splits
-from flows.cli.shared.tracing import telling_row
+from flows.cli.shared.tracing import example_row_id
 from flows.registry import module_of, stages_of
 from longform.artifacts.conservation import check_conservation
 from longform.artifacts.rows import Rows, read_batches, read_parquet
@@ -184,7 +184,7 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield from textwrap.wrap("  ".join(_files(version)), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
     yield ""
     yield f"  look      longform show {name}"
-    yield f"  why       longform trace {name} {telling_row(version)}"
+    yield f"  why       longform trace {name} {example_row_id(version)}"
     names = [split for split, _ in named_splits(version)]
     yield f'  load      pandas.read_parquet("{folder}/{"train" if "train" in names else names[0]}")'
     settings = f"longform config {name} > {name}.toml"

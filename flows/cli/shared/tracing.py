@@ -20,9 +20,9 @@ SHOWN = 160
 MODEL = ("model", "prompt", "response")
 
 
-def telling_row(version: Version) -> str:
+def example_row_id(version: Version) -> str:
     """The id of a published row worth tracing; of a dataset that names none, the first by id."""
-    own = getattr(module_of(version.dataset), "telling_row", None)
+    own = getattr(module_of(version.dataset), "example_row_id", None)
     return str(own(version)) if own else first_row(version)
 
 
