@@ -131,7 +131,7 @@ def build(
             models=models,
             force=options.force,
             batch=batched(config),
-            anywhere=isinstance(where, str) and options.max_cost is None,
+            shared_responses=isinstance(where, str) and options.max_cost is None,
         )
         with _recorded(store, dataset, name, config, made) as record:
             published = _published(made, method, options)
