@@ -9,7 +9,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, PromptsFolder, Settings, print_json, version_at
-from flows.registry import known
+from flows.registry import checked_name
 
 app = typer.Typer()
 responses = typer.Typer(no_args_is_help=True, help="Export, import and count the stored model responses.")
@@ -43,7 +43,7 @@ def list_prompts(
         if as_json:
             return print_json([{"role": role, "content": content} for role, content in messages])
         return print("\n\n".join(f"# {role}\n{content}" for role, content in messages))
-    found = described(known(dataset) if dataset else None, prompts)
+    found = described(checked_name(dataset) if dataset else None, prompts)
     if as_json:
         return print_json(found)
     columns = {"prompt": "", "inputs": "", "reply": "", "asked for as": "", "hash": ""}
@@ -63,7 +63,7 @@ def costs(address: Address, home: Home = None, as_json: Json = False) -> None:
     from flows.cli.shared.costs import costs_lines, costs_table, paid
     from longform.settings import home as home_of
 
-    known(address.partition("@")[0])
+    checked_name(address.partition("@")[0])
     found = paid(home_of(home), address)
     if as_json:
         return print_json(found)

@@ -9,7 +9,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, Home, Json, JsonLines, print_json, splits_text, summary, version_at
-from flows.registry import DATASETS, known
+from flows.registry import DATASETS, checked_name
 
 app = typer.Typer()
 
@@ -26,7 +26,7 @@ def list_versions(
     from longform.settings import home as home_of
 
     root = home_of(home)
-    names = [known(dataset)] if dataset else versions.datasets(root)
+    names = [checked_name(dataset)] if dataset else versions.datasets(root)
     found = [version for name in names for version in versions.versions(root, name)]
     rows = [summary(version) for version in found]
     if as_json:
@@ -242,7 +242,7 @@ def withdraw(
         raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
     dataset, _, name = address.partition("@")
     root = home_of(home)
-    broken = {path.name: path for path in versions.broken_versions(root, known(dataset))}
+    broken = {path.name: path for path in versions.broken_versions(root, checked_name(dataset))}
     folder = broken[name] if name in broken else versions.find(root, address).folder
     with Store(root).lock(dataset):
         versions.withdraw(folder)

@@ -12,7 +12,7 @@ import typer
 from flows.builds import completion
 from flows.builds.options import Options, flag
 from flows.builds.options import amount as amount
-from flows.registry import DATASETS, known, model_of
+from flows.registry import DATASETS, checked_name, model_of
 
 
 def _nearest_home(context: typer.Context, given: Path | None) -> Path | None:
@@ -54,7 +54,7 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
     from longform.artifacts.store import Store
     from longform.settings import home as home_of
 
-    known(address.partition("@")[0])
+    checked_name(address.partition("@")[0])
     root = home_of(home)
     return Store(root), versions.find(root, address)
 
