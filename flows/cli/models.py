@@ -1,4 +1,4 @@
-"""Commands on models: prompts, what was paid, stored responses, batch jobs, the stand-in server."""
+"""Commands about models: prompts, costs, stored responses, batch jobs, the stand-in server."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def list_batches(
         jobs = batches.chosen(jobs, cancel)
         stopped = batches.stop(home_of(home), jobs, config, settings or [])
         if as_json:
-            return print_json([{**batches.shown(job), "stopped": stopped[job.name]} for job in jobs])
+            return print_json([{**batches.described(job), "stopped": stopped[job.name]} for job in jobs])
         for job in jobs:
             print(f"{job.name[:12]}: {'asked to stop' if stopped[job.name] else 'unknown to the provider, given up'}")
         if any(stopped.values()):
             print("What was finished until then is collected by the next build in batch mode.")
         return None
     if as_json:
-        return print_json([batches.shown(job) for job in jobs])
+        return print_json([batches.described(job) for job in jobs])
     if not jobs:
         return print("No batch job is open.")
     console().print(batches.jobs_table(jobs))

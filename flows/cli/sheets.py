@@ -1,4 +1,4 @@
-"""The command that writes sheets of a version for experts to fill in: files for people, or for an annotation tool."""
+"""The command that writes a version's annotation sheets for experts, as files or for an annotation tool."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OF_FORMAT = {".jsonl": "jsonl", ".csv": "csv"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line says: None or nothing where it does not."""
+class SheetOptions:
+    """The options of the command; None or an empty list where one is not set."""
 
     format: str
     fields: list[str]
@@ -34,13 +34,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The files, the main one first; how many of what, for programs; a sentence on it, and what to do then."""
+class Sheets:
+    """Written sheets: the files (the main one first), counts for programs, a summary, and the next step for people."""
 
     files: dict[str, bytes]
     counts: dict[str, int]
-    told: str
-    then: str
+    summary: str
+    next_step: str
 
 
 @app.command("sheets")
@@ -71,22 +71,23 @@ def write_sheets(
 ) -> None:
     """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two."""
     store, version = version_at(address, home)
-    wanted = Wanted(format, fields or [], most, seed)
-    made = OF.get(version.dataset, _none)(store, version, wanted)
-    written = _write(made.files, to, format)
+    options = SheetOptions(format, fields or [], most, seed)
+    written_sheets = SHEETS.get(version.dataset, _no_sheets)(store, version, options)
+    written = _write(written_sheets.files, to, format)
     if as_json:
-        return print_json({**made.counts, "format": format, "written": [str(path) for path in written]})
-    print(made.told)
+        return print_json({**written_sheets.counts, "format": format, "written": [str(path) for path in written]})
+    print(written_sheets.summary)
     for path in written:
         print(path)
-    print(made.then)
+    print(written_sheets.next_step)
 
 
-def _none(store: Store, version: Version, wanted: Wanted) -> Made:
+def _no_sheets(store: Store, version: Version, options: SheetOptions) -> Sheets:
+    """Raise UsageError for a dataset without sheets."""
     from longform.errors import UsageError
 
     raise UsageError(
-        f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(OF)}."
+        f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(SHEETS)}."
     )
 
 
@@ -100,32 +101,32 @@ def _check_format(format: str, known: tuple[str, ...]) -> None:
 # ---------------------------------------------------------------- expertqa
 
 
-def _of_expertqa(store: Store, version: Version, wanted: Wanted) -> Made:
-    """One for each sampled answer, sorted by the expert who asked."""
+def _expertqa_sheets(store: Store, version: Version, options: SheetOptions) -> Sheets:
+    """One sheet for each sampled answer, sorted by the expert who asked."""
     from longform.errors import UsageError
     from tasks.expertqa.sheets.sheet_files import FORMATS, sheet_files
     from tasks.expertqa.sheets.sheets import choose
 
-    _check_format(wanted.format, FORMATS)
-    every = list(sheets_of(store, version))
-    found = choose(every, wanted.fields, wanted.most, wanted.seed)
-    if not found:
-        there = ", ".join(sorted({one["field"] for one in every})) or "none was sampled"
+    _check_format(options.format, FORMATS)
+    all_sheets = list(sheets_of(store, version))
+    chosen = choose(all_sheets, options.fields, options.most, options.seed)
+    if not chosen:
+        fields = ", ".join(sorted({sheet["field"] for sheet in all_sheets})) or "none was sampled"
         raise UsageError(
-            f"{version.dataset} {version.name} has no answer to label of the fields given; it has {there}."
+            f"{version.dataset} {version.name} has no answer to label of the fields given; it has {fields}."
         )
-    claims = sum(len(one["claims"]) for one in found)
-    experts = len({one["annotator_id"] for one in found} - {None})
-    return Made(
-        sheet_files(found, wanted.format),  # type: ignore[arg-type]
-        {"sheets": len(found), "claims": claims, "experts": experts},
-        f"{len(found):,} answers with {claims:,} claims, by {experts:,} experts.",
+    claims = sum(len(sheet["claims"]) for sheet in chosen)
+    experts = len({sheet["annotator_id"] for sheet in chosen} - {None})
+    return Sheets(
+        sheet_files(chosen, options.format),  # type: ignore[arg-type]
+        {"sheets": len(chosen), "claims": claims, "experts": experts},
+        f"{len(chosen):,} answers with {claims:,} claims, by {experts:,} experts.",
         "When they are filled in, name the files under `labels` in the configuration and build again.",
     )
 
 
 def sheets_of(store: Store, version: Version) -> Iterator[Row]:
-    """The sheets of a version's sampled answers; UsageError for a version that has none."""
+    """The sheets of a version's sampled answers; UsageError if the version has none."""
     from longform.errors import UsageError
     from tasks.expertqa.sheets.sheets import sheets
 
@@ -138,13 +139,13 @@ def sheets_of(store: Store, version: Version) -> Iterator[Row]:
         (
             row
             for row in _rows(store, version, "collect_answers", ["answer_id", "question_id", "text"])
-            if _in(row, sampled)
+            if _is_sampled(row, sampled)
         ),
-        (row for row in _rows(store, version, "link_evidence") if _in(row, sampled)),
+        (row for row in _rows(store, version, "link_evidence") if _is_sampled(row, sampled)),
     )
 
 
-def _in(row: Row, sampled: set[Any]) -> bool:
+def _is_sampled(row: Row, sampled: set[Any]) -> bool:
     return row["answer_id"] in sampled
 
 
@@ -160,30 +161,31 @@ def _rows(store: Store, version: Version, stage: str, columns: list[str] | None 
 # ---------------------------------------------------------------- revision-distance
 
 
-def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Made:
-    """One for each of at most so many cases that both systems wrote a draft for, by what was published."""
+def _revision_distance_sheets(store: Store, version: Version, options: SheetOptions) -> Sheets:
+    """One sheet for each drawn case of which both systems wrote a published draft, at most `most`."""
     from longform.errors import UsageError
     from tasks.revision_distance.sheets.sheets import FORMATS, MOST, SYSTEMS, sheet_file, sheets
 
-    _check_format(wanted.format, FORMATS)
-    if wanted.fields:
-        raise UsageError(f"Drafts of {version.dataset} have no fields: leave out --field {wanted.fields[0]}.")
-    found = sheets(_drafts(version), most=wanted.most or MOST, seed=wanted.seed)
+    _check_format(options.format, FORMATS)
+    if options.fields:
+        raise UsageError(f"Drafts of {version.dataset} have no fields: leave out --field {options.fields[0]}.")
+    found = sheets(_drafts(version), most=options.most or MOST, seed=options.seed)
     if not found:
         raise UsageError(
             f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
             "build with cases of related work."
         )
-    return Made(
-        {f"sheets.{wanted.format}": sheet_file(found, wanted.format)},
+    return Sheets(
+        {f"sheets.{options.format}": sheet_file(found, options.format)},
         {"sheets": len(found)},
-        f"{len(found):,} pairs of drafts, drawn and blinded with seed {wanted.seed}: give every expert a copy.",
+        f"{len(found):,} pairs of drafts, drawn and blinded with seed {options.seed}: give every expert a copy.",
         "To fill in: expert (a number or a pseudonym), better (A, B or neither), and the ratings (1 to 5), if any.\n"
         "Then name the files under `judgements` in the configuration and build again.",
     )
 
 
 def _drafts(version: Version) -> Iterator[Row]:
+    """The published drafts of a version."""
     from longform.artifacts.rows import read_batches
     from tasks.revision_distance.sheets.sheets import SHOWN
 
@@ -194,9 +196,9 @@ def _drafts(version: Version) -> Iterator[Row]:
                     yield from batch.to_pylist()
 
 
-OF: dict[str, Callable[[Store, Version, Wanted], Made]] = {
-    "expertqa": _of_expertqa,
-    "revision-distance": _of_revision_distance,
+SHEETS: dict[str, Callable[[Store, Version, SheetOptions], Sheets]] = {
+    "expertqa": _expertqa_sheets,
+    "revision-distance": _revision_distance_sheets,
 }
 
 
@@ -204,7 +206,9 @@ OF: dict[str, Callable[[Store, Version, Wanted], Made]] = {
 
 
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
-    """The files written; nothing where one is there already, which may hold somebody's labels."""
+    """Write the files and return their paths. UsageError if one exists that differs, as it may hold
+    somebody's labels.
+    """
     from longform.errors import UsageError
     from longform.files import write_bytes
 

@@ -1,4 +1,4 @@
-"""Commands on what was built: versions, their stages and rows."""
+"""Commands about published versions: their stages, rows and origins; comparing, checking and removing them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def rejects(
     from flows.cli.shared.inspection import WORDS, rejected_number, rejected_rows
 
     store, version = version_at(address, home)
-    kinds = _kinds(kind)
+    kinds = _kinds_named(kind)
     rows = rejected_rows(store, version, stage, kinds)
     if as_json:
         for row in islice(rows, limit):
@@ -119,14 +119,16 @@ def rejects(
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
 
 
-def _kinds(said: str | None) -> list[str]:
-    """The kinds a person asks for; `defect` is what files call the rejected ones."""
+def _kinds_named(name: str | None) -> list[str]:
+    """The kinds of left-out rows that a name stands for, all for None; `defect` is stored for what users call
+    rejected.
+    """
     from flows.cli.shared.inspection import WORDS
     from longform.errors import UsageError
 
-    found = [kind for kind, word in WORDS.items() if said in (None, kind, word)]
+    found = [kind for kind, word in WORDS.items() if name in (None, kind, word)]
     if not found:
-        raise UsageError(f'There is no kind "{said}" of rows left out; there is {" and ".join(WORDS.values())}.')
+        raise UsageError(f'There is no kind "{name}" of rows left out; there is {" and ".join(WORDS.values())}.')
     return found
 
 
@@ -283,5 +285,6 @@ def gc(
 
 
 def _short(text: str | None) -> str:
+    """The text on one line, at most 60 characters."""
     flat = " ".join((text or "").split())
     return flat if len(flat) <= 60 else f"{flat[:59]}…"
