@@ -1,4 +1,4 @@
-"""Takedowns from end to end: the list, what is published after one, what is purged, and what people are told."""
+"""Takedowns from end to end: the list, what is published afterwards, what is purged, and the messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LONGFORM = str(Path(sys.executable).with_name("longform"))
 # ---------------------------------------------------------------- the list
 
 
-def test_what_is_added_is_listed_once(tmp_path: Path) -> None:
+def test_an_added_takedown_is_listed_once(tmp_path: Path) -> None:
     new, known = add(
         tmp_path, [("a.example/1", "2026-11-20", " its author \n asked "), ("a.example/2", "2026-11-21", "b")]
     )
@@ -170,7 +170,9 @@ def letters(text: str) -> str:
 
 
 def used_everywhere(home: Path, version: Version) -> dict[str, Any]:
-    """An answer that is evidence, a hard negative, a parent of a combined one; with a sentence that only it holds."""
+    """An answer that is evidence, a hard negative and a parent of a combined one; with a sentence that only it
+    contains.
+    """
     rows = rows_of(version)
     evidence = {passage.split("#")[0] for row in rows for passage in row["evidence_ids"]}
     negatives = {row["rejected_id"] for row in rows if row["axiom"] == 1}
@@ -193,13 +195,13 @@ def used_everywhere(home: Path, version: Version) -> dict[str, Any]:
 
 
 def parquet_texts(folder: Path) -> str:
-    """All strings of all Parquet files below a folder, letters only."""
+    """The letters of all strings in all Parquet files below a folder."""
     tables = [pq.read_table(path) for path in sorted(folder.rglob("*.parquet"))]
     return letters(json.dumps([table.to_pylist() for table in tables], default=str, ensure_ascii=False))
 
 
 def stored(home: Path) -> dict[str, tuple[str, str]]:
-    """key -> (task, everything that was asked, letters only)."""
+    """key -> (task, the letters of the whole request)."""
     with closing(open_responses(responses(home), read_only=True)) as store:
         return {
             key: (record.task, letters(" ".join(m["content"] for m in json.loads(record.request)["messages"])))
@@ -249,7 +251,7 @@ def test_nothing_of_a_listed_answer_is_in_the_next_version_and_nothing_is_bought
 
 
 def _names(home: Path, version: Version, answer: str) -> set[str]:
-    """Responses whose rows name the answer as parent or evidence."""
+    """Responses whose rows name the answer as parent or as evidence."""
     evidence = {
         row["question_id"]
         for row in stage(home, version, "retrieve_passages")
@@ -262,7 +264,7 @@ def _names(home: Path, version: Version, answer: str) -> set[str]:
 
 
 def _shares(text: str, asked: str) -> bool:
-    """Whether 60 letters of the text, wherever they begin, stand in what was asked."""
+    """Whether any 60 consecutive letters of the text occur in the request."""
     words = letters(text)
     return any(words[start : start + 60] in asked for start in range(0, max(1, len(words) - 59)))
 
@@ -419,9 +421,7 @@ def test_the_commands_add_and_list(tmp_path: Path, server: Server) -> None:
         (["--file", "bad.jsonl", "--reason", "x"], "Line 2 of bad.jsonl is no takedown"),
     ],
 )
-def test_what_cannot_be_taken_down_is_told_and_nothing_is_written(
-    tmp_path: Path, words: list[str], message: str
-) -> None:
+def test_an_invalid_takedown_is_an_error_and_nothing_is_written(tmp_path: Path, words: list[str], message: str) -> None:
     (tmp_path / "bad.jsonl").write_text('{"id": "t3_a"}\n{"id": "t3_b", "who": "me"}\n')
     done = longform(tmp_path, "takedowns", "add", *words)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""The whole flow offline: equal byte by byte; released examples come back to the letter."""
+"""The whole ExpertQA flow offline: builds are equal byte by byte, and released examples are reproduced exactly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version, Bui
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version]:
-    """The released examples, imported: nobody is asked for an answer."""
+    """A build of the imported released examples, which asks no model for answers."""
     if not RELEASED.exists():
         pytest.skip("the released examples are not beside the project")
     home = tmp_path_factory.mktemp("released") / "home"
@@ -245,7 +245,7 @@ def article(word: str) -> Answer:
 
 
 def engine(server: Server, *paths: str) -> Callable[[Asked], Answer]:
-    """A SearXNG that finds the same pages whatever it is asked."""
+    """A SearXNG server that returns the same pages for every query."""
 
     def answer(asked: Asked) -> Answer:
         shown = paths if asked.query["pageno"] == "1" else ()
@@ -311,7 +311,9 @@ def _reply(text: str) -> dict[str, Any]:
 
 @pytest.mark.check
 def test_answers_from_the_web_are_made_again_without_it(tmp_path: Path) -> None:
-    """One page fails for a passing reason: the next build asks for it alone, and a third one asks nobody."""
+    """A page that failed for a passing reason is asked for again by the next build, and a third build sends
+    no request.
+    """
     with serve() as server:
         server.on("/search", engine(server, "/tea", "/moved", "/hidden", "/image", "/later"))
         server.on("/tea", article("tea"))
@@ -377,7 +379,7 @@ def hostile_records() -> Iterator[dict[str, Any]]:
 
 
 def test_hostile_files_become_rows_or_rejected_rows(tmp_path: Path) -> None:
-    """Everything comes back to the letter, nothing of it as markup."""
+    """Hostile texts are kept exactly, and nothing in them is treated as markup."""
     given = list(hostile_records())
     lines = [*BROKEN, json.dumps({"question": MARKUP, "field": MARKUP}).encode()]
     released = [json.dumps(record).encode() for record in given]
@@ -450,7 +452,7 @@ def test_a_tenth_of_the_paper_takes_minutes_and_bounded_memory(tmp_path: Path) -
 
 
 class Peak:
-    """The most memory that this process and its children had at once, looked at every half second."""
+    """The peak memory of this process and its children together, sampled every half second."""
 
     def __init__(self) -> None:
         self.bytes, self._done = 0, threading.Event()

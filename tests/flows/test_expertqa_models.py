@@ -1,4 +1,4 @@
-"""The expertqa flow over HTTP: plans and what is paid, what is asked again, what a kill costs, rebuilding."""
+"""The ExpertQA flow over HTTP: plans, costs, retries, kills and rebuilding."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version]:
-    """A build, and the replies that it exports."""
+    """A build, and the replies exported from it."""
     home = tmp_path_factory.mktemp("origin") / "home"
     with serve() as server:
         version, _ = made(home, server.url)
@@ -212,7 +212,7 @@ def test_kills_while_a_model_is_asked_cost_no_more_than_what_was_in_flight(tmp_p
         assert 0 < asked_twice(server) <= 2 * 2  # of 8 that were answered before each kill
 
 
-def test_what_a_model_says_wrong_is_a_rejected_row_with_its_words(tmp_path: Path) -> None:
+def test_an_unreadable_model_reply_is_a_rejected_row_with_its_text(tmp_path: Path) -> None:
     with serve(say="Opinions on that differ from town to town.\n=====") as server:
         version, run = made(tmp_path / "home", server.url, capabilities=())
     assert version is not None

@@ -1,4 +1,4 @@
-"""A question or a page that is taken down leaves the next build, what models made of it, and what may be published."""
+"""Taking down a question or a page: the next build leaves it out, and responses made from it are purged."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_what_no_row_names_is_found_by_the_words_of_a_page(tmp_path: Path, bank:
 
 
 class Given:
-    """Rows that no build made."""
+    """Rows for a stage that no build made."""
 
     def __init__(self, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
         self.key = schema.metadata[b"key"].decode()
@@ -171,7 +171,7 @@ class Given:
 
 
 def admitted(work: Stage, rows: list[dict[str, Any]], *listed: str) -> tuple[list[str], list[str]]:
-    """Keys of what stays and of what goes."""
+    """(keys of the rows that stay, keys of the rows left out)."""
     given = Given(work.schema, rows)
     found = list(work.body(None, given, takedowns=list(listed)))
     stays = [key for each in found if isinstance(each, pa.RecordBatch) for key in each.column(given.key).to_pylist()]

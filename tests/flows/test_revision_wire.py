@@ -38,7 +38,7 @@ SENT = {"model", "messages", "max_completion_tokens", "response_format"}
 
 
 def parameters(home: Path) -> dict[str, list[dict[str, Any]]]:
-    """prompt -> the sampling parameters of its requests, each once"""
+    """prompt -> the distinct sampling parameters of its requests."""
     found: dict[str, set[str]] = defaultdict(set)
     with closing(open_responses(responses(home), read_only=True)) as store:
         for _, record in store.scan():
@@ -92,7 +92,7 @@ def test_a_batch_asks_as_its_stage_does_whoever_asked_this_endpoint_before(tmp_p
         assert CHAT not in server.counters()["requests"]
 
 
-def test_one_text_is_asked_about_once_and_its_key_stays_where_it_is(tmp_path: Path) -> None:
+def test_revise_asks_once_about_a_text_and_stores_no_key(tmp_path: Path) -> None:
     (tmp_path / "draft.txt").write_text("Tea is old. Kettles whistle.\n")
     (tmp_path / "final.txt").write_text("Kettles whistle. Tea is old.\n")
     said = []

@@ -1,4 +1,4 @@
-"""What README and docs say can be typed, and says what it does."""
+"""Commands printed in README and docs run, and do what the text says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INLINE = re.compile(r"`(longform [^`]+)`")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the README's own build commands were typed, in its order."""
+    """A folder in which the README's build commands were run, in order."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")

@@ -62,7 +62,7 @@ def case(key: str, **given: Any) -> Row:
 
 
 class Scripted:
-    """A run whose model says what `say` makes of a question; it keeps what it was asked."""
+    """A stage context whose model replies what `say` returns for a question; it records the questions."""
 
     def __init__(self, say: Callable[[Request], str | Failure]) -> None:
         self.say = say

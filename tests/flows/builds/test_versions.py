@@ -47,7 +47,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, dump: str) -> Path:
-    """A home with the version `first`: to be copied, not changed."""
+    """A home with the version `first`, which tests copy and do not change."""
     home = tmp_path_factory.mktemp("built") / "home"
     make(home, dump, "first")
     return home
@@ -59,7 +59,7 @@ def home(built: Path, tmp_path: Path) -> Path:
 
 
 def make(home: Path, dump: str, name: str | None = None, **settings: Any) -> tuple[Version, bool]:
-    """The version, and whether this build published it."""
+    """Build: (the version, whether this build published it)."""
     options = Options(home, name)
     config = AxiomsConfig(dump=dump, test_share=0.5, **settings)  # so that the last stage has several parts
     published, _ = build("axioms", config, options, tasks=InTurn(), progress=Silent())
@@ -106,7 +106,7 @@ def test_a_name_that_another_recipe_has_is_refused_before_anything_is_done(home:
 
 
 @pytest.mark.parametrize("name", ["latest", "", "..", ".hidden", "a/b", "a@b", "-x", "a b", "x" * 101, "é"])
-def test_what_cannot_be_a_folder_or_an_address_is_no_name(name: str) -> None:
+def test_a_name_that_cannot_be_a_folder_or_an_address_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="cannot name a version"):
         check_name(name)
 
