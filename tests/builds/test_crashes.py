@@ -73,8 +73,8 @@ def flows(folder: Path, **settings: str) -> Iterator[Flows]:
 def detect(held: Flows, seconds: int) -> dict[str, Any]:
     done = held.run(LONGFORM, "prefect", "automations", "--patience", str(seconds), "--json")
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 def killed(process: subprocess.Popen[bytes]) -> None:

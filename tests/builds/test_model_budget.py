@@ -265,10 +265,10 @@ def toml(chosen: dict[str, Any]) -> Iterator[str]:
 
 
 def within_a_tenth(lines: list[tuple[str, float, float]]) -> None:
-    told, cost = sum(line[1] for line in lines), sum(line[2] for line in lines)
-    for stage, usd, paid in [*lines, ("all", told, cost)]:
+    expected_message, cost = sum(line[1] for line in lines), sum(line[2] for line in lines)
+    for stage, usd, paid in [*lines, ("all", expected_message, cost)]:
         print(f"{stage}: USD {usd:.4f} planned, {paid:.4f} spent, {usd / paid - 1:+.1%}")
-    assert told == pytest.approx(cost, rel=0.1)
+    assert expected_message == pytest.approx(cost, rel=0.1)
 
 
 def test_what_a_plan_says_after_a_pilot_is_what_is_spent_on_the_samples(tmp_path: Path) -> None:

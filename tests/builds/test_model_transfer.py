@@ -150,9 +150,19 @@ def first_release(home: Path, path: Path | str) -> None:
     ):
         database.executescript(FORMAT_1)
         for key, r in store.scan():
-            told = (r.created, r.endpoint, r.model, r.task, r.prompt, r.state, r.code, r.finish, r.served_model)
+            expected_message = (
+                r.created,
+                r.endpoint,
+                r.model,
+                r.task,
+                r.prompt,
+                r.state,
+                r.code,
+                r.finish,
+                r.served_model,
+            )
             packed = (zlib.compress(r.request, 1), zlib.compress(r.body, 1))
-            row = (bytes.fromhex(key), *told, r.input_tokens, r.output_tokens, *packed)
+            row = (bytes.fromhex(key), *expected_message, r.input_tokens, r.output_tokens, *packed)
             database.execute(f"INSERT INTO response(key, {columns}) VALUES ({', '.join('?' * 14)})", row)
         database.commit()
 

@@ -98,8 +98,8 @@ def test_a_reader_that_leaves_in_the_middle_has_what_it_read(many: tuple[Path, i
         assert process.stderr
         assert json.loads(process.stdout.readline())["raw"]
         process.stdout.close()
-        said = process.stderr.read()
-    assert (process.returncode, said) == (128 + signal.SIGPIPE, b"")
+        output = process.stderr.read()
+    assert (process.returncode, output) == (128 + signal.SIGPIPE, b"")
 
 
 def test_an_error_that_nobody_reads_keeps_its_exit_code(home: Path) -> None:
@@ -231,6 +231,6 @@ def peak(command: list[str]) -> tuple[int, int]:
 
 
 def test_the_help_of_rejects_says_what_its_json_is(home: Path) -> None:
-    said = " ".join(run(home, ["rejects", "--help"]).stdout.split())
-    assert "--json print JSON lines: one document a row" in said
+    output = " ".join(run(home, ["rejects", "--help"]).stdout.split())
+    assert "--json print JSON lines: one document a row" in output
     assert "--json print one JSON document" in " ".join(run(home, ["show", "--help"]).stdout.split())

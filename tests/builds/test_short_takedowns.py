@@ -57,7 +57,7 @@ def showing(stored: dict[str, dict[str, Any]], *texts: str) -> set[str]:
         key
         for key, asked in stored.items()
         for text in texts
-        if any(fenced(text) in said["content"] for said in asked.get("messages", [])) or asked.get("input") == text
+        if any(fenced(text) in output["content"] for output in asked.get("messages", [])) or asked.get("input") == text
     }
 
 
@@ -85,10 +85,12 @@ ANSWERED = {11: (1, 9, "Tea is bitter if hot."), 12: (1, 3, "No."), 21: (2, 9, "
 def dump(tmp_path: Path) -> Path:
     """A dump of questions and answers that all but one have fewer letters than a search window."""
     asked = [post(number, 1, 5, text, Title=title) for number, (title, text) in ASKED.items()]
-    told = [post(number, 2, votes, text, ParentId=str(of)) for number, (of, votes, text) in ANSWERED.items()]
+    expected_message = [
+        post(number, 2, votes, text, ParentId=str(of)) for number, (of, votes, text) in ANSWERED.items()
+    ]
     folder = tmp_path / SITE
     folder.mkdir()
-    rows = "\n".join([*asked, *told])
+    rows = "\n".join([*asked, *expected_message])
     (folder / "Posts.xml").write_text(f'<?xml version="1.0" encoding="utf-8"?>\n<posts>\n{rows}\n</posts>\n')
     return folder
 

@@ -393,9 +393,9 @@ def test_the_commands_add_and_list(tmp_path: Path, server: Server) -> None:
     assert "longform withdraw axioms@v1" in done.stdout
     assert re.search(r"\d+ stored responses .* purged", done.stdout)
     again = longform(tmp_path, "takedowns", "add", link, "--reason", "once more", "--json")
-    said = json.loads(again.stdout)
-    assert (said["added"], [each["reason"] for each in said["known"]]) == ([], ["its author asked"])
-    assert (said["purged"], said["versions"][0]["withdraw"]) == (0, "longform withdraw axioms@v1")
+    output = json.loads(again.stdout)
+    assert (output["added"], [each["reason"] for each in output["known"]]) == ([], ["its author asked"])
+    assert (output["purged"], output["versions"][0]["withdraw"]) == (0, "longform withdraw axioms@v1")
     (tmp_path / "more.jsonl").write_text(
         '{"id": "https://redd.it/1abcd", "reason": "gone there"}\n{"id": "CorpusID:5"}\n'
     )
@@ -430,8 +430,8 @@ def test_an_invalid_takedown_is_an_error_and_nothing_is_written(tmp_path: Path, 
 
 
 def test_plan_says_that_the_terms_are_undecided(tmp_path: Path) -> None:
-    told = longform(tmp_path, "plan", "axioms")
+    expected_message = longform(tmp_path, "plan", "axioms")
     decided = longform(tmp_path, "plan", "axioms", "--set", "terms=no-agreement")
-    assert "docs/data-policy.md" in told.stderr
+    assert "docs/data-policy.md" in expected_message.stderr
     assert "terms" not in decided.stderr
-    assert (told.returncode, decided.returncode) == (0, 0)
+    assert (expected_message.returncode, decided.returncode) == (0, 0)

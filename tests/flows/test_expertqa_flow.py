@@ -108,8 +108,8 @@ def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: p
     for stage in ("take_questions", "collect_answers", "link_evidence", "judge_facts", "revise_answers"):
         pandas.testing.assert_frame_equal(rows_of(other, stage), rows_of(run, stage))
     for name in ("train", "validation", "test", "domain", "claims"):
-        told = [pandas.read_parquet(one.folder / name).astype(str) for one in (parted, whole)]
-        pandas.testing.assert_frame_equal(*told)
+        expected_message = [pandas.read_parquet(one.folder / name).astype(str) for one in (parted, whole)]
+        pandas.testing.assert_frame_equal(*expected_message)
 
 
 def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(
@@ -297,9 +297,9 @@ def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path:
 
     with serve() as server:
         server.on("/chat/completions", document(_reply("Tea is a drink.")))
-        told = temperatures()
-        assert told[1.0] == 2 * 3, "two questions, of three systems that are asked"
-        assert set(told) == {1.0, None}
+        expected_message = temperatures()
+        assert expected_message[1.0] == 2 * 3, "two questions, of three systems that are asked"
+        assert set(expected_message) == {1.0, None}
         assert set(temperatures(parameters={"temperature": 0.2})) == {0.2}
 
 

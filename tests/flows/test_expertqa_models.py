@@ -119,14 +119,14 @@ def test_the_plan_of_each_stage_tells_its_calls_and_what_is_paid_lies_between(
     home, given = tmp_path / "home", {"capabilities": capabilities}
     for stage, before in BEFORE.items():
         made(home, server.url, options={"until": before}, **given)
-        said, asked, tokens = planned(home, server.url, **given)[stage], calls(server), server.counters()["tokens"]
+        output, asked, tokens = planned(home, server.url, **given)[stage], calls(server), server.counters()["tokens"]
         made(home, server.url, options={"until": stage}, **given)
         sent = server.counters()["tokens"]["prompt"] - tokens["prompt"]
         replies, cost = paid(home)[PROMPT[stage]]
-        assert (said.exact, said.calls, said.cached) == (True, replies, 0), stage
+        assert (output.exact, output.calls, output.cached) == (True, replies, 0), stage
         assert calls(server) - asked == replies > 0, stage
-        assert said.input_tokens == pytest.approx(sent, rel=0.15), stage
-        assert (said.usd_low or 0) <= cost / 1e9 <= (said.usd_high or 0), stage
+        assert output.input_tokens == pytest.approx(sent, rel=0.15), stage
+        assert (output.usd_low or 0) <= cost / 1e9 <= (output.usd_high or 0), stage
     version, run = made(home, server.url, **given)
     assert version is not None
     assert run.models.budget.spent_nano == 0
@@ -167,7 +167,9 @@ def test_post_hoc_systems_ask_nothing_and_only_what_changed_is_asked_again(
         with serve() as server:
             held = paid(home)
             made(home, server.url, options={"version": f"w{number}"}, **change)
-            assert {name for name, told in paid(home).items() if told != held[name]} <= may, change
+            assert {name for name, expected_message in paid(home).items() if expected_message != held[name]} <= may, (
+                change
+            )
             assert (calls(server) > 0) == bool(may & {"judge_fact"}), change
             assert asked_twice(server) == 0
 

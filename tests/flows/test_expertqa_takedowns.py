@@ -98,11 +98,13 @@ def test_a_question_leaves_the_build_and_its_responses_go(tmp_path: Path, bank: 
     version, run = make(tmp_path, bank, server, "v1")
     gone = rows_of(run, "read_questions")[0]
     before = requests(tmp_path)
-    told = {key for key, text in before.items() if gone["question"] in text}
+    expected_message = {key for key, text in before.items() if gone["question"] in text}
     purged = take_down(tmp_path, gone["question_id"])
     after = requests(tmp_path)
-    assert len(before) - len(after) == purged > len(told) >= 4  # its claims, which do not repeat the question, too
-    assert not told & after.keys()
+    assert (
+        len(before) - len(after) == purged > len(expected_message) >= 4
+    )  # its claims, which do not repeat the question, too
+    assert not expected_message & after.keys()
     assert [holder.version for holder in flow.holders(tmp_path, [gone["question_id"]])] == ["v1"]
     asked = server.counters()["answered_bodies"]
     again, run = make(tmp_path, bank, server, "v2")
@@ -125,14 +127,14 @@ def test_a_page_leaves_corpus_and_web_and_what_was_made_from_it_goes(
     )
     text = next(line["text"] for name in ("corpus.jsonl", "pages.jsonl") for line in lines(name) if line["url"] == url)
     before = requests(tmp_path)
-    told = {key for key, request in before.items() if json.dumps(text)[1:60] in request}
-    assert told
+    expected_message = {key for key, request in before.items() if json.dumps(text)[1:60] in request}
+    assert expected_message
     assert [holder.version for holder in flow.holders(tmp_path, [record_of(url)])] == ["v1"]
     add(tmp_path, [(record_of(url), DAY, "asked")])
     with pytest.raises(LongformError, match="evidence_urls"):
         check_takedowns(tmp_path, "expertqa", version.folder)
-    assert take_down(tmp_path, url.replace("https://", "http://www.") + "/#top") >= len(told)
-    assert not told & requests(tmp_path).keys()
+    assert take_down(tmp_path, url.replace("https://", "http://www.") + "/#top") >= len(expected_message)
+    assert not expected_message & requests(tmp_path).keys()
     again, run = make(tmp_path, bank, server, "v2")
     assert text[:60] in words(version)
     assert text[:60] not in words(again)

@@ -371,8 +371,8 @@ def test_the_command_lists_every_prompt_with_its_hash() -> None:
 def test_the_command_renders_every_prompt_in_every_form(name: str, form: Form) -> None:
     prompt = load_prompt(name, FOLDER)
     messages = prompt.render(form=form, **samples(prompt))
-    said = json.loads(run("--render", name, "--form", form, "--json"))
-    assert [(each["role"], each["content"]) for each in said] == list(messages)
+    output = json.loads(run("--render", name, "--form", form, "--json"))
+    assert [(each["role"], each["content"]) for each in output] == list(messages)
     assert all(content in run("--render", name, "--form", form) for _, content in messages)
     assert all(text.startswith("SAMPLE of ") for _, text in unfenced(messages[1][1]))
 

@@ -98,11 +98,11 @@ def test_every_input_stands_exactly_once_in_a_fence_under_its_label(name: str, f
 def test_strange_texts_stay_data(name: str, form: Form, text: str) -> None:
     prompt = prompt_of(name)
     tame, wild = (values(prompt, each) for each in ("tame", text))
-    said = prompt.render(form=form, **tame)[1][1]
+    output = prompt.render(form=form, **tame)[1][1]
     for (_, before), (_, after) in zip(expected(name, tame), expected(name, wild), strict=True):
-        said = said.replace(fenced(before), fenced(after))
-    assert prompt.render(form=form, **wild)[1][1] == said
-    assert [label for label, _ in unfenced(said)] == [label for label, _ in expected(name, tame)]
+        output = output.replace(fenced(before), fenced(after))
+    assert prompt.render(form=form, **wild)[1][1] == output
+    assert [label for label, _ in unfenced(output)] == [label for label, _ in expected(name, tame)]
 
 
 @given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=9), max_size=4).map("".join), st.text(max_size=20))

@@ -134,11 +134,11 @@ def test_a_record_leaves_the_build_and_its_responses_go_and_no_others(
 ) -> None:
     home, gone = origin.copied(tmp_path), record(origin.run, kind)
     cases, before = touched(origin.run, gone), requests(home)
-    told = typed(home, "takedowns", "add", gone, "--reason", "asked", "--date", DAY)
-    assert [(each["dataset"], each["version"]) for each in told["versions"]] == [(ABOUT.dataset, "v1")]
+    expected_message = typed(home, "takedowns", "add", gone, "--reason", "asked", "--date", DAY)
+    assert [(each["dataset"], each["version"]) for each in expected_message["versions"]] == [(ABOUT.dataset, "v1")]
     purged = before.keys() - requests(home).keys()
     assert purged == made_of(origin.run, cases)
-    assert len(purged) == told["purged"]
+    assert len(purged) == expected_message["purged"]
     with pytest.raises(LongformError, match=f"was not published: {gone} is taken down"):
         check_takedowns(home, ABOUT.dataset, find(home, f"{ABOUT.dataset}@v1").folder)
 

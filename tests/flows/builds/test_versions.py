@@ -215,8 +215,8 @@ def test_a_check_notices_rows_that_vanished_although_every_checksum_is_right(hom
     pq.write_table(kept, path)
     digest = duckdb.sql(f"SELECT sha256(content) FROM read_blob('{path}')").fetchall()[0][0]
     artifact = home / "stages" / "sign_questions" / f"{made.fingerprint}.json"
-    told = artifact.read_text().replace(made.parts[0].sha256, digest)
-    artifact.write_text(told.replace(f'"bytes": {made.parts[0].bytes}', f'"bytes": {path.stat().st_size}'))
+    expected_message = artifact.read_text().replace(made.parts[0].sha256, digest)
+    artifact.write_text(expected_message.replace(f'"bytes": {made.parts[0].bytes}', f'"bytes": {path.stat().st_size}'))
     found = list(check(store, version))
     assert [line.split(":")[0] for line in found] == ["sign_questions", "assign_splits"]
     assert "is neither the parent of a row nor rejected (1 such)" in found[0]

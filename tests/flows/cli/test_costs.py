@@ -81,9 +81,9 @@ def test_unknown_prices_and_lost_replies_are_shown_and_not_summed_as_zero(home: 
     cells = {column.header: list(column.cells) for column in costs_table(found).columns}
     assert cells["USD"] == ["2.2500", "0.1000", "unknown", "2.3500 + unknown"]
     assert cells["model"][:3] == ["m via mine", "m via mine, batch", "tiny via own"]
-    said = " ".join(costs_lines(found))
-    assert "1 call is of unknown price" in said
-    assert "1 call without a usable answer may have been billed" in said
+    output = " ".join(costs_lines(found))
+    assert "1 call is of unknown price" in output
+    assert "1 call without a usable answer may have been billed" in output
 
 
 def test_nothing_paid_is_one_line_and_makes_no_file(tmp_path: Path) -> None:

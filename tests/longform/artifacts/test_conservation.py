@@ -180,9 +180,9 @@ def test_a_row_may_come_from_a_side_input_whose_rows_need_not_be_used(tables: Ta
     with pytest.raises(ConservationError, match="post_id 3 is no row of its input"):
         tables.check(POSTS, made, given)
     check_conservation(tables.store, "stage", POSTS, made, [given], [elsewhere])
-    for ids, told in (("125", "post_id 5 is no row of its input"), ("13", "post_id 2 is neither")):
+    for ids, expected_message in (("125", "post_id 5 is no row of its input"), ("13", "post_id 2 is neither")):
         made = tables.parts(POSTS, posts(*ids))
-        with pytest.raises(ConservationError, match=told):
+        with pytest.raises(ConservationError, match=expected_message):
             check_conservation(tables.store, "stage", POSTS, made, [given], [elsewhere])
 
 
