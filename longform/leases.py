@@ -58,7 +58,7 @@ class FoundLease:
     owner: Owner
     renewed: float
 
-    def description(self, machine: str, now: float) -> str:
+    def described(self, machine: str, now: float) -> str:
         """The owner in words; if it is on another machine, also when its lease ends unless it is renewed."""
         if self.owner.machine == machine:
             return str(self.owner)
@@ -102,7 +102,7 @@ class Lease:
             if current and self._is_held(current):
                 reread = read_lease(self.folder, highest_number(self.folder))
                 if reread and reread.number == number:
-                    return reread.description(self.machine, clock_of(self.folder))
+                    return reread.described(self.machine, clock_of(self.folder))
             elif self._claim(number + 1, current):
                 self.before = current.owner if current else None
                 self._thread = threading.Thread(target=self._keep, name=f"lease {self.folder.name}", daemon=True)
@@ -229,7 +229,7 @@ def _numbers(folder: Path) -> list[int]:
 def read_lease(folder: Path, number: int, name: str = HELD) -> FoundLease | None:
     """The lease of a number as its file says; None if there is no such file. A damaged file has an unknown owner."""
     try:
-        with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network anew
+        with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network again
             content, renewed = file.read(), os.fstat(file.fileno()).st_mtime
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -264,7 +264,7 @@ def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
     if lease is None or lease.owner.machine == machine:
         return None
     now = clock_to_read(folder)
-    return lease.description(machine, now) if is_fresh(lease, now) else None
+    return lease.described(machine, now) if is_fresh(lease, now) else None
 
 
 def clock_of(folder: Path) -> float:

@@ -18,7 +18,7 @@ from flows.builds.console import StageStatus, report_periodically, start_phrase
 from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
-from longform.engine.prefect_tasks import ignore_errors, log
+from longform.engine.prefect_tasks import ignoring_server_errors, log
 
 
 class RunPage:
@@ -65,7 +65,7 @@ class Bar:
 
     def report(self, phrase: str, fraction: float) -> None:
         log(logging.INFO, phrase)
-        with ignore_errors():
+        with ignoring_server_errors():
             if self._artifact is None:
                 self._artifact = _id(create_progress_artifact(100 * fraction, key=self.key))
             else:
@@ -73,7 +73,7 @@ class Bar:
 
     def finish(self) -> None:
         if self._artifact is not None:
-            with ignore_errors():
+            with ignoring_server_errors():
                 update_progress_artifact(self._artifact, 100.0)
 
 
@@ -91,20 +91,20 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
         lines += [f"`{version.folder}`", "", "| config | split | rows |", "|---|---|---:|", *splits, ""]
     lines += _table_of(build.done)
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
-    with ignore_errors():
+    with ignoring_server_errors():
         create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")
 
 
 def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:
     """Write the Markdown artifact of a source that was read: its stages, and where their rows are."""
     text = "\n".join([f"# {source}", "", *_table_of(runs), "", f"`{folder}`"])
-    with ignore_errors():
+    with ignoring_server_errors():
         create_markdown_artifact(text, key=f"{_key(source)}-read", description=f"{source}: what was read")
 
 
 def summarize_fetching(source: str, files: list[dict[str, Any]]) -> None:
     """Write the table artifact of fetched files: path, bytes, sha256 of each, and whether it is new."""
-    with ignore_errors():
+    with ignoring_server_errors():
         create_table_artifact(table=files, key=f"{_key(source)}-files", description=f"{source}: what was fetched")
 
 

@@ -73,7 +73,7 @@ def configured() -> str:
 
 def check(url: str) -> str:
     """The address of a server without secrets, for messages. ServerError if it does not answer."""
-    from longform.net.wire import shown
+    from longform.addresses import shown
 
     if error := _unreachable():
         raise ServerError(

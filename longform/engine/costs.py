@@ -5,66 +5,24 @@ same prompts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from longform.engine.at_most import UNKNOWN, Sizes, tokens_at_most
 from longform.engine.stage import StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Price
 from longform.llm.price.budget import NANO
+from longform.llm.price.figures import UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
-    from longform.llm.estimate import Estimate
-    from longform.llm.responses.records import ResponseStore
+    from longform.llm.responses.store import ResponseStore
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Calls, tokens and USD of some questions, under the names of `Planned`; unknown figures are None."""
-
-    calls: int | None = 0
-    calls_about: int | None = 0
-    cached: int | None = 0
-    input_tokens: int | None = None
-    input_tokens_at_most: int | None = None
-    output_low: int | None = None
-    output_tokens: int | None = None
-    output_high: int | None = None
-    output_tokens_at_most: int | None = None
-    usd_low: float | None = None
-    usd: float | None = None
-    usd_high: float | None = None
-    usd_at_most: float | None = None
-    usd_batch_low: float | None = None
-    usd_batch_high: float | None = None
-    usd_batch_at_most: float | None = None
-    seconds: float | None = None
-    measured: bool = True
-
-    @classmethod
-    def of(cls, estimate: Estimate) -> Self:
-        """The costs of questions that were counted."""
-        same = {field_.name: getattr(estimate, field_.name) for field_ in fields(cls) if hasattr(estimate, field_.name)}
-        return cls(**same, calls_about=estimate.calls, seconds=estimate.seconds_online)
-
-    @classmethod
-    def free(cls, most: float, about: float | None) -> Self:
-        """The costs of at most so many questions that are free, or for which nobody asks the price."""
-        return cls(calls=_whole(most), calls_about=_rounded(about), cached=None)
-
-    def __add__(self, other: Costs) -> Costs:
-        return Costs(
-            **{field_.name: _sum(getattr(self, field_.name), getattr(other, field_.name)) for field_ in fields(self)}
-        )
-
-    def as_fields(self) -> dict[str, Any]:
-        return {field_.name: getattr(self, field_.name) for field_ in fields(self)}
-
-
-_FIGURES: dict[str, Any] = {each.name: 0 for each in fields(Costs) if each.name != "measured"}
-NOTHING = Costs(**_FIGURES)
+def free(most: float, about: float | None) -> Figures:
+    """Of so many questions that cost nothing, or of which no price is asked for."""
+    return Figures(**{**UNKNOWN_FIGURES, "calls": _whole(most), "calls_about": _rounded(about)})
 
 
 class Pricing:
@@ -77,7 +35,7 @@ class Pricing:
         self._longest: dict[str, tuple[int, int] | None] = {}
 
     def store(self) -> ResponseStore:
-        from longform.llm.responses.sqlite import open_responses
+        from longform.llm.responses.store import open_responses
 
         if self._opened is None:
             self._opened = open_responses(self._where, read_only=True)
@@ -88,16 +46,14 @@ class Pricing:
         if opened is not None:
             opened.close()
 
-    def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Costs:
+    def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
         """The costs of at most `most`, about `about` questions to an endpoint."""
         if not most:
-            return NOTHING
+            return Figures()
         input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
         about_input, about_output = self._tokens_about(call, endpoint, about)
-        return Costs(
-            calls=_whole(most),
-            calls_about=_rounded(about),
-            cached=None,
+        return replace(
+            free(most, about),
             input_tokens=_rounded(about_input),
             input_tokens_at_most=_whole(input_tokens),
             output_tokens=_rounded(about_output),
@@ -175,10 +131,3 @@ def _whole(number: float) -> int | None:
 
 def _rounded(number: float | None) -> int | None:
     return None if number is None else round(number)
-
-
-def _sum(left: Any, right: Any) -> Any:
-    """The sum of two figures, None if one is unknown; of flags, whether both are true."""
-    if isinstance(left, bool):
-        return left and right
-    return None if left is None or right is None else left + right

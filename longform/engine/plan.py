@@ -34,16 +34,17 @@ from longform.engine.bounds import (
     unmade,
 )
 from longform.engine.build import failed
-from longform.engine.costs import NOTHING, Costs, Pricing
+from longform.engine.costs import Pricing, free
 from longform.engine.dry import walk
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
 from longform.llm.ask.types import Endpoint
+from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
-    from longform.llm.estimate import Estimate, Estimator
+    from longform.llm.estimate import Estimator
 
 OFFLINE_ROWS = 20_000
 How = Literal["exact", "at most", "unknown until read"]
@@ -52,8 +53,8 @@ AT_MOST: How = "at most"
 UNREAD: How = "unknown until read"
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Figures):
     """What a build would do for one stage.
 
     `known`: how well its figures are known, its questions (`calls`) if it asks a model, else its `rows`. Figures that
@@ -79,24 +80,6 @@ class Planned:
     rates_of: tuple[str, ...]
     endpoint: str | None = None
     offline: bool = True
-    calls: int | None = None
-    calls_about: int | None = None
-    cached: int | None = None
-    input_tokens: int | None = None
-    input_tokens_at_most: int | None = None
-    output_low: int | None = None
-    output_tokens: int | None = None
-    output_high: int | None = None
-    output_tokens_at_most: int | None = None
-    usd_low: float | None = None
-    usd: float | None = None
-    usd_high: float | None = None
-    usd_at_most: float | None = None
-    usd_batch_low: float | None = None
-    usd_batch_high: float | None = None
-    usd_batch_at_most: float | None = None
-    seconds: float | None = None
-    measured: bool = False
     batch: bool = False
     unpriced: dict[str, str] | None = None
     web: bool = False
@@ -106,7 +89,9 @@ class Planned:
         return self.known == EXACT
 
     def as_dict(self) -> dict[str, Any]:
-        return {field_.name: getattr(self, field_.name) for field_ in fields(self)}
+        """Field -> value, the stage first."""
+        names = sorted((field_.name for field_ in fields(self)), key=FIGURES.__contains__)
+        return {name: getattr(self, name) for name in names}
 
 
 class Units:
@@ -362,10 +347,11 @@ class Plan:
         most, about = known.most(), known.about()
         whole = known.built or most == known.rows()
         return Planned(
-            call.name,
-            "reuse" if reused else "run",
-            "" if reused else self._why(call, units),
-            call.recipe.fingerprint,
+            **{**UNKNOWN_FIGURES, "measured": False},
+            stage=call.name,
+            state="reuse" if reused else "run",
+            why="" if reused else self._why(call, units),
+            fingerprint=call.recipe.fingerprint,
             known=EXACT if whole else AT_MOST if most != UNKNOWN else UNREAD,
             waits_for=None if whole else self._waits_for(call, units),
             units=units.all,
@@ -425,17 +411,17 @@ class Plan:
             "batch": any("batch" in endpoint.capabilities for endpoint in online),
         }
         if not units.unmade:
-            return replace(planned, **facts, **NOTHING.as_fields(), known=EXACT)
+            return replace(planned, **facts, **Figures().as_fields(), known=EXACT)
         facts["unpriced"] = {endpoint.name: endpoint.model for endpoint in online if price_of(endpoint) is None}
         counted, whole = self._counted(call, units)
-        costs = NOTHING if counted is None else Costs.of(counted)
+        costs = counted or Figures()
         unknown = units.waiting if counted is not None else [*units.waiting, *units.to_make]
         if unknown or not whole:
             costs += self._costs_of_open(call, units, unknown, walked=counted is not None, whole=whole)
         how: How = UNREAD if costs.calls is None else EXACT if whole and not unknown else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
-    def _counted(self, call: StageCall, units: Units) -> tuple[Estimate | None, bool]:
+    def _counted(self, call: StageCall, units: Units) -> tuple[Figures | None, bool]:
         """(costs of the requests of the units to make, whether these are all requests); None in place of costs not
         counted.
         """
@@ -444,9 +430,9 @@ class Plan:
             return None, not units.to_make
         return self._walked(call, units.to_make)
 
-    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Estimate, bool]:
+    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Figures, bool]:
         """As `_counted`, by running the jobs dry."""
-        from longform.llm.estimate import Estimate, Estimator
+        from longform.llm.estimate import Estimator
 
         with ExitStack() as opened:
             estimators: dict[str, Estimator] = {}
@@ -464,14 +450,14 @@ class Plan:
                 )
                 for job in jobs
             ]
-            return sum((estimator.estimate() for estimator in estimators.values()), Estimate()), all(whole)
+            return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
-    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Costs:
+    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Figures:
         """Bounds, and estimates if possible, of what these units will ask; unknown if a dry run had to stop."""
         if walked and not whole:
-            return Costs(calls=None, calls_about=None)
+            return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
         taken = (units.rows_made, units.rows_todo) if walked else (units.rows_made,)
-        total = NOTHING
+        total = Figures()
         for group, group_jobs in _by_group(call, jobs):
             sizes, rows_in = self._sizes(call, group_jobs, *taken)
             most, about = calls_at_most(call.stage, sizes, rows_in), None
@@ -485,9 +471,9 @@ class Plan:
                 total += self._bounded(call, endpoint, most, about, sizes)
         return total
 
-    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Costs:
+    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
         if self._pricing is None or endpoint.offline:
-            return Costs.free(most, about)
+            return free(most, about)
         return self._pricing.bounded(call, endpoint, most, about, sizes)
 
 

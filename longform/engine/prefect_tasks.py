@@ -29,11 +29,11 @@ from prefect.states import Completed, Failed, Pending
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
+from longform.addresses import shown
 from longform.artifacts.store import Part
 from longform.engine.build import PartFuture, StageFuture, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
-from longform.net.wire import shown
 from longform.settings import Retries
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
@@ -180,7 +180,7 @@ class PrefectTasks:
         rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
         key = f"{self.dataset}-{stage_run.stage}".replace("_", "-").lower()
-        with ignore_errors():
+        with ignoring_server_errors():
             create_table_artifact(table=rows, key=key, description=f"{stage_run.stage}: {stage_run.sentence}")
 
     def _tags(self, call: StageCall) -> set[str]:
@@ -239,9 +239,9 @@ def lost_server() -> ServerError:
 
 
 @contextmanager
-def ignore_errors() -> Iterator[None]:
-    """Suppress all errors of reports for people: a server that is away must not fail a stage."""
-    with suppress(Exception):
+def ignoring_server_errors() -> Iterator[None]:
+    """For reports that people look at: without a server, or where it refuses them, the stage goes on."""
+    with suppress(httpx.HTTPError):
         yield
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from tasks.text.prose import Span, balanced, sentences
 
-MOST_CLAIMS = 12
-MOST_TERMS = 40
+MAX_CLAIMS = 12
+MAX_TERMS = 40
 
 _PROTECTED = re.compile(
     r"`[^`\n]{0,400}`|\]\([^)\s]{0,400}\)|https?://\S{1,400}|<[^<>\n]{0,400}>|\$[^$\n]{1,400}\$"
@@ -68,7 +68,7 @@ def corrupt(answer: str, evidence: str, random_bytes: bytes, *, read: int) -> tu
     An answer without claims is returned unchanged. `random_bytes` decide which claims change, and how.
     """
     claims = [span for span in sentences(answer[:read]) if is_claim(answer[span.start : span.end])]
-    claims = claims[:MOST_CLAIMS]
+    claims = claims[:MAX_CLAIMS]
     replacements = _Replacements(answer[:read], evidence)
     edits: dict[int, Edit] = {}
     for number in _order(len(claims), random_bytes[0]):
@@ -183,7 +183,7 @@ def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
     found: dict[str, None] = {}
     for match in pattern.finditer(text):
         found[match[0]] = None
-        if len(found) == MOST_TERMS:
+        if len(found) == MAX_TERMS:
             break
     return list(found)
 

@@ -86,8 +86,8 @@ def _cited(sentence: str, number: int) -> str:
 def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """A hedged answer that uses the question's own words and states no facts."""
     title = inputs.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]
-    content_words = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
-    subjects = list(dict.fromkeys(content_words)) or ["this"]
+    keywords = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
+    subjects = list(dict.fromkeys(keywords)) or ["this"]
     a, b = subjects[random_bytes[1] % len(subjects)], subjects[random_bytes[2] % len(subjects)]
     opening = _OPENINGS[random_bytes[3] % len(_OPENINGS)].format(a=f'"{a}"')
     middle = _MIDDLES[random_bytes[4] % len(_MIDDLES)].format(b=f'"{b}"')
@@ -122,7 +122,7 @@ class _Merged:
     def __init__(self, max_characters: int) -> None:
         self.blocks: list[str] = []
         self.max_characters = max_characters
-        self._word_sets: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
+        self._kept: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
         self._parts: set[str] = set()
 
     def add(self, text: str, question_words: set[str] | None) -> None:
@@ -140,18 +140,17 @@ class _Merged:
         """Whether a part is no near-repeat of an added one and fits; if so it is recorded as added."""
         if part in self._parts or len(part) + 2 > self.max_characters:
             return False
-        part_words = words(part)
-        # a part of more words cannot be a near-repeat, which spares most comparisons
-        max_words = len(part_words) / NEAR_REPEAT + 1e-9
+        own = words(part)
+        max_words = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
         if any(
             len(other) <= max_words
-            and len(part_words) <= len(other) / NEAR_REPEAT + 1e-9
-            and _jaccard(part_words, other) >= NEAR_REPEAT
-            for other in self._word_sets
+            and len(own) <= len(other) / NEAR_REPEAT + 1e-9
+            and _jaccard(own, other) >= NEAR_REPEAT
+            for other in self._kept
         ):
             return False
         self._parts.add(part)
-        self._word_sets.append(part_words)
+        self._kept.append(own)
         self.max_characters -= len(part) + 2
         return True
 

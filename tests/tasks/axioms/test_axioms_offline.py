@@ -83,7 +83,7 @@ def test_two_passages_are_quoted_even_if_one_alone_is_near_the_question() -> Non
     assert cited_passages(text) == [1, 2]
 
 
-def test_passages_without_a_sentence_are_said_to_say_nothing() -> None:
+def test_passages_without_a_sentence_give_an_answer_without_quotation() -> None:
     text = reply("open_book", question=QUESTION, passages=["```\nkeg = beer\n```", "Why?"])
     assert text == "The passages given here say nothing that could be quoted on this question."
 
