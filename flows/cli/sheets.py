@@ -152,7 +152,8 @@ def sheets_of(store: Store, version: Version) -> Sheets:
 
     if version.dataset not in FORMS:
         raise UsageError(
-            f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(FORMS)}."
+            f"{version.dataset} {version.name} has nothing that experts fill in: "
+            f"sheets are made of {' and '.join(FORMS)}."
         )
     return FORMS[version.dataset](store, version)
 
