@@ -126,15 +126,15 @@ class Built:
 
 def _examples(built: Built, split: str | None, config: str, estimates: bool, imported: bool) -> Iterator[Any]:
     from longform.errors import UsageError
-    from tasks.expertqa.exports import Made, examples
+    from tasks.expertqa.exports import StageRows, examples
 
     estimated = built.tables(ESTIMATES) if estimates else {}
     if estimates and not estimated:
         raise UsageError(f"{built.name} has no estimates: build it with them, or leave out --estimates.")
     splits = _splits(built, config) if split else {}
-    made = Made(**built.tables(TABLES), **estimated)
+    rows = StageRows(**built.tables(TABLES), **estimated)
     bank = "take_questions" if "take_questions" in built.version.stages else "read_questions"
-    found = examples(built.rows(bank), made, estimates=estimates, only_imported=imported)
+    found = examples(built.rows(bank), rows, estimates=estimates, only_imported=imported)
     return (example for question, example in found if split is None or splits.get(question) == split)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.claims import PLANTED, planted
 from schemas.expertqa import ANSWERS
-from tasks.expertqa.answers.claims import claims_of, given_evidence, split_claims
+from tasks.expertqa.answers.claims import claims_of, parse_evidence, split_claims
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 PIECES = ["Tin ", "melts", ".", " [1]", "[2].", "\n", "\n- ", "  ", "? ", "1. ", "| ", "\u00a0"]
@@ -258,7 +258,7 @@ def test_released_claims_are_kept_to_the_letter_and_found_where_they_stand(home:
     ],
 )  # fmt: skip
 def test_evidence_as_released_is_read_and_kept(given: str, expected: tuple[int | None, str | None, str | None]) -> None:
-    found = given_evidence(given)
+    found = parse_evidence(given)
     assert (found["number"], found["url"], found["text"]) == expected
     assert found["given"] == given
 
