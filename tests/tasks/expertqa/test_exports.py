@@ -267,7 +267,7 @@ def test_what_we_export_is_imported_with_all_its_labels():
     assert exported([again], StageRows(answers=[gpt4, read])) == exports
 
 
-def test_answers_of_ours_stand_beside_imported_ones_or_are_left_out():
+def test_our_answers_are_added_to_imported_ones_or_left_out():
     (question,) = questions_of(ASKED)
     answers = [*released([question]), own_answer(question, "bing_chat", "So [1].")]
     (found,) = exported([question], StageRows(answers=answers))
@@ -325,7 +325,7 @@ ESTIMATED = {
 UNSCORED = {"atomic_claims": [], "atomic_evidences": [], "fact_score": None, "autoais_label": None}
 
 
-def test_estimates_stand_in_each_claim_as_in_the_full_released_file():
+def test_estimates_are_in_each_claim_as_in_the_full_released_file():
     (question,) = questions_of(
         {**ASKED, "answers": {"gpt4": {**ANSWER, "claims": [{**CLAIM, "fact_score": 1.0}, CLAIM]}}}
     )

@@ -1,4 +1,4 @@
-"""Revised answers: a person's text to the letter, a person's claims put together, a model's marked so."""
+"""Revised answers: a person's text unchanged, a person's claims joined, a model's revision marked as such."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_labels_without_a_revision_are_none(labels: list[Row]) -> None:
     assert people(labels) is None
 
 
-def test_of_several_annotators_the_first_by_id_gives_the_text_and_whole_answers_go_before_claims() -> None:
+def test_the_first_annotator_by_id_revises_and_whole_answers_go_before_claims() -> None:
     by_claims = label("a", "e0", "q", revised_claims("a", "One."))
     empty = label("a", "e1", "q", revised_answer=" \n")
     second, third = (label("a", who, "q", revised_answer=who.upper()) for who in ("e2", "e3"))

@@ -135,7 +135,7 @@ def test_a_single_small_field_is_rounded_by_largest_remainder(n: int) -> None:
 
 
 @pytest.mark.parametrize("shares", [[0.8, 0.2], [0.8, 0.1, 0.2], [1.1, -0.05, -0.05], []])
-def test_shares_that_are_no_split_are_told(shares: list[float]) -> None:
+def test_shares_that_are_no_split_are_usage_errors(shares: list[float]) -> None:
     with pytest.raises(UsageError, match="are no split: give three"):
         random_splits(["a"], seed=1, shares=shares)
 
@@ -345,7 +345,7 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
     }
 
 
-def test_what_nobody_said_or_judged_is_null_and_no_zero(tmp_path: Path) -> None:
+def test_missing_labels_and_judgements_are_null_not_zero(tmp_path: Path) -> None:
     row = next(row for row in published(Home(tmp_path)) if row["claim_id"] == "a2#0")
     unsaid = ("usefulness", "support", "revised_claim", "annotator_id", "autoais", "autoais_backend", "fact_score")
     assert {row[name] for name in (*unsaid, "random_split", "domain_split")} == {None}
@@ -400,7 +400,7 @@ def test_each_question_names_its_set_and_every_address_once(tmp_path: Path) -> N
     assert len({row["source_id"] for row in made}) == len(made) == len(found)
 
 
-def test_an_address_that_several_claims_name_comes_once(tmp_path: Path) -> None:
+def test_an_address_in_more_than_one_claim_is_one_source(tmp_path: Path) -> None:
     home = Home(tmp_path)
     same = {"question_id": "expertqa/q", "system": "rr_sphere_gpt4", "evidence_urls": ["https://a.example", ""]}
     rows = [
