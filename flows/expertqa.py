@@ -17,7 +17,7 @@ from flows.config.endpoints import (
     sampling,
     without_user,
 )
-from flows.config.inputs import listed, opened
+from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.artifacts.rows import Rows
@@ -52,9 +52,9 @@ from tasks.expertqa.estimates.entailed import open_entailments, read_entailments
 from tasks.expertqa.estimates.factscore import break_claims, judge_facts, leave_facts
 from tasks.expertqa.estimates.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.estimates.predictions import open_predictions, read_predictions, scorer_of
+from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.report import figures, tables
-from tasks.expertqa.sheets.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace_row
 from tasks.publishing.card import Paper, Wording
@@ -182,9 +182,10 @@ class ExpertqaConfig(ModelSettings):
     small_talk: bool = Field(True, description="drop what a chatbot says about itself")
     most_claims: int = Field(10, ge=1, description="longer answers are not sampled for annotation; imports are")
     labels: str | list[str] = Field(
-        [], description="filled-in annotation sheets: .jsonl, or exports of Label Studio or Argilla"
+        [], description="filled-in annotation sheets: .jsonl, .csv, or exports of Label Studio or Argilla as JSON"
     )
     second_labels: str | list[str] = Field([], description="a second labelling, for the agreement (figure 4)")
+    accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
     autoais: str = Field(
         "lexical",
         description="AutoAIS by: lexical (words), model (the endpoint), nli:<Hugging Face model>, released",
@@ -227,6 +228,11 @@ class ExpertqaConfig(ModelSettings):
             raise ValueError(
                 f'commercial_system is "{self.commercial_system}", which one of ours is called: name another'
             )
+        return self
+
+    @model_validator(mode="after")
+    def accounts_are_of_labels(self) -> Self:
+        check_accounts(self.accounts, self.labels, self.second_labels)
         return self
 
     @model_validator(mode="after")
@@ -298,8 +304,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         builder, taken, find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **ways)
     )
 
-    filled_in = read_labels(builder, opened(builder, open_labels, config.labels), claims, answers)
-    second = read_second_labels(builder, opened(builder, open_labels, config.second_labels), claims, answers)
+    opening = partial(open_labels, accounts=config.accounts)
+    filled_in = read_labels(builder, opened(builder, opening, config.labels), claims, answers)
+    second = read_second_labels(builder, opened(builder, opening, config.second_labels), claims, answers)
     labels = collect_labels(builder, answers, claims, filled_in)
 
     attributions = estimate_attribution(

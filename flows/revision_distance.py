@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,7 +15,7 @@ from flows.config.endpoints import (
     not_ours,
     sampling,
 )
-from flows.config.inputs import listed, opened
+from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
@@ -50,10 +51,10 @@ from tasks.revision_distance.drafts.editing import propose_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS
 from tasks.revision_distance.drafts.rating import rate_drafts
 from tasks.revision_distance.drafts.scores import check_bertscore, score_drafts
+from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.offline import RULES
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
 from tasks.revision_distance.report import figures, tables
-from tasks.revision_distance.sheets.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.takedown import responses_of as responses_of
 from tasks.revision_distance.trace import trace_row
 from tasks.sources.s2orc.s2_releases import open_release
@@ -158,7 +159,11 @@ class RevisionDistanceConfig(ModelSettings):
     bertscore: str | None = Field(
         None, description="model of BERTScore, e.g. roberta-large; needs the package bert_score"
     )
-    judgements: str | list[str] = Field([], description="filled-in sheets of the expert study: .jsonl or .csv")
+    judgements: str | list[str] = Field(
+        [],
+        description="filled-in sheets of the expert study: .jsonl, .csv, or exports of Label Studio or Argilla as JSON",
+    )
+    accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
 
     @field_validator("weights")
     @classmethod
@@ -174,6 +179,11 @@ class RevisionDistanceConfig(ModelSettings):
     @classmethod
     def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
         return not_ours(value)
+
+    @model_validator(mode="after")
+    def accounts_are_of_judgements(self) -> Self:
+        check_accounts(self.accounts, self.judgements)
+        return self
 
     @model_validator(mode="after")
     def lengths_are_a_range(self) -> Self:
@@ -241,7 +251,8 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
         model=model["rate_drafts"] if config.gpt_score else None,
         prompt=prompt["rate"] if config.gpt_score else None,
     )
-    filled_in = read_judgements(builder, opened(builder, open_judgements, config.judgements), drafts)
+    opening = partial(open_judgements, accounts=config.accounts)
+    filled_in = read_judgements(builder, opened(builder, opening, config.judgements), drafts)
     judgements = collect_judgements(builder, filled_in)
 
     published = publish_drafts(builder, drafts, cases, distances, edits, scores, ratings, judgements)

@@ -3,7 +3,7 @@
     <folder>/<number>/owner.json       who holds it, and for how many seconds after it was last renewed (its time)
                      /released.json    the same, given back
 
-The highest number counts; its folder appears whole, by renaming, which only one of several can do, and the one before
+The highest number counts; its folder appears whole, by renaming, which only one process can do, and the one before
 goes when there is a higher one. So who holds a lease, slept, and finds a higher number, has lost it and must stop.
 
 On one machine the owner's death ends a lease at once: an operating-system lock on `owner.json` tells. Such locks are
@@ -55,7 +55,7 @@ class Seen:
     owner: Owner
     renewed: float
 
-    def said(self, machine: str, now: float) -> str:
+    def described(self, machine: str, now: float) -> str:
         """The owner, and of one on another machine when its lease ends unless it is renewed."""
         if self.owner.machine == machine:
             return str(self.owner)
@@ -96,7 +96,7 @@ class Lease:
             if there and self._is_held(there):
                 now = seen(self.folder, top(self.folder))
                 if now and now.number == number:
-                    return now.said(self.machine, clock_of(self.folder))
+                    return now.described(self.machine, clock_of(self.folder))
             elif self._claim(number + 1, there):
                 self.before = there.owner if there else None
                 self._thread = threading.Thread(target=self._keep, name=f"lease {self.folder.name}", daemon=True)
@@ -212,7 +212,7 @@ def _numbers(folder: Path) -> list[int]:
 def seen(folder: Path, number: int, name: str = HELD) -> Seen | None:
     """What stands there; None where nobody holds it. A damaged file is of nobody known."""
     try:
-        with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network anew
+        with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network again
             content, renewed = file.read(), os.fstat(file.fileno()).st_mtime
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -245,7 +245,7 @@ def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
     if there is None or there.owner.machine == machine:
         return None
     now = clock_to_read(folder)
-    return there.said(machine, now) if is_fresh(there, now) else None
+    return there.described(machine, now) if is_fresh(there, now) else None
 
 
 def clock_of(folder: Path) -> float:
@@ -281,7 +281,7 @@ def _written(path: Path, owner: Owner) -> int:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether its owner's lock is on it; also where that cannot be told."""
+    """Whether its owner's lock is on it; also where nobody can say."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

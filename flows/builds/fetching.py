@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.config import configuration
 from flows.sources import SOURCES, Terms
+from longform.addresses import shown
 from longform.errors import UsageError
 from longform.files import read_json, sha256_of
 from longform.net.download import Downloader, Fetched, Progress, side_file
-from longform.net.wire import shown
 
 Act = Literal["fetch", "read"]
 ALL = "all"

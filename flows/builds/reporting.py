@@ -18,7 +18,7 @@ from flows.builds.console import Going, begun, tell_now_and_then
 from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
-from longform.engine.prefect_tasks import log, unharmed
+from longform.engine.prefect_tasks import ignoring_server_errors, log
 
 
 class RunPage:
@@ -63,7 +63,7 @@ class Bar:
 
     def tell(self, phrase: str, fraction: float) -> None:
         log(logging.INFO, phrase)
-        with unharmed():
+        with ignoring_server_errors():
             if self._artifact is None:
                 self._artifact = _id(create_progress_artifact(100 * fraction, key=self.key))
             else:
@@ -71,7 +71,7 @@ class Bar:
 
     def finish(self) -> None:
         if self._artifact is not None:
-            with unharmed():
+            with ignoring_server_errors():
                 update_progress_artifact(self._artifact, 100.0)
 
 
@@ -87,20 +87,20 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
         lines += [f"`{version.folder}`", "", "| config | split | rows |", "|---|---|---:|", *splits, ""]
     lines += _table_of(build.done)
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
-    with unharmed():
+    with ignoring_server_errors():
         create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")
 
 
 def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:
     """The Markdown artifact at the end of reading a source: its stages, and where their rows are."""
     text = "\n".join([f"# {source}", "", *_table_of(runs), "", f"`{folder}`"])
-    with unharmed():
+    with ignoring_server_errors():
         create_markdown_artifact(text, key=f"{_key(source)}-read", description=f"{source}: what was read")
 
 
 def summarize_fetching(source: str, files: list[dict[str, Any]]) -> None:
     """The table artifact at the end of fetching from a source: path, bytes, sha256 of each file, whether it is new."""
-    with unharmed():
+    with ignoring_server_errors():
         create_table_artifact(table=files, key=f"{_key(source)}-files", description=f"{source}: what was fetched")
 
 

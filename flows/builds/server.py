@@ -72,7 +72,7 @@ def configured() -> str:
 
 def check(url: str) -> str:
     """The address of a server as it may be shown. ServerError where it does not answer."""
-    from longform.net.wire import shown
+    from longform.addresses import shown
 
     if wrong := _unreachable():
         raise ServerError(

@@ -136,7 +136,7 @@ def standin(
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="of the draws of faults")] = 0,
     say: Annotated[str | None, typer.Option("--say", metavar="TEXT", help="answer this, instead of by rules")] = None,
 ) -> None:
-    """Serve the offline model as an OpenAI-compatible API that fails as it is told to: to rehearse a build."""
+    """Serve the offline model as an OpenAI-compatible API that fails on request: to rehearse a build."""
     from flows.registry import offline_rules
     from longform.standin.faults import FAULTS, read_script, shares_of
     from longform.standin.server import Settings, run

@@ -1,4 +1,4 @@
-"""The command that writes sheets of a version for experts to fill in: files for people, or for an annotation tool."""
+"""The commands that write sheets of a version for annotators, and that say what comes back in them."""
 
 from __future__ import annotations
 
@@ -15,42 +15,33 @@ if TYPE_CHECKING:
     from longform.artifacts.rows import Row
     from longform.artifacts.store import Store
     from longform.artifacts.versions import Version
+    from tasks.annotation.form import Form, Task
 
 app = typer.Typer()
 
-STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence")
 FILE_ENDINGS = (".json", ".jsonl", ".csv")
-OF_FORMAT = {".jsonl": "jsonl", ".csv": "csv"}
+OF_FORMAT = {".jsonl": ("jsonl",), ".csv": ("csv", "plain-csv")}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line says: None or nothing where it does not."""
+class Sheets:
+    """What can be filled in of a version: its form and its tasks; `most` of them unless one says otherwise; the setting
+    that names the files when they are filled in; and what a version without a task lacks."""
 
-    format: str
-    fields: list[str]
+    form: Form
+    tasks: list[Task]
     most: int | None
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The files, the main one first; how many of what, for programs; a sentence on it, and what to do then."""
-
-    files: dict[str, bytes]
-    counts: dict[str, int]
-    told: str
-    then: str
+    setting: str
+    missing: str
 
 
 @app.command("sheets")
 def write_sheets(
     address: Address,
-    to: Annotated[
-        Path, typer.Option("--to", metavar="DIR|FILE", help="a folder; of jsonl, csv and label-studio also a file")
-    ],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR|FILE", help="a folder; of jsonl and csv also a file")],
     format: Annotated[
-        str, typer.Option("--format", metavar="F", help="jsonl; of expertqa also label-studio, argilla, else csv")
+        str,
+        typer.Option("--format", metavar="F", help="jsonl, csv (for spreadsheets), plain-csv, label-studio, argilla"),
     ] = "jsonl",
     fields: Annotated[
         list[str] | None,
@@ -65,87 +56,118 @@ def write_sheets(
             help="at most N, drawn by --seed: questions of each field, or pairs of drafts (else 20)",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="of what is drawn: tasks, their order, which text is A")
+    ] = 0,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two."""
-    store, version = version_at(address, home)
-    wanted = Wanted(format, fields or [], most, seed)
-    made = OF.get(version.dataset, _none)(store, version, wanted)
-    written = _write(made.files, to, format)
+    from longform.errors import UsageError
+    from tasks.annotation.files import FORMATS, sheet_files
+    from tasks.annotation.form import arranged, draw
+
+    if format not in FORMATS:
+        raise UsageError(f'There is no format "{format}" of sheets; there is {", ".join(FORMATS)}.')
+    of = sheets_of(*version_at(address, home))
+    kept = _of_fields(of, fields or [])
+    drawn = arranged(of.form, draw(kept, most or of.most, seed), seed)
+    written = _write(sheet_files(of.form, drawn, format), to, format)
+    items = sum(len(task.items) for task in drawn)
+    experts = len({task.annotator for task in drawn} - {None})
+    counts = {"sheets": len(drawn)} | ({of.form.items: items, "experts": experts} if of.form.items else {})
     if as_json:
-        return print_json({**made.counts, "format": format, "written": [str(path) for path in written]})
-    print(made.told)
+        return print_json({**counts, "format": format, "written": [str(path) for path in written]})
+    print(", ".join(f"{number:,} {name}" for name, number in counts.items()) + f", drawn with seed {seed}.")
     for path in written:
         print(path)
-    print(made.then)
-
-
-def _none(store: Store, version: Version, wanted: Wanted) -> Made:
-    from longform.errors import UsageError
-
-    raise UsageError(
-        f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(OF)}."
+    asked = ", ".join(field.name for field in of.form.fields)
+    print(
+        f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. "
+        f"Then name the files under `{of.setting}` in the configuration and build again."
     )
 
 
-def _check_format(format: str, known: tuple[str, ...]) -> None:
+def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:
     from longform.errors import UsageError
 
-    if format not in known:
-        raise UsageError(f'There is no format "{format}" of sheets; there is {", ".join(known)}.')
-
-
-# ---------------------------------------------------------------- expertqa
-
-
-def _of_expertqa(store: Store, version: Version, wanted: Wanted) -> Made:
-    """One for each sampled answer, sorted by the expert who asked."""
-    from longform.errors import UsageError
-    from tasks.expertqa.sheets.sheet_files import FORMATS, sheet_files
-    from tasks.expertqa.sheets.sheets import choose
-
-    _check_format(wanted.format, FORMATS)
-    every = list(sheets_of(store, version))
-    found = choose(every, wanted.fields, wanted.most, wanted.seed)
-    if not found:
-        there = ", ".join(sorted({one["field"] for one in every})) or "none was sampled"
+    if not of.tasks:
+        raise UsageError(of.missing)
+    known = sorted({task.stratum for task in of.tasks} - {""})
+    if unknown := [name for name in fields if name not in known]:
         raise UsageError(
-            f"{version.dataset} {version.name} has no answer to label of the fields given; it has {there}."
+            f'There is no field "{unknown[0]}" to be labelled: the version has {", ".join(known) or "no fields"}; '
+            f"leave out --field {unknown[0]}."
         )
-    claims = sum(len(one["claims"]) for one in found)
-    experts = len({one["annotator_id"] for one in found} - {None})
-    return Made(
-        sheet_files(found, wanted.format),  # type: ignore[arg-type]
-        {"sheets": len(found), "claims": claims, "experts": experts},
-        f"{len(found):,} answers with {claims:,} claims, by {experts:,} experts.",
-        "When they are filled in, name the files under `labels` in the configuration and build again.",
-    )
+    return [task for task in of.tasks if not fields or task.stratum in fields]
 
 
-def sheets_of(store: Store, version: Version) -> Iterator[Row]:
-    """The sheets of a version's sampled answers; UsageError for a version that has none."""
+@app.command("labels")
+def show_labels(
+    address: Address,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="filled-in sheets, or exports of a tool")],
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """What filled-in sheets say of a version, before it is built: progress, agreement, and what cannot be taken."""
+    from longform.files import sha256_of
+    from tasks.annotation import agreement, labels
+    from tasks.annotation.files import open_sheets, read_files
+    from tasks.annotation.labelling import Checked
+
+    of = sheets_of(*version_at(address, home))
+    sources = open_sheets(files, sha256_of, group="labels", accounts={})
+    found = list(read_files(of.form, sources, {task.id: task for task in of.tasks}))
+    table = labels.table(of.form, (each for each in found if isinstance(each, Checked)))
+    tables = {
+        "progress": labels.progress(of.form, of.tasks, table),
+        "annotators": labels.by_annotator(table),
+        "agreement": agreement.agreement(of.form, table),
+        "majority": labels.majorities(table),
+    }
+    rejected = labels.reasons(found)
+    if as_json:
+        return print_json({**{name: _records(frame) for name, frame in tables.items()}, "rejected": rejected})
+    for name, frame in tables.items():
+        print(f"{name}\n{frame.round(3).to_string(index=False, na_rep='-')}\n")
+    for reason, number in rejected.items():
+        print(f"rejected   {number:>6,}   {reason}")
+
+
+def _records(frame: Any) -> list[Row]:
+    import json
+
+    found: list[Row] = json.loads(frame.to_json(orient="records"))
+    return found
+
+
+# ---------------------------------------------------------------- what versions have
+
+
+def sheets_of(store: Store, version: Version) -> Sheets:
+    """UsageError for a version of a dataset without a form."""
     from longform.errors import UsageError
-    from tasks.expertqa.sheets.sheets import sheets
 
+    if version.dataset not in OF:
+        raise UsageError(
+            f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(OF)}."
+        )
+    return OF[version.dataset](store, version)
+
+
+def _of_expertqa(store: Store, version: Version) -> Sheets:
+    from tasks.expertqa.form import FORM, STAGES, tasks
+
+    missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
     if not {*STAGES} <= version.stages.keys():
-        raise UsageError(f"{version.dataset} {version.name} has no answers to label: sheets are made of expertqa.")
+        return Sheets(FORM, [], None, "labels", missing)
     sampled = {row["answer_id"] for row in _rows(store, version, "sample_answers", ["answer_id"])}
-    columns = ["question_id", "annotator_id", "field", "question"]
-    yield from sheets(
-        _rows(store, version, "read_questions", columns),
-        (
-            row
-            for row in _rows(store, version, "collect_answers", ["answer_id", "question_id", "text"])
-            if _in(row, sampled)
-        ),
-        (row for row in _rows(store, version, "link_evidence") if _in(row, sampled)),
+    answers, claims = (
+        (row for row in _rows(store, version, stage, columns) if row["answer_id"] in sampled)
+        for stage, columns in (("collect_answers", ["answer_id", "question_id", "text"]), ("link_evidence", None))
     )
-
-
-def _in(row: Row, sampled: set[Any]) -> bool:
-    return row["answer_id"] in sampled
+    asked = _rows(store, version, "read_questions", ["question_id", "annotator_id", "field", "question"])
+    return Sheets(FORM, list(tasks(asked, answers, claims)), None, "labels", missing)
 
 
 def _rows(store: Store, version: Version, stage: str, columns: list[str] | None = None) -> Iterator[Row]:
@@ -157,35 +179,19 @@ def _rows(store: Store, version: Version, stage: str, columns: list[str] | None 
             yield from batch.to_pylist()
 
 
-# ---------------------------------------------------------------- revision-distance
+def _of_revision_distance(store: Store, version: Version) -> Sheets:
+    from tasks.revision_distance.form import FORM, MOST, SYSTEMS, tasks
 
-
-def _of_revision_distance(store: Store, version: Version, wanted: Wanted) -> Made:
-    """One for each of at most so many cases that both systems wrote a draft for, by what was published."""
-    from longform.errors import UsageError
-    from tasks.revision_distance.sheets.sheets import FORMATS, MOST, SYSTEMS, sheet_file, sheets
-
-    _check_format(wanted.format, FORMATS)
-    if wanted.fields:
-        raise UsageError(f"Drafts of {version.dataset} have no fields: leave out --field {wanted.fields[0]}.")
-    found = sheets(_drafts(version), most=wanted.most or MOST, seed=wanted.seed)
-    if not found:
-        raise UsageError(
-            f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
-            "build with cases of related work."
-        )
-    return Made(
-        {f"sheets.{wanted.format}": sheet_file(found, wanted.format)},
-        {"sheets": len(found)},
-        f"{len(found):,} pairs of drafts, drawn and blinded with seed {wanted.seed}: give every expert a copy.",
-        "To fill in: expert (a number or a pseudonym), better (A, B or neither), and the ratings (1 to 5), if any.\n"
-        "Then name the files under `judgements` in the configuration and build again.",
+    missing = (
+        f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
+        "build with cases of related work."
     )
+    return Sheets(FORM, list(tasks(_drafts(version))), MOST, "judgements", missing)
 
 
 def _drafts(version: Version) -> Iterator[Row]:
     from longform.artifacts.rows import read_batches
-    from tasks.revision_distance.sheets.sheets import SHOWN
+    from tasks.revision_distance.form import SHOWN
 
     for config, paths in version.tables().items():
         if version.key(config) == "draft_id":
@@ -194,7 +200,7 @@ def _drafts(version: Version) -> Iterator[Row]:
                     yield from batch.to_pylist()
 
 
-OF: dict[str, Callable[[Store, Version, Wanted], Made]] = {
+OF: dict[str, Callable[[Store, Version], Sheets]] = {
     "expertqa": _of_expertqa,
     "revision-distance": _of_revision_distance,
 }
@@ -208,18 +214,15 @@ def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
     from longform.errors import UsageError
     from longform.files import write_bytes
 
-    if format == "argilla" and to.suffix in FILE_ENDINGS:
-        raise UsageError(f"Sheets for Argilla are a folder of files: give a folder instead of {to}.")
-    if OF_FORMAT.get(to.suffix, format) != format:
-        raise UsageError(f"{to} would hold {format}: name it so, or give --format {OF_FORMAT[to.suffix]}.")
-    main, *others = files
-    folder = to.parent if to.suffix in FILE_ENDINGS else to
-    places = {
-        folder / (to.name if name == main and to.suffix in FILE_ENDINGS else name): name for name in (main, *others)
-    }
-    for path, name in places.items():
-        if path.exists() and (path.is_dir() or path.read_bytes() != files[name]):
+    one_file = to.suffix in FILE_ENDINGS
+    if one_file and len(files) > 1:
+        raise UsageError(f"Sheets as {format} are a folder of files: give a folder instead of {to}.")
+    if format not in OF_FORMAT.get(to.suffix, (format,)):
+        raise UsageError(f"{to} would hold {format}: name it so, or give --format {OF_FORMAT[to.suffix][0]}.")
+    places = {to if one_file else to / name: content for name, content in files.items()}
+    for path, content in places.items():
+        if path.exists() and (path.is_dir() or path.read_bytes() != content):
             raise UsageError(f"{path} is there already and may hold labels: name another place, or move it away.")
-    for path, name in places.items():
-        write_bytes(path, files[name])
+    for path, content in places.items():
+        write_bytes(path, content)
     return [*places]

@@ -8,6 +8,11 @@ from pathlib import Path
 from longform.artifacts.rows import Source
 from longform.engine.stage import Builder
 
+ACCOUNTS = (
+    "whose the accounts of a tool are: a file or folder of exports of one server, as it is named above -> account -> "
+    'annotator, e.g. { "exports/lab" = { 1 = "e7" } }'
+)
+
 
 def opened(builder: Builder, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:
     """The files of a setting, identified by their content; none where it is an empty list."""
@@ -18,3 +23,15 @@ def opened(builder: Builder, opening: Callable[..., list[Source]], given: str | 
 def listed(given: str | list[str]) -> list[Path]:
     """An empty text names no file: as a path it would be the folder one is in."""
     return [Path(path) for path in ([given] if isinstance(given, str) else given) if path]
+
+
+def check_accounts(accounts: dict[str, dict[str, str]], *settings: str | list[str]) -> None:
+    """ValueError for accounts of a file or folder that none of the settings names."""
+    named = {path for setting in settings for path in listed(setting)}
+    for place in accounts:
+        if Path(place) not in named:
+            known = ", ".join(sorted(map(str, named))) or "no file"
+            raise ValueError(
+                f'accounts is given for "{place}", but labels are read of {known}: '
+                "name the file or folder as it is named there"
+            )

@@ -29,8 +29,8 @@ class Fetch(BaseModel):
     base_url: str = Field(HUB, description="the hub, or a mirror of it")
     repository: str = Field(ultrafeedback.REPOSITORY, description="of the hub's datasets")
     revision: str = Field(
-        ultrafeedback.MENDED,
-        description="commit of the repository, 40 hex digits; the default is the one that mended overall scores",
+        ultrafeedback.CORRECTED,
+        description="commit of the repository, 40 hex digits; the default is the one that corrected overall scores",
     )
 
 

@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.sources import Terms
+from longform.addresses import shown
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from longform.net.wire import shown
 
 LONGEST_NAME = 200
 KEPT_ENDINGS = (".part", ".part.json", ".fetch.json")  # of what stands beside a file

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from longform.artifacts.store import Part, Store
 
 Row = dict[str, Any]
@@ -160,6 +162,15 @@ class Rows:
         """All rows in memory: for parts, and for columns that are known to be small."""
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
+
+    def to_pandas(self, columns: list[str]) -> pd.DataFrame:
+        """These columns of all rows in memory, text as pandas' own `str`: read no more of them than are needed.
+
+        Without rows each column is one empty chunk: pandas 3.1 cannot join text of none.
+        """
+        table = self.table(columns)
+        frame: pd.DataFrame = (table if table.num_rows else table.schema.empty_table()).to_pandas()
+        return frame
 
     def only(self, *columns: str) -> Iterator[Row]:
         """The rows with these columns (of nested ones `answers.list.element.text`): the others are not even read."""

@@ -153,48 +153,6 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
     return found
 
 
-def load(
-    dataset: str,
-    version: str = "latest",
-    split: str | None = None,
-    stage: str | None = None,
-    home: Path | None = None,
-    config: str | None = None,
-) -> pa.Table:
-    """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
-
-        longform.load("NAME", split="test").to_pandas()
-
-    Without a config it is the default one, without a split `train`, or `full` of a config that has no other.
-    Raises UsageError for a dataset, version, config, split or stage that is not there.
-    """
-    from longform.settings import home as home_of
-
-    root = home_of(home)
-    found = find(root, f"{dataset}@{version}")
-    if stage is not None:
-        store = Store(root)
-        made = artifact(store, found, stage)
-        tables = [pq.read_table(store.rows_path(part)) for part in made.parts]
-        if not tables:  # it had no input, so no part
-            return pa.table({column[0]: pa.nulls(0) for column in made.recipe.schema if len(column) == 3})
-        return pa.concat_tables(tables)
-    return _split(found, config, split)
-
-
-def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
-    subject, configs = f"{version.dataset} {version.name}", version.configs
-    name = config if config is not None else next(iter(configs))
-    if name not in configs:
-        raise UsageError(f"{subject} has no config {name}; {hint(name, configs, 'it has')}")
-    splits = configs[name]
-    wanted = split or ("full" if list(splits) == ["full"] else "train")
-    if wanted not in splits:
-        of = f" in its config {name}" if len(configs) > 1 else ""
-        raise UsageError(f"{subject} has no split {wanted}{of}; {hint(wanted, splits, 'it has')}")
-    return pa.concat_tables([pq.read_table(path) for path in version.files(name, wanted)])
-
-
 def problems(store: Store, version: Version) -> Iterable[str]:
     """What is wrong with a published version: files, checksums, schemas, and the stages it was built from."""
     for name, fields in version.manifest["files"].items():

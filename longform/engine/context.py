@@ -16,7 +16,7 @@ from longform.llm.models import Models
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
-    from longform.net.web import Manners, SharedWeb, Visitor
+    from longform.net.web import Manners, Visitor, Web
 
 Item = TypeVar("Item")
 TEXTS_AT_ONCE = 4_096
@@ -41,7 +41,7 @@ class StageContext:
         self.responses = bytearray()
         self._models, self._stage, self._recipe, self._shared = models, stage, recipe, shared
         self._scratch: Path | None = None
-        self._web: SharedWeb | None = None
+        self._web: Web | None = None
 
     def scratch(self) -> Path:
         """A folder that is gone when the unit ends."""

@@ -3,64 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from longform.engine.at_most import UNKNOWN, Sizes, tokens_at_most
 from longform.engine.stage import StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Price
 from longform.llm.price.budget import NANO
+from longform.llm.price.figures import UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
-    from longform.llm.estimate import Estimate
-    from longform.llm.responses.records import ResponseStore
+    from longform.llm.responses.store import ResponseStore
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Of questions: their number or a bound of it, and as `Planned` has them. What is not known is None."""
-
-    calls: int | None = 0
-    calls_about: int | None = 0
-    cached: int | None = 0
-    input_tokens: int | None = None
-    input_tokens_at_most: int | None = None
-    output_low: int | None = None
-    output_tokens: int | None = None
-    output_high: int | None = None
-    output_tokens_at_most: int | None = None
-    usd_low: float | None = None
-    usd: float | None = None
-    usd_high: float | None = None
-    usd_at_most: float | None = None
-    usd_batch_low: float | None = None
-    usd_batch_high: float | None = None
-    usd_batch_at_most: float | None = None
-    seconds: float | None = None
-    measured: bool = True
-
-    @classmethod
-    def of(cls, found: Estimate) -> Self:
-        """Of questions that were counted."""
-        same = {each.name: getattr(found, each.name) for each in fields(cls) if hasattr(found, each.name)}
-        return cls(**same, calls_about=found.calls, seconds=found.seconds_online)
-
-    @classmethod
-    def free(cls, most: float, about: float | None) -> Self:
-        """Of so many questions that cost nothing, or of which no price is asked for."""
-        return cls(calls=_whole(most), calls_about=_rounded(about), cached=None)
-
-    def __add__(self, other: Costs) -> Costs:
-        return Costs(**{each.name: _sum(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)})
-
-    def as_fields(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-
-_FIGURES: dict[str, Any] = {each.name: 0 for each in fields(Costs) if each.name != "measured"}
-NOTHING = Costs(**_FIGURES)
+def free(most: float, about: float | None) -> Figures:
+    """Of so many questions that cost nothing, or of which no price is asked for."""
+    return Figures(**{**UNKNOWN_FIGURES, "calls": _whole(most), "calls_about": _rounded(about)})
 
 
 class Pricing:
@@ -73,7 +33,7 @@ class Pricing:
         self._longest: dict[str, tuple[int, int] | None] = {}
 
     def store(self) -> ResponseStore:
-        from longform.llm.responses.sqlite import open_responses
+        from longform.llm.responses.store import open_responses
 
         if self._opened is None:
             self._opened = open_responses(self._where, read_only=True)
@@ -84,16 +44,14 @@ class Pricing:
         if opened is not None:
             opened.close()
 
-    def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Costs:
+    def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
         """Of at most so many questions to an endpoint, about `about`."""
         if not most:
-            return NOTHING
+            return Figures()
         sent, made = self._tokens_at_most(call, most, sizes)
         about_sent, about_made = self._tokens_about(call, endpoint, about)
-        return Costs(
-            calls=_whole(most),
-            calls_about=_rounded(about),
-            cached=None,
+        return replace(
+            free(most, about),
             input_tokens=_rounded(about_sent),
             input_tokens_at_most=_whole(sent),
             output_tokens=_rounded(about_made),
@@ -161,9 +119,3 @@ def _whole(number: float) -> int | None:
 
 def _rounded(number: float | None) -> int | None:
     return None if number is None else round(number)
-
-
-def _sum(one: Any, other: Any) -> Any:
-    if isinstance(one, bool):
-        return one and other
-    return None if one is None or other is None else one + other

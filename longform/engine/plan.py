@@ -34,16 +34,17 @@ from longform.engine.bounds import (
     unmade,
 )
 from longform.engine.build import failed
-from longform.engine.costs import NOTHING, Costs, Pricing
+from longform.engine.costs import Pricing, free
 from longform.engine.dry import walk
 from longform.engine.jobs import CUT, Job, contents_of, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
 from longform.llm.ask.types import Endpoint
+from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
-    from longform.llm.estimate import Estimate, Estimator
+    from longform.llm.estimate import Estimator
 
 OFFLINE_ROWS = 20_000
 How = Literal["exact", "at most", "unknown until read"]
@@ -52,17 +53,16 @@ AT_MOST: How = "at most"
 UNREAD: How = "unknown until read"
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Figures):
     """What a build would do for one stage.
 
     `known` is how well: of its questions (`calls`) where it asks a model, else of its `rows`; what is not exact has
     bounds, `rows_at_most` and `calls` (None: unknown), with estimates beside them in `_about`, which go by the
     rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built for more to be known, or
     `read`: its sources. `calls` are questions; one whose reply is cut off or cannot be read is asked again.
-    Of tokens and USD there is an estimate with a likely range (`_low`, `_high`), and a bound (`_at_most`). `unpriced`
-    maps endpoints to their models where the price is unknown. `measured`: what replies take is reckoned from stored
-    ones. `web`: it asks the web, as often as it has rows at most.
+    `unpriced` maps endpoints to their models where the price is unknown. `web`: it asks the web, as often as it has
+    rows at most.
     """
 
     stage: str
@@ -79,24 +79,6 @@ class Planned:
     rates_of: tuple[str, ...]
     endpoint: str | None = None
     offline: bool = True
-    calls: int | None = None
-    calls_about: int | None = None
-    cached: int | None = None
-    input_tokens: int | None = None
-    input_tokens_at_most: int | None = None
-    output_low: int | None = None
-    output_tokens: int | None = None
-    output_high: int | None = None
-    output_tokens_at_most: int | None = None
-    usd_low: float | None = None
-    usd: float | None = None
-    usd_high: float | None = None
-    usd_at_most: float | None = None
-    usd_batch_low: float | None = None
-    usd_batch_high: float | None = None
-    usd_batch_at_most: float | None = None
-    seconds: float | None = None
-    measured: bool = False
     batch: bool = False
     unpriced: dict[str, str] | None = None
     web: bool = False
@@ -106,7 +88,9 @@ class Planned:
         return self.known == EXACT
 
     def as_dict(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """Field -> value, the stage first."""
+        names = sorted((each.name for each in fields(self)), key=FIGURES.__contains__)
+        return {name: getattr(self, name) for name in names}
 
 
 class Units:
@@ -337,10 +321,11 @@ class Plan:
         most, about = known.most(), known.about()
         whole = known.built or most == known.rows()
         return Planned(
-            call.name,
-            "reuse" if reused else "run",
-            "" if reused else self._why(call, units),
-            call.recipe.fingerprint,
+            **{**UNKNOWN_FIGURES, "measured": False},
+            stage=call.name,
+            state="reuse" if reused else "run",
+            why="" if reused else self._why(call, units),
+            fingerprint=call.recipe.fingerprint,
             known=EXACT if whole else AT_MOST if most != UNKNOWN else UNREAD,
             waits_for=None if whole else self._waits_for(call, units),
             units=units.all,
@@ -396,25 +381,25 @@ class Plan:
             "batch": any("batch" in endpoint.capabilities for endpoint in online),
         }
         if not units.unmade:
-            return replace(planned, **facts, **NOTHING.as_fields(), known=EXACT)
+            return replace(planned, **facts, **Figures().as_fields(), known=EXACT)
         facts["unpriced"] = {each.name: each.model for each in online if price_of(each) is None}
         counted, whole = self._counted(call, units)
-        costs = NOTHING if counted is None else Costs.of(counted)
+        costs = counted or Figures()
         left = units.open if counted is not None else [*units.open, *units.todo]
         if left or not whole:
             costs += self._costs_of_open(call, units, left, walked=counted is not None, whole=whole)
         how: How = UNREAD if costs.calls is None else EXACT if whole and not left else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
-    def _counted(self, call: StageCall, units: Units) -> tuple[Estimate | None, bool]:
+    def _counted(self, call: StageCall, units: Units) -> tuple[Figures | None, bool]:
         """What the units to be made would ask, and whether that is all; None where nobody has to know it exactly."""
         online = any(not endpoint.offline for endpoint in call.endpoints)
         if self._pricing is None or (not online and _rows_of(units.todo) > OFFLINE_ROWS):
             return None, not units.todo
         return self._walked(call, units.todo)
 
-    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Estimate, bool]:
-        from longform.llm.estimate import Estimate, Estimator
+    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Figures, bool]:
+        from longform.llm.estimate import Estimator
 
         with ExitStack() as opened:
             estimators: dict[str, Estimator] = {}
@@ -432,14 +417,14 @@ class Plan:
                 )
                 for job in jobs
             ]
-            return sum((estimator.estimate() for estimator in estimators.values()), Estimate()), all(whole)
+            return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
-    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Costs:
+    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Figures:
         """A bound, and perhaps an estimate, of what these units ask; unknown where a walk was broken off."""
         if walked and not whole:
-            return Costs(calls=None, calls_about=None)
+            return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
         taken = (units.rows_made, units.rows_todo) if walked else (units.rows_made,)
-        total = NOTHING
+        total = Figures()
         for group, own in _by_group(call, jobs):
             sizes, rows_in = self._sizes(call, own, *taken)
             most, about = calls_at_most(call.stage, sizes, rows_in), None
@@ -453,9 +438,9 @@ class Plan:
                 total += self._bounded(call, endpoint, most, about, sizes)
         return total
 
-    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Costs:
+    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
         if self._pricing is None or endpoint.offline:
-            return Costs.free(most, about)
+            return free(most, about)
         return self._pricing.bounded(call, endpoint, most, about, sizes)
 
 

@@ -29,11 +29,11 @@ from prefect.states import Completed, Failed, Pending
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
+from longform.addresses import shown
 from longform.artifacts.store import Part
 from longform.engine.build import Ended, Making, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
-from longform.net.wire import shown
 from longform.settings import Retries
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
@@ -165,7 +165,7 @@ class PrefectTasks:
         rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
         key = f"{self.dataset}-{made.stage}".replace("_", "-").lower()
-        with unharmed():
+        with ignoring_server_errors():
             create_table_artifact(table=rows, key=key, description=f"{made.stage}: {made.sentence}")
 
     def _tags(self, call: StageCall) -> set[str]:
@@ -223,9 +223,9 @@ def lost_server() -> ServerError:
 
 
 @contextmanager
-def unharmed() -> Iterator[None]:
-    """What is reported for people to look at, and cannot be, as the server is away, harms no stage."""
-    with suppress(Exception):
+def ignoring_server_errors() -> Iterator[None]:
+    """For reports that people look at: without a server, or where it refuses them, the stage goes on."""
+    with suppress(httpx.HTTPError):
         yield
 
 

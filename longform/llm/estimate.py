@@ -10,14 +10,19 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
+from longform.llm.price.budget import NANO
+from longform.llm.price.figures import Figures
 from longform.llm.price.prices import cost_nano, price_of
-from longform.llm.responses.records import REPLY, Record, ResponseStore, Usage
+from longform.llm.responses.records import REPLY, Record, Usage
+from longform.llm.responses.store import ResponseStore
+from longform.llm.send.bodies import body_of, chat_key, embedding_key, embedding_sent
 
 AT_ONCE = 64
 ENOUGH = 10
@@ -28,38 +33,6 @@ LIMIT_LOW, LIMIT_GUESS = 1 / 32, 1 / 4
 FORM_TOKENS = 4
 COUNT_ERROR, USAGE_ERROR, PILOT_ERROR = 0.15, 0.10, 0.02
 NORMAL_P90 = 1.2816
-NANO = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Of calls not made yet. USD is None where a price is unknown, seconds where nothing tells how long it takes.
-
-    `cached` are replies that are stored. `measured`: stored answers of the same task told how many tokens it takes.
-    `_at_most` are bounds: as many tokens as bytes in, and in replies as many as they may have.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    input_tokens: int = 0
-    input_tokens_at_most: int = 0
-    output_low: int = 0
-    output_tokens: int = 0
-    output_high: int = 0
-    output_tokens_at_most: int = 0
-    usd_low: float | None = 0.0
-    usd: float | None = 0.0
-    usd_high: float | None = 0.0
-    usd_at_most: float | None = 0.0
-    usd_batch_low: float | None = 0.0
-    usd_batch_high: float | None = 0.0
-    usd_batch_at_most: float | None = 0.0
-    seconds_online: float | None = 0.0
-    measured: bool = True
-
-    def __add__(self, other: Estimate) -> Estimate:
-        """Of both, one after the other."""
-        return Estimate(**{f.name: _sum(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
 
 
 class Estimator:
@@ -82,11 +55,8 @@ class Estimator:
         if self.endpoint.offline:
             self._tally(request.task).calls += request.samples
             return
-        from longform.llm.ask.keys import canonical, key_of
-        from longform.llm.client import CHAT, body_of
-
         sent = [canonical(body_of(self.endpoint, request, sample)) for sample in range(request.samples)]
-        keys = [key_of(self.endpoint.name, CHAT, each, sample=number) for number, each in enumerate(sent)]
+        keys = [chat_key(self.endpoint, body, sample) for sample, body in enumerate(sent)]
         together = request.samples > 1 and "n" in self.endpoint.capabilities
         texts = [content for _, content in request.messages]
         bound = upper_bound(sent[0])
@@ -95,24 +65,21 @@ class Estimator:
 
     def embed(self, texts: Iterable[str]) -> None:
         """Count texts to be embedded, 64 a call."""
-        from longform.llm.ask.keys import canonical, key_of
-        from longform.llm.client import EMBEDDINGS, embedding_body
-
         tally = self._tally("embeddings")
         waiting = iter(dict.fromkeys(texts))
         while chunk := list(islice(waiting, AT_ONCE)):
             missing = tally.replies
             for text in chunk:
-                sent = canonical(embedding_body(self.endpoint, text))
-                key = key_of(self.endpoint.name, EMBEDDINGS, sent)
-                self._wait(_Question("embeddings", len(sent), [key], 0, False, [text], upper_bound(sent)))
+                sent = embedding_sent(self.endpoint, text)
+                keys = [embedding_key(self.endpoint, sent)]
+                self._wait(_Question("embeddings", len(sent), keys, 0, False, [text], upper_bound(sent)))
             self._flush()
             tally.trips += tally.replies > missing
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> Figures:
         """Of all that was added so far."""
         self._flush()
-        found = Estimate()
+        found = Figures()
         for task, tally in self._tallies.items():
             usage = self._store.usage(self.endpoint.name, self.endpoint.model, task) if self._store else None
             found += _estimate(self.endpoint, task, tally, usage)
@@ -264,14 +231,16 @@ class _Tokens(NamedTuple):
     measured: bool
 
 
-def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Estimate:
+def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Figures:
     if not tally.calls or endpoint.offline:
-        return Estimate(calls=tally.calls, cached=tally.cached)
+        return Figures(calls=tally.calls, calls_about=tally.calls, cached=tally.cached)
     tokens = _tokens(tally, usage)
     share = tally.stored_cached / tally.stored_input if tally.stored_input else 0.0
     prices = _usd(endpoint, tokens, share) | _usd_at_most(endpoint, tally)
-    return Estimate(
-        calls=tally.trips or tally.calls,
+    calls = tally.trips or tally.calls
+    return Figures(
+        calls=calls,
+        calls_about=calls,
         cached=tally.cached,
         input_tokens=round(tokens.input),
         input_tokens_at_most=tally.tokens_at_most,
@@ -280,7 +249,7 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
         output_high=math.ceil(tokens.high),
         output_tokens_at_most=tally.limit,
         **prices,
-        seconds_online=_seconds(endpoint, tally, tokens, usage),
+        seconds=_seconds(endpoint, tally, tokens, usage),
         measured=tokens.measured,
     )
 
@@ -301,27 +270,27 @@ def _piloted(tally: _Tally) -> _Tokens:
     One that was cut off is asked for again, with twice the room; one that is not in form is sent back once.
     """
     sent, sent_error = tally.inputs.sum_at(tally.calls, tally.bytes)
-    made, made_error = tally.outputs.sum_at(tally.replies, tally.reply_bytes)
-    made = min(made, tally.limit)
+    received, received_error = tally.outputs.sum_at(tally.replies, tally.reply_bytes)
+    received = min(received, tally.limit)
     again = tally.cut_off / tally.outputs.n
     repaired = tally.invalid / tally.checked if tally.checked else 0.0
-    sent = sent * (1 + again + repaired) + repaired * made
-    made *= 1 + repaired
+    sent = sent * (1 + again + repaired) + repaired * received
+    received *= 1 + repaired
     longer = again * tally.limit
-    error = max(PILOT_ERROR * made, made_error)
-    low, high = max(0.0, made - error) + longer, made + error + 2 * longer
+    error = max(PILOT_ERROR * received, received_error)
+    low, high = max(0.0, received - error) + longer, received + error + 2 * longer
     sent_share = max(PILOT_ERROR, sent_error / sent) if sent else PILOT_ERROR
-    return _Tokens(sent, sent_share, low, made + 1.5 * longer, high, True)
+    return _Tokens(sent, sent_share, low, received + 1.5 * longer, high, True)
 
 
 def _used(tally: _Tally, usage: Usage) -> _Tokens:
     """As the latest replies of the same task and model, whatever their prompt was."""
-    made = min(usage.output_tokens * tally.replies, tally.limit)
+    received = min(usage.output_tokens * tally.replies, tally.limit)
     deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
     error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / tally.replies) * tally.replies
-    error = max(error, USAGE_ERROR * made)
+    error = max(error, USAGE_ERROR * received)
     sent = usage.input_tokens_per_byte * tally.bytes
-    return _Tokens(sent, USAGE_ERROR, max(0.0, made - error), made, min(tally.limit, made + error), True)
+    return _Tokens(sent, USAGE_ERROR, max(0.0, received - error), received, min(tally.limit, received + error), True)
 
 
 def _counted(tally: _Tally) -> _Tokens:
@@ -361,8 +330,8 @@ def _usd(endpoint: Endpoint, tokens: _Tokens, cached_share: float) -> dict[str, 
     if price is None:
         return dict.fromkeys(names)
 
-    def usd(sent: float, made: float, share: float, batch: bool) -> float:
-        return cost_nano(price, round(sent), round(sent * share), round(made), batch=batch) / NANO
+    def usd(sent: float, received: float, share: float, batch: bool) -> float:
+        return cost_nano(price, round(sent), round(sent * share), round(received), batch=batch) / NANO
 
     least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
     batch = "batch" in endpoint.capabilities
@@ -395,9 +364,3 @@ def _seconds(endpoint: Endpoint, tally: _Tally, tokens: _Tokens, usage: Usage | 
         calls * latency / 1000 / endpoint.concurrency if latency else None,
     ]
     return max((seconds for seconds in least if seconds is not None), default=None)
-
-
-def _sum(one: Any, other: Any) -> Any:
-    if isinstance(one, bool):
-        return one and other
-    return None if one is None or other is None else one + other

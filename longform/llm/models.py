@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from longform.llm.client import Client
     from longform.llm.offline import Rules
-    from longform.llm.responses.records import ResponseStore
+    from longform.llm.responses.store import ResponseStore
     from longform.llm.send.dispatch import Dispatcher
 
 
@@ -105,7 +105,7 @@ class Models:
 
     @property
     def store(self) -> ResponseStore:
-        from longform.llm.responses.sqlite import open_responses
+        from longform.llm.responses.store import open_responses
 
         with self._open():
             self._store = self._store or open_responses(self.where)
@@ -122,7 +122,7 @@ class Models:
     def _new_dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         from longform.llm.send.dispatch import Dispatcher
 
-        made = Dispatcher(
+        dispatcher = Dispatcher(
             endpoint,
             self.store,
             self.budget,
@@ -133,9 +133,9 @@ class Models:
             run=self._run,
             dataset=self._dataset,
         )
-        if made.price is None and self.budget.cap_nano is not None:
+        if dispatcher.price is None and self.budget.cap_nano is not None:
             raise UsageError(unpriced(endpoint))
-        return made
+        return dispatcher
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

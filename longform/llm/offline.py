@@ -45,7 +45,7 @@ Rules = Mapping[str, Rule]
 def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -> tuple[str, str, int, int]:
     """(text, finish, input tokens, output tokens): finish is stop, or length where the reply was cut off.
 
-    Another `sample` draws anew; a rule that draws nothing says the same again. With `effort` "low" rules that write
+    Another `sample` draws again; a rule that draws nothing says the same again. With `effort` "low" rules that write
     drafts write plainer ones, so that a weak and a strong writer can be compared without a model.
     Raises UsageError where no rule answers the prompt.
     """

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from longform.errors import BudgetError
-from longform.llm.ask.keys import canonical, key_of
+from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
-from longform.llm.client import CHAT, body_of
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
+from longform.llm.send.bodies import body_of, chat_key
 from longform.llm.send.completion import read_completion
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of
@@ -60,7 +60,7 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
         for sample in range(request.samples):
             sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))
             yield Item(
-                key_of(endpoint.name, CHAT, sent, sample=sample),
+                chat_key(endpoint, sent, sample),
                 sent,
                 request.task,
                 request.prompt,
@@ -72,24 +72,15 @@ def _kept(
     dispatcher: Dispatcher, item: Item, context: Mapping[str, Any], reply: Reply
 ) -> tuple[Record | None, Paid | None]:
     """The record and the line of the ledger that a reply is worth."""
-    endpoint = dispatcher.endpoint
-    base: dict[str, Any] = {
-        "endpoint": endpoint.name,
-        "model": endpoint.model,
-        "task": item.task,
-        "prompt": item.prompt,
-        "request": item.sent.encode(),
-        "request_id": reply.request_id,
-        "batch": True,
-    }
+    base = dispatcher.base(item.sent, item.task, item.prompt, request_id=reply.request_id, batch=True)
     if reply.status != 200:
         fault = fault_of(reply.status, reply.body, dispatcher.api_key)
         if fault.then != "never":
             return None, None
         return Record(**base, state=TOMBSTONE, code=fault.kind, body=fault.message.encode()), None
     body = dispatcher.clean_bytes(reply.body)
-    told = read_completion(body)
-    tokens = told.tokens if told else (0, 0, 0)
+    completion = read_completion(body)
+    tokens = completion.tokens if completion else (0, 0, 0)
     cost = dispatcher.cost(*tokens, batch=True) if any(tokens) else item.bound_nano if dispatcher.price else None
     paid = dispatcher.paid(
         item.key,
@@ -97,9 +88,9 @@ def _kept(
         context.get("recipe", ""),
         tokens,
         cost,
-        answered=told is not None,
+        answered=completion is not None,
         batch=True,
     )
-    if told is None:
+    if completion is None:
         return Record(**base, body=body, code="unusable"), paid
-    return Record(**base, body=body, cost_nano=cost, **told.columns()), paid
+    return Record(**base, body=body, cost_nano=cost, **completion.columns()), paid

@@ -7,37 +7,41 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import requests
 
+from longform.addresses import shown
 from longform.errors import HttpError, Incomplete, SourceError, StoreError, UsageError
 from longform.files import read_json, remove, sync, unwritable, write_json
 from longform.net import wire
 from longform.net.http import Call, Http, Tries, Wait
-from longform.net.partial import Changed, Part, blocks_of, held
-from longform.net.wire import Dropped, Overlong, shown
+from longform.net.partial import Hashes, Part, held
+from longform.net.wire import Changed, Dropped
 
 SLOWEST_BYTES_PER_SECOND = 1_000
 CHANGES = 3
-BEFORE_ANEW_SECONDS = 1.0
+WRONG_DIGESTS = 2
+RESTART_SECONDS = 1.0
 EXPIRED = (400, 401, 403, 410)
+GZIP = ("gzip", "x-gzip")
+GZIP_BEGINS = b"\x1f\x8b"
 PACKED = {
-    "gzip": (".gz", ".tgz"),
-    "x-gzip": (".gz", ".tgz"),
+    **dict.fromkeys(GZIP, (".gz", ".tgz")),
     "x-bzip2": (".bz2",),
     "x-xz": (".xz",),
     "xz": (".xz",),
     "zstd": (".zst",),
 }
-GZIP_BEGINS = b"\x1f\x8b"
 PAGES = ("", ".html", ".htm", ".xhtml")
 
 
@@ -82,19 +86,6 @@ class Expected:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What Downloader.download is asked for."""
-
-    url: str | Callable[[], str]
-    place: Path
-    expected: Expected
-    credentials: Mapping[str, str] | None
-    facts: dict[str, str]
-    progress: Progress | None
-    retry_after: Wait | None
-
-
 class Downloader(Http):
     """An HTTP client that also fetches files to disk, whole or not at all."""
 
@@ -106,6 +97,7 @@ class Downloader(Http):
         size: int | None = None,
         sha256: str | None = None,
         md5: str | None = None,
+        at_most: float = inf,
         credentials: Mapping[str, str] | None = None,
         facts: Mapping[str, str] | None = None,
         progress: Progress | None = None,
@@ -113,28 +105,27 @@ class Downloader(Http):
     ) -> Fetched:
         """A file that is whole, at `place`; one that is there already is not asked for.
 
-        Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives the
-        address anew when it has expired (403): signed links are never written down. Beside the file stands
+        SourceError where it has more than `at_most` bytes.
+
+        Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives
+        another address when one has expired (403): signed links are never written down. Beside the file stands
         `<name>.fetch.json`: address without its query, retrieved_at, bytes, sha256 and `facts`.
         """
         expected = Expected(size, sha256.lower() if sha256 else None, md5.lower() if md5 else None)
-        order = Order(url, place, expected, credentials, dict(facts or {}), progress, retry_after)
-        return _fetched(self, order)
-
-
-def _fetched(http: Http, order: Order) -> Fetched:
-    if known := already(order.place, order.expected):
-        return known
-    path = order.place.with_name(order.place.name + ".part")
-    with held(path) as file:
-        try:
-            # another process may have been downloading it until now
-            return already(order.place, order.expected) or _Download(http, order, file).run()
-        except OSError as error:
-            raise unwritable(order.place, error) from None
-        finally:
-            if not os.fstat(file.fileno()).st_size:
-                remove(path)
+        if known := already(place, expected):
+            return known
+        path = place.with_name(place.name + ".part")
+        with held(path) as file:
+            try:
+                if known := already(place, expected):  # another process may have been downloading it until now
+                    return known
+                asking: Any = {"credentials": credentials, "progress": progress, "retry_after": retry_after}
+                return _Download(self, url, place, expected, file, at_most, facts or {}, **asking).run()
+            except OSError as error:
+                raise unwritable(place, error) from None
+            finally:
+                if not os.fstat(file.fileno()).st_size:
+                    remove(path)
 
 
 def already(place: Path, expected: Expected) -> Fetched | None:
@@ -146,7 +137,7 @@ def already(place: Path, expected: Expected) -> Fetched | None:
         raise UsageError(f"{place} is there, but nothing says if it is whole: move it away, or give its size.")
     if noted and noted.get("bytes") != size:
         raise UsageError(
-            f"{place} has {size:,} bytes where {noted.get('bytes')} were fetched: delete it to begin anew."
+            f"{place} has {size:,} bytes where {noted.get('bytes')} were fetched: delete it to fetch it again."
         )
     found = _digests(place, expected, noted)
     if missed := expected.missed(size, found):
@@ -158,6 +149,12 @@ def already(place: Path, expected: Expected) -> Fetched | None:
 
 def side_file(place: Path) -> Path:
     return place.with_name(place.name + ".fetch.json")
+
+
+def note_fetch(place: Path, url: str, size: int, known: Mapping[str, str | None], facts: Mapping[str, str]) -> None:
+    """Write the side file of a file that was fetched now; `known` are its digests by name, and its ETag."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(side_file(place), {"url": url, "retrieved_at": when, "bytes": size, **known, "facts": dict(facts)})
 
 
 def _noted(side: Path) -> dict[str, Any]:
@@ -172,53 +169,61 @@ def _noted(side: Path) -> dict[str, Any]:
 def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[str, str]:
     """As noted where they are, else worked out."""
     known = {name: str(noted[name]) for name in expected.digests() if noted.get(name)}
-    hashes = {name: hashlib.new(name, usedforsecurity=False) for name in expected.digests() if name not in known}
-    for block in blocks_of(place) if hashes else ():
-        for each in hashes.values():
-            each.update(block)
-    return {**known, **{name: each.hexdigest() for name, each in hashes.items()}}
+    if missing := [name for name in expected.digests() if name not in known]:
+        hashes = Hashes(missing)
+        hashes.add_file(place)
+        known |= hashes.digests()
+    return known
 
 
 class _Download:
     """One download: asks until its part is whole."""
 
-    def __init__(self, http: Http, order: Order, file: IO[bytes]) -> None:
-        self.http, self.order = http, order
-        self.part = Part(order.place, file, order.expected.digests(), order.expected.size)
-        self.tries = Tries(http, order.retry_after)
-        self.link = None if callable(order.url) else order.url
-        self.refused = False
-        self.changes = self.most = 0
+    def __init__(
+        self,
+        http: Http,
+        url: str | Callable[[], str],
+        place: Path,
+        expected: Expected,
+        file: IO[bytes],
+        at_most: float,
+        facts: Mapping[str, str],
+        *,
+        credentials: Mapping[str, str] | None,
+        progress: Progress | None,
+        retry_after: Wait | None,
+    ) -> None:
+        self.http, self.url, self.place, self.expected = http, url, place, expected
+        self.credentials, self.facts, self.progress = credentials, facts, progress
+        self.part, self.tries = Part(place, file, expected.digests(), expected.size), Tries(http, retry_after)
+        self.link = None if callable(url) else url
+        self.refused, self.restarts, self.most, self.at_most = False, 0, 0, at_most
 
     @property
     def where(self) -> str:
-        return shown(self.link or self.part.version.url or str(self.order.place))
+        return shown(self.link or self.part.version.url or str(self.place))
 
     def run(self) -> Fetched:
         self._show()
         try:
-            for last in (False, True):
+            while True:
                 while not self.part.whole:
                     self._once()
-                missed = self.order.expected.missed(self.part.size, self.part.digests())
+                missed = self.expected.missed(self.part.size, self.part.hashes.digests())
                 if not missed:
                     return self._placed()
-                self.part.clear()
-                if not last:
-                    self._show()
-            raise SourceError(f"{self.where} has {missed}, twice: check the address and what is expected.")
+                self._restart(f"it has {missed}", WRONG_DIGESTS)
         except BaseException:
             self.part.leave()
             raise
         finally:
-            if self.order.progress:
-                self.order.progress.end(self.order.place.name)
+            if self.progress:
+                self.progress.end(self.place.name)
 
     def _show(self) -> None:
-        if self.order.progress:
+        if self.progress:
             size = self.part.version.size
-            total = self.order.expected.size if size is None else size
-            self.order.progress.begin(self.order.place.name, total, self.part.size)
+            self.progress.begin(self.place.name, self.expected.size if size is None else size, self.part.size)
 
     def _once(self) -> None:
         """Ask once and keep what comes; return where it is whole, or where asking again is next."""
@@ -226,33 +231,26 @@ class _Download:
             with self._answer() as response:
                 self._check_kind(response)
                 self._receive(response)
-        except Overlong as failure:
-            self.part.clear()
-            raise SourceError(f"{self.where} {failure}: give its size or its sha256, or fetch it elsewhere.") from None
         except Dropped as failure:
             self.tries.wait(failure, self.where)
         except Changed as change:
-            self._start_anew(change)
+            self._restart(str(change), CHANGES)
 
     def _answer(self) -> requests.Response:
-        """The head of a reply of 200, 206 or 416. A link that has expired is made anew, once without progress."""
+        """The head of a reply of 200, 206 or 416. A link that has expired is replaced, once without progress."""
         while True:
-            link = self.link or self._new_link()
-            headers = {"Accept-Encoding": "identity", **self.part.range_headers(shown(link))}
+            self.link = self.link or (self.url() if callable(self.url) else self.url)
+            headers = {"Accept-Encoding": "identity", **self.part.range_headers(shown(self.link))}
             try:
-                return self.http.open(Call("GET", link, None, self.order.credentials, headers), also=(416,))
+                return self.http.open(Call("GET", self.link, None, self.credentials, headers), also=(416,))
             except HttpError as error:
-                if not callable(self.order.url) or error.status not in EXPIRED or self.refused:
+                if not callable(self.url) or error.status not in EXPIRED or self.refused:
                     raise
                 self.refused, self.link = True, None
 
-    def _new_link(self) -> str:
-        self.link = self.order.url() if callable(self.order.url) else self.order.url
-        return self.link
-
     def _check_kind(self, response: requests.Response) -> None:
         """SourceError for a page, an empty reply, a packed one: for what is not the bytes of a file."""
-        name, status = self.order.place.name.lower(), response.status_code
+        name, status = self.place.name.lower(), response.status_code
         if status not in (200, 206, 416):
             raise SourceError(f"{self.where} answered {status} without a file: check the address.")
         kind = response.headers.get("Content-Type", "").lower()
@@ -275,29 +273,21 @@ class _Download:
             return
         if response.status_code == 200:
             self._show()
-        pace = Pace(self.http.patience_seconds)
-        for chunk in self._new_bytes(response, start):
-            if not wire.delimited(response) and not self.order.expected:
+        delimited = wire.delimited(response)
+        for chunk in self._paced(self._new_bytes(response, start)):
+            if not delimited and not self.expected:
                 raise SourceError(f"{self.where} does not say where its file ends: give its size or its sha256.")
             self.part.add(chunk)
-            self._came(len(chunk))
-            if not pace.keeps(len(chunk)):
-                raise Incomplete(
-                    f"{self.where} sends less than {SLOWEST_BYTES_PER_SECOND:,} bytes a second: "
-                    "what is there is kept, run this again later."
-                )
-        if not self.part.size and not wire.delimited(response) and not self._is_expected():
+            self._count(len(chunk))
+        expected = self.expected and not self.expected.missed(self.part.size, self.part.hashes.digests())
+        if not self.part.size and not delimited and not expected:
             raise Dropped("dropped the connection before its reply")
         self.part.end()
 
-    def _is_expected(self) -> bool:
-        expected = self.order.expected
-        return bool(expected) and not expected.missed(self.part.size, self.part.digests())
-
     def _new_bytes(self, response: requests.Response, start: int) -> Iterator[bytes]:
         """The body without what is there already; Changed where that differs."""
-        there = self.part.tail(start)
-        for chunk in wire.chunks(response, strict=not self.order.expected):
+        there = os.pread(self.part.file.fileno(), self.part.size - start, start)
+        for chunk in wire.chunks(response, strict=not self.expected):
             if not self.part.size and packed_twice(response, chunk):
                 raise self._packed()
             if there[: len(chunk)] != chunk[: len(there)]:
@@ -306,34 +296,52 @@ class _Download:
             if chunk:
                 yield chunk
 
-    def _came(self, number: int) -> None:
+    def _paced(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks; Incomplete where few bytes come: a server that sends one now and then would hold it for ever."""
+        since, came = time.monotonic(), 0
+        for chunk in chunks:
+            yield chunk
+            came, seconds = came + len(chunk), time.monotonic() - since
+            if seconds < self.http.patience_seconds:
+                continue
+            if came < SLOWEST_BYTES_PER_SECOND * seconds:
+                raise Incomplete(
+                    f"{self.where} sends less than {SLOWEST_BYTES_PER_SECOND:,} bytes a second: "
+                    "what is there is kept, run this again later."
+                )
+            since, came = time.monotonic(), 0
+
+    def _count(self, number: int) -> None:
         """Only bytes that had never come yet are progress: a file that always breaks at its middle has an end."""
         self.refused = False
-        if self.order.progress:
-            self.order.progress.advance(self.order.place.name, number)
+        if self.part.size > self.at_most:
+            raise SourceError(f"{self.where} sends more than the {self.at_most:,} bytes that such a file may have.")
+        if self.progress:
+            self.progress.advance(self.place.name, number)
         if self.part.size > self.most:
             self.most = self.part.size
-            self.tries.begin_anew()
+            self.tries.progress()
 
-    def _start_anew(self, change: Changed) -> None:
-        self.changes += 1
+    def _restart(self, why: str, most: int) -> None:
+        self.restarts += 1
         self.part.clear()
-        if self.changes >= CHANGES:
-            raise SourceError(f"{self.where} gives no whole file, {change}, {self.changes} times: check the address.")
-        self.http.sleep(BEFORE_ANEW_SECONDS)
+        if self.restarts >= most:
+            raise SourceError(
+                f"{self.where} gives no whole file, {why}, {self.restarts} times: check the address and what is "
+                "expected."
+            )
+        self.http.sleep(RESTART_SECONDS)
         self._show()
 
     def _placed(self) -> Fetched:
         """Everything is on the disk before the file has its name."""
-        part, place, digests = self.part, self.order.place, self.part.digests()
+        part, digests = self.part, self.part.hashes.digests()
         os.fsync(part.file.fileno())
-        fetched = {"url": part.version.url, "retrieved_at": datetime.now(UTC).isoformat(timespec="seconds")}
-        found = {"bytes": part.size, **digests, "etag": part.version.etag, "facts": self.order.facts}
-        write_json(side_file(place), {**fetched, **found})
-        part.path.replace(place)
+        note_fetch(self.place, part.version.url, part.size, {**digests, "etag": part.version.etag}, self.facts)
+        part.path.replace(self.place)
         remove(part.notes)
-        sync(place.parent)
-        return Fetched(place, True, part.size, digests["sha256"])
+        sync(self.place.parent)
+        return Fetched(self.place, True, part.size, digests["sha256"])
 
 
 def packing_of(response: requests.Response) -> str:
@@ -344,23 +352,8 @@ def packing_of(response: requests.Response) -> str:
 
 def packed_twice(response: requests.Response, start: bytes) -> bool:
     """Whether the gzip file that begins so is itself sent as gzip."""
-    if packing_of(response) not in ("gzip", "x-gzip") or not start.startswith(GZIP_BEGINS):
+    if packing_of(response) not in GZIP or not start.startswith(GZIP_BEGINS):
         return False
-    return bool(wire.decoder(response)(start, len(GZIP_BEGINS)) == GZIP_BEGINS)
-
-
-class Pace:
-    """Whether bytes keep coming: a server that sends one now and then must not hold a download for ever."""
-
-    def __init__(self, window_seconds: float) -> None:
-        self.window_seconds = window_seconds
-        self.since, self.bytes = time.monotonic(), 0
-
-    def keeps(self, number: int) -> bool:
-        self.bytes += number
-        seconds = time.monotonic() - self.since
-        if seconds < self.window_seconds:
-            return True
-        kept = self.bytes >= SLOWEST_BYTES_PER_SECOND * seconds
-        self.since, self.bytes = time.monotonic(), 0
-        return kept
+    with suppress(zlib.error):
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(start, len(GZIP_BEGINS)) == GZIP_BEGINS
+    return False

@@ -1,4 +1,4 @@
-"""HTTP for everything that is fetched: an unmistakable User-Agent, bounded retries, polite rates, whole files."""
+"""HTTP for everything that is fetched: an unmistakable User-Agent, bounded retries, polite rates, redirects of ours."""
 
 from __future__ import annotations
 
@@ -10,31 +10,47 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
-from typing import Any
-from urllib.parse import urljoin
+from http.client import responses
+from string import punctuation
+from typing import Any, TypeVar
+from urllib.parse import quote, urljoin
 
 import requests
+from urllib3.exceptions import InvalidHeader
+from urllib3.util import Retry
 
 from longform import __version__
+from longform.addresses import origin, shown
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.net import wire
-from longform.net.wire import Dropped, origin, shown
+from longform.net.wire import Dropped
 from longform.settings import contact as contact_of
 
 REDIRECTS = 5
 MOVED = (301, 302, 303, 307, 308)
 PASSING = (408, 425, 429)
+LIMITED = (429, 503)
 LONGEST_BACKOFF_SECONDS = 60.0
-LONGEST_WAIT_SECONDS = 10 * 366 * 86_400.0
+LONGEST_PAUSE_SECONDS = 600.0
+LONGEST_WAIT_SECONDS = 10 * 366 * 86_400
 ERROR_BYTES = 1 << 16
+MAX_BYTES = 64 << 20
+ADVICE = {
+    **dict.fromkeys(MOVED, "it redirects, but does not say where to, try again later"),
+    **dict.fromkeys((401, 403, 407), "check the key, and whether you may read this"),
+    **dict.fromkeys((404, 410), "it is not there, check the name and the address"),
+    451: "it may not be given out for legal reasons",
+}
+OTHER_ADVICE = "the server does not take this request, check what was asked for"
 SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
+
+_RESET = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\b")
+_WINDOW = re.compile(r"\bt=(\d{1,9})\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply with a status below 400."""
+    """A reply that was read. Names of headers are found in any case."""
 
     url: str
     status: int
@@ -50,45 +66,58 @@ class Reply:
             raise SourceError(f"{shown(self.url)} answers no JSON, but {start!r}: is it the right address?") from None
 
 
-Wait = Callable[[requests.Response], float | None]
+Wait = Callable[[Reply], float | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, redirects included."""
+    """One request, redirects included. `public_only` refuses connections to addresses that are not public."""
 
     method: str
     url: str
     params: Mapping[str, str | int] | None = None
     credentials: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
-    data: Mapping[str, str] | bytes | None = None
+    data: Mapping[str, str] | None = None
+    json: Any = None
     check: Callable[[str], None] | None = None
+    public_only: bool = False
+
+    def request(self) -> requests.Request:
+        headers = {**(self.headers or {}), **(self.credentials or {})}
+        return requests.Request(self.method, self.url, headers, None, self.data, self.params, json=self.json)
 
     def moved(self, status: int, location: str) -> Call:
-        """The request after a redirect: credentials and secret headers stay with the host they were given for."""
-        url, there = _target(self.url, location)
-        moved = replace(self, url=url, params=None)
-        if there != origin(self.url):
-            secret = self.credentials or any(name.lower() in SECRET_HEADERS for name in self.headers or ())
-            if secret and origin(self.url)[0] == "https" and there[0] == "http":
-                raise SourceError(f"{shown(self.url)} redirects to plain http, {shown(url)}: that is not followed.")
+        """The request after a redirect: credentials and secret headers stay with the host they are for."""
+        try:
+            url = urljoin(self.url, quote(location.encode("latin-1"), safe=punctuation))  # bytes of any encoding
+            here, there = origin(self.url), origin(url)
+        except (ValueError, SourceError):
+            raise SourceError(
+                f"{shown(self.url)} redirects to {shown(location)!r}, which is no plain address of the web: that is "
+                "not followed."
+            ) from None
+        call = replace(self, url=url, params=None)
+        if there != here:
             kept = {name: value for name, value in (self.headers or {}).items() if name.lower() not in SECRET_HEADERS}
-            moved = replace(moved, credentials=None, headers=kept)
+            if (self.credentials or kept != (self.headers or {})) and (here[0], there[0]) == ("https", "http"):
+                raise SourceError(f"{shown(self.url)} redirects to plain http, {shown(url)}: that is not followed.")
+            call = replace(call, credentials=None, headers=kept)
         if self.method == "POST" and status in (301, 302, 303):
-            return replace(moved, method="GET", data=None)
-        if self.data is not None and there != origin(self.url):
+            return replace(call, method="GET", data=None, json=None)
+        if self.method == "POST" and there != here:
             raise SourceError(f"{shown(self.url)} redirects what was posted to another host: that is not followed.")
-        return moved
+        return call
 
 
 class Http:
     """One polite client: what a fetch, an API reader or a web search sends goes through one of these.
 
-    `per_second` bounds requests to one host. `credentials` of a call are headers for the host that the call names:
+    `per_second` bounds requests to each host. `credentials` of a call are headers for the host that the call names:
     they are never sent to another, also when redirected. `check` sees every address before it is asked, also those
-    that a server redirects to, and raises to refuse. `retry_after` reads from a 429 or 503 how many seconds the
-    server wants to wait, where the Retry-After header does not say. Threads may share it.
+    that a server redirects to, and raises to refuse. `retry_after` reads from a 429 or 503 how many seconds the server
+    wants to wait, where its Retry-After does not say. Threads may share it.
     """
 
     def __init__(
@@ -103,9 +132,13 @@ class Http:
     ) -> None:
         self.tries, self.patience_seconds, self.sleep = tries, patience_seconds, sleep
         self.timeout_seconds, self._per_second = timeout_seconds, per_second
-        self._turns: dict[str, float] = {}
+        self._turns, self._rates = dict[str, float](), dict[str, float]()
         self._lock = threading.Lock()
-        self._session = wire.new_session(user_agent(contact))
+        self._wire = wire.Wire(user_agent(contact))
+
+    def keep_rate(self, url: str, per_second: float) -> None:
+        """Ask the host of this address at most so often, and wait where its replies say that a limit is used up."""
+        self._rates[origin(url)[1]] = per_second
 
     def get(
         self,
@@ -114,13 +147,14 @@ class Http:
         params: Mapping[str, str | int] | None = None,
         credentials: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        max_bytes: int = 64 << 20,
+        max_bytes: int = MAX_BYTES,
         check: Callable[[str], None] | None = None,
+        public_only: bool = False,
         retry_after: Wait | None = None,
     ) -> Reply:
-        """The whole reply. HttpError for a status that no retry mends (4xx but 408, 425, 429), Incomplete where
+        """The whole reply. HttpError for a status that no retry helps (4xx but 408, 425, 429), Incomplete where
         retries are used up (connection, 408, 425, 429, 5xx), SourceError where it is larger than `max_bytes`."""
-        call = Call("GET", url, params, credentials, headers, check=check)
+        call = Call("GET", url, params, credentials, headers, check=check, public_only=public_only)
         return self._whole(call, max_bytes, retry_after)
 
     def post(
@@ -129,21 +163,15 @@ class Http:
         *,
         data: Mapping[str, str] | None = None,
         json: Any = None,
-        params: Mapping[str, str | int] | None = None,
         credentials: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        max_bytes: int = 64 << 20,
-        check: Callable[[str], None] | None = None,
         retry_after: Wait | None = None,
     ) -> Reply:
-        """As `get`; what is posted is never sent on to another host."""
-        if json is not None:
-            headers = {"Content-Type": "application/json", **(headers or {})}
-        call = Call("POST", url, params, credentials, headers, _document(json) if data is None else data, check)
-        return self._whole(call, max_bytes, retry_after)
+        """As `get`; what is posted, a form or a document, is never sent on to another host."""
+        return self._whole(Call("POST", url, None, credentials, headers, data, json), MAX_BYTES, retry_after)
 
     def close(self) -> None:
-        self._session.close()
+        self._wire.close()
 
     def _whole(self, call: Call, max_bytes: int, retry_after: Wait | None) -> Reply:
         tries = Tries(self, retry_after)
@@ -164,7 +192,7 @@ class Http:
             if response.status_code not in MOVED or not location:
                 return self._accepted(response, also)
             response.close()
-            call = call.moved(response.status_code, _text(location))
+            call = call.moved(response.status_code, location)
         raise SourceError(f"{shown(call.url)} is reached by more than {REDIRECTS} redirects: that is not followed.")
 
     def _send(self, call: Call, *, moved: bool) -> requests.Response:
@@ -172,36 +200,40 @@ class Http:
         if call.check:
             call.check(call.url)
         self._take_turn(host)
-        headers = {**(call.headers or {}), **(call.credentials or {})}
-        request = requests.Request(call.method, call.url, headers=headers, params=call.params, data=call.data)
+        connect, read = (min(seconds, self.patience_seconds) for seconds in self.timeout_seconds)
         try:
-            return wire.send(self._session, request, self.timeout_seconds, self.patience_seconds)
+            response = self._wire.send(call.request(), (connect, read), public_only=call.public_only)
         except Dropped as failure:
             raise Dropped(f"redirects to {shown(call.url)}, which {failure}") if moved else failure from None
+        if host in self._rates and _used_up(response.headers):
+            self._turn(host, min(limit_seconds(response.headers) or 0, LONGEST_PAUSE_SECONDS))
+        return response
 
     def _take_turn(self, host: str) -> None:
         """Wait until this host may be asked again: turns are given out in order, also to many threads."""
-        if not self._per_second:
-            return
+        rate = self._rates.get(host, self._per_second)
+        seconds = self._turn(host, 1 / rate if rate else 0)
+        if seconds > 0:
+            self.sleep(seconds)
+
+    def _turn(self, host: str, seconds: float) -> float:
+        """Keep this host for so many seconds; return those until then."""
         with self._lock:
             now = time.monotonic()
             turn = max(now, self._turns.get(host, now))
-            self._turns[host] = turn + 1 / self._per_second
-        if turn > now:
-            self.sleep(turn - now)
+            self._turns[host] = turn + seconds
+        return turn - now
 
     def _accepted(self, response: requests.Response, also: Container[int]) -> requests.Response:
         status = response.status_code
         if status in also or (status < 400 and status not in MOVED):
             return response
         with response:
-            start = self._start_of(response)
-        vars(response).update(_content=start, _content_consumed=True)  # what a Wait may read is bounded
+            reply = Reply(response.url, status, response.headers, self._start_of(response))
         if status in PASSING or status >= 500:
-            raise Dropped(f"answered {named(status)}", response)
-        raise HttpError(
-            f"{shown(response.url)} answered {named(status)}: {_advice(status)}.", status=status, body=start
-        )
+            raise Dropped(f"answered {named(status)}", reply)
+        advice = ADVICE.get(status, OTHER_ADVICE)
+        raise HttpError(f"{shown(reply.url)} answered {named(status)}: {advice}.", status=status, body=reply.content)
 
     def _start_of(self, response: requests.Response) -> bytes:
         try:
@@ -210,55 +242,91 @@ class Http:
             return b""
 
 
+class Login:
+    """Credentials that hold for a while: asked for when first needed, and once more where they are refused (401).
+
+    `log_in` gives headers, or None where there is nothing to log in with.
+    """
+
+    def __init__(self, log_in: Callable[[], dict[str, str] | None]) -> None:
+        self._log_in = log_in
+        self.credentials: dict[str, str] | None = None
+
+    def use(self, ask: Callable[[dict[str, str] | None], T]) -> T:
+        """What `ask` gives with these credentials."""
+        self.credentials = self.credentials or self._log_in()
+        try:
+            return ask(self.credentials)
+        except HttpError as error:
+            if error.status != 401 or self.credentials is None:
+                raise
+        self.credentials = self._log_in()
+        return ask(self.credentials)
+
+
 class Tries:
-    """How often and how long a request is tried again; what arrives begins the count anew."""
+    """How often and how long a request is tried again; `progress` sets the count back to none."""
 
     def __init__(self, http: Http, retry_after: Wait | None = None) -> None:
         self.http, self.retry_after = http, retry_after
-        self.begin_anew()
+        self.progress()
 
-    def begin_anew(self) -> None:
+    def progress(self) -> None:
         self.failed, self.waited = 0, 0.0
 
-    def wait(self, failure: Dropped, url: str) -> float:
-        """Sleep before the next try, for the seconds returned; Incomplete where there is none."""
+    def wait(self, failure: Dropped, url: str) -> None:
+        """Sleep before the next try; Incomplete where there is none."""
         self.failed += 1
-        asked = self._asked_for(failure.response)
-        seconds = self._backoff() if asked is None else asked
+        asked = self._asked_for(failure.reply)
+        backoff = min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
+        seconds = backoff if asked is None else asked
         if self.waited + seconds > self.http.patience_seconds:
-            when = f"{failure}: run this again {_when(seconds)}"
+            when = f"run this again {_when(seconds)}"
         elif self.failed >= self.http.tries:
-            when = f"{failure}, {self.failed} times: run this again later"
+            failure, when = Dropped(f"{failure}, {self.failed} times"), "run this again later"
         else:
-            when = ""
-        if when:
-            raise Incomplete(f"{shown(url)} {when}, what is there is kept.") from None
-        self.waited += seconds
-        self.http.sleep(seconds)
-        return seconds
+            self.waited += seconds
+            return self.http.sleep(seconds)
+        raise Incomplete(f"{shown(url)} {failure}: {when}, what is there is kept.") from None
 
-    def _backoff(self) -> float:
-        return min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
-
-    def _asked_for(self, response: requests.Response | None) -> float | None:
+    def _asked_for(self, reply: Reply | None) -> float | None:
         """Seconds that the server wants to be left alone, if it says."""
-        if response is None:
+        if reply is None:
             return None
-        seconds = retry_after_seconds(response.headers.get("Retry-After", ""))
-        if seconds is None and self.retry_after and response.status_code in (429, 503):
-            seconds = self.retry_after(response)
-        return None if seconds is None or not seconds >= 0 else min(seconds, LONGEST_WAIT_SECONDS)
+        seconds = retry_after_seconds(reply.headers.get("Retry-After", ""))
+        if seconds is None and reply.status in LIMITED:
+            seconds = limit_seconds(reply.headers)
+            if self.retry_after and (own := self.retry_after(reply)) is not None:
+                return own
+        return seconds
 
 
 def retry_after_seconds(text: str) -> float | None:
     """Retry-After as seconds or as a date of HTTP; None for anything else."""
-    if re.fullmatch(r"\s*\d{1,12}(\.\d{1,9})?\s*", text):
-        return float(text)
     try:
-        date = parsedate_to_datetime(text)
-        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError, IndexError, OverflowError):
+        return float(Retry(retry_after_max=LONGEST_WAIT_SECONDS).parse_retry_after(text))
+    except (InvalidHeader, ValueError, OverflowError):
         return None
+
+
+def limit_seconds(headers: Mapping[str, str]) -> float | None:
+    """Seconds until a limit of requests is lifted, as its headers say; of more than one limit, the first.
+
+        RateLimit: "api";r=0;t=55
+        RateLimit-Reset: 55
+        X-RateLimit-Reset: 1, 1419704
+
+    Moments, as seconds since 1970, are not read.
+    """
+    if found := _WINDOW.search(headers.get("RateLimit", "")):
+        return float(found[1])
+    reset = headers.get("RateLimit-Reset") or headers.get("X-RateLimit-Reset", "")
+    return float(found[1]) if (found := _RESET.match(reset)) else None
+
+
+def _used_up(headers: Mapping[str, str]) -> bool:
+    """Whether a reply says that the limit's requests are spent: X-Ratelimit-Remaining: 0.0"""
+    return headers.get("X-RateLimit-Remaining", headers.get("RateLimit-Remaining", "")).lstrip().startswith("0")
 
 
 def user_agent(contact: str | None = None) -> str:
@@ -271,50 +339,9 @@ def user_agent(contact: str | None = None) -> str:
 
 def named(status: int) -> str:
     """404 (Not Found)"""
-    try:
-        return f"{status} ({HTTPStatus(status).phrase})"
-    except ValueError:
-        return str(status)
-
-
-def _advice(status: int) -> str:
-    if status in MOVED:
-        return "it redirects, but does not say where to, try again later"
-    if status in (401, 403, 407):
-        return "check the key, and whether you may read this"
-    if status in (404, 410):
-        return "it is not there, check the name and the address"
-    if status == 451:
-        return "it may not be given out for legal reasons"
-    return "the server does not take this request, check what was asked for"
+    return f"{status} ({responses[status]})" if status in responses else str(status)
 
 
 def _when(seconds: float) -> str:
     at = datetime.now(UTC) + timedelta(seconds=seconds)
     return f"after {at:%Y-%m-%d %H:%M:%S} UTC (in {seconds:,.0f} s)"
-
-
-def _target(url: str, location: str) -> tuple[str, tuple[str, str, int]]:
-    """Where a redirect leads, with its origin."""
-    try:
-        target = urljoin(url, location)
-        return target, origin(target)
-    except ValueError:
-        target = location
-    except SourceError:
-        pass
-    raise SourceError(
-        f"{shown(url)} redirects to {shown(target)!r}, which is no plain address of the web: that is not followed."
-    )
-
-
-def _text(header: str) -> str:
-    """A header that holds UTF-8 comes as Latin-1."""
-    try:
-        return header.encode("latin-1").decode()
-    except UnicodeError:
-        return header
-
-
-def _document(value: Any) -> bytes | None:
-    return None if value is None else json.dumps(value).encode()

@@ -4,9 +4,9 @@
                                       lasting reason why there is none
     <home>/web/pages.lock       held while somebody writes
 
-A reply is committed before anybody reads it: a kill loses no more than what was on its way. Several processes may
-use one store; what is stored first stays. Writes exclude each other by the lock file, as two connections that write
-a WAL database at once could damage it under SQLite older than 3.51.3.
+A reply is committed before anybody reads it: a kill loses no more than what was on its way. Processes may share
+a store; what is stored first stays. Writes exclude each other by the lock file, as two connections that write a WAL
+database at once could damage it under SQLite older than 3.51.3; with a rollback journal each takes five times as long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,17 @@ KEY_VERSION = 1
 LEVEL = 3
 BUSY_SECONDS = 60.0
 _NEW = f"""
-CREATE TABLE page(
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS page(
   key BLOB PRIMARY KEY, url TEXT NOT NULL, final TEXT NOT NULL, status INTEGER NOT NULL, headers TEXT NOT NULL,
   error TEXT, detail TEXT, fetched_at INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX page_url ON page(url);
+CREATE INDEX IF NOT EXISTS page_url ON page(url);
 PRAGMA user_version = {FORMAT};
+COMMIT;
 """
-_COLUMNS = "url, final, status, headers, error, detail, fetched_at, body"
+_COLUMNS = "url, final, status, fetched_at, headers, body, error, detail"
+_SELECT = f"SELECT {_COLUMNS} FROM page WHERE key = ?"
+_INSERT = f"INSERT OR IGNORE INTO page(key, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +70,20 @@ class PageStore:
     """StoreError where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        with self._telling():
+        self.path, self._lock = path, threading.Lock()
+        with self._explained():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._turn = path.with_suffix(".lock").open("a")
-        try:
-            with self._telling(), self._alone():
-                self._database = _opened(path)
-        except BaseException:
-            self._turn.close()
-            raise
+            try:
+                with self._alone():
+                    self._database = _opened(path)
+            except BaseException:
+                self._turn.close()
+                raise
 
     def get(self, key: bytes) -> Page | None:
-        with self._telling(), self._lock:
-            row = self._database.execute(f"SELECT {_COLUMNS} FROM page WHERE key = ?", (key,)).fetchone()
-        with self._telling():
+        with self._explained(), self._lock:
+            row = self._database.execute(_SELECT, (key,)).fetchone()
             return _page(row) if row else None
 
     def put(self, key: bytes, page: Page, *, instead_of: Collection[str] = ()) -> Page:
@@ -89,19 +91,16 @@ class PageStore:
 
         One whose error is among `instead_of` is replaced.
         """
-        with self._telling(), self._lock, self._alone(), self._transaction():
-            self._database.executemany("DELETE FROM page WHERE key = ? AND error = ?", [(key, e) for e in instead_of])
-            values = (key, *_row(page))
-            self._database.execute(f"INSERT OR IGNORE INTO page(key, {_COLUMNS}) VALUES ({_marks(values)})", values)
-        stored = self.get(key)
-        assert stored is not None
-        return stored
+        with self._explained(), self._lock, self._alone(), self._database as transaction:
+            transaction.executemany("DELETE FROM page WHERE key = ? AND error = ?", [(key, e) for e in instead_of])
+            transaction.execute(_INSERT, (key, *_row(page)))
+            return _page(transaction.execute(_SELECT, (key,)).fetchone())
 
     def forget(self, urls: Iterable[str]) -> int:
         """Remove what came from these addresses, asked or final; the number of replies."""
         chosen = [(url, url) for url in urls]
-        with self._telling(), self._lock, self._alone(), self._transaction():
-            return self._database.executemany("DELETE FROM page WHERE url = ? OR final = ?", chosen).rowcount
+        with self._explained(), self._lock, self._alone(), self._database as transaction:
+            return transaction.executemany("DELETE FROM page WHERE url = ? OR final = ?", chosen).rowcount
 
     def close(self) -> None:
         with self._lock, self._alone():
@@ -117,31 +116,20 @@ class PageStore:
             fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         from backports.zstd import ZstdError
 
         try:
             yield
         except (sqlite3.Error, OSError, ZstdError, ValueError, EOFError) as error:
             raise StoreError(
-                f"The store of web pages {self.path} cannot be used ({error}): mend it, free some space, "
-                "or move it away to fetch again."
+                f"The store of web pages {self.path} cannot be used ({error}): free some space if the disk is full, "
+                "else move it away to fetch again."
             ) from error
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
@@ -149,7 +137,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         if version > FORMAT:
             raise StoreError(f"The store of web pages {path} is of a later version of longform: use that one.")
         if version == 0:
-            database.executescript(f"BEGIN; {_NEW} COMMIT;")
+            database.executescript(_NEW)
     except BaseException:
         database.close()
         raise
@@ -159,23 +147,18 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _row(page: Page) -> tuple[Any, ...]:
     from backports import zstd
 
-    headers = json.dumps(page.headers, sort_keys=True)
-    body = zstd.compress(page.content, level=LEVEL)
-    texts = (_storable(text) for text in (page.url, page.final))
-    return (*texts, page.status, headers, page.error, _storable(page.detail), page.fetched_at, body)
+    headers, body = json.dumps(page.headers, sort_keys=True), zstd.compress(page.content, level=LEVEL)
+    url, final, detail = map(_storable, (page.url, page.final, page.detail))
+    return url, final, page.status, page.fetched_at, headers, body, page.error, detail
 
 
 def _page(row: tuple[Any, ...]) -> Page:
     from backports import zstd
 
-    url, final, status, headers, error, detail, fetched_at, body = row
-    return Page(url, final, status, fetched_at, json.loads(headers), zstd.decompress(body), error, detail)
+    page = Page(*row)
+    return replace(page, headers=json.loads(row[4]), content=zstd.decompress(page.content))
 
 
 def _storable(text: str | None) -> str | None:
     """Without half characters, which no database holds."""
     return None if text is None else text.encode("utf-8", "replace").decode()
-
-
-def _marks(values: Collection[Any]) -> str:
-    return ", ".join("?" * len(values))

@@ -3,8 +3,8 @@
     <name>.part         the first bytes of the file; locked by the one process that writes it
     <name>.part.json    of which version at the server (ETag, Last-Modified, length) they are
 
-Whether it is the same is told by If-Range, by the length, and by the last bytes that are there, which are asked for
-again. That nothing changed the part meanwhile is told by its SHA-256, noted when a run ends.
+If-Range, the length, and the last bytes that are there, which are asked for again, show whether it is the same. Its
+SHA-256, noted when a run ends, shows that nothing changed the part meanwhile.
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import IO
 
 import requests
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from longform.errors import StoreError
 from longform.files import read_json, remove, unwritable, write_json
 from longform.machines import boot
-from longform.net import wire
-from longform.net.wire import Dropped
+from longform.net.wire import Changed, Dropped
 
 OVERLAP_BYTES = 256
 DURABLE_EVERY = 256 << 20
 READ_BYTES = 1 << 20
 
 
-class Changed(Exception):
-    """What comes does not go on where the part ends: `str` says why. The next step is to begin anew."""
-
-
-@dataclass(slots=True)
+@dataclass(config=ConfigDict(strict=True, extra="forbid"))
 class Version:
     """What a server says of its file. Up to `durable` bytes of the part outlive a loss of power since `boot`.
 
@@ -52,14 +49,6 @@ class Version:
     boot: str = ""
     hashed: int = 0
     sha256: str = ""
-
-    def __post_init__(self) -> None:
-        """TypeError for a document that is no version."""
-        texts, numbers = (self.url, self.boot, self.sha256), (self.durable, self.hashed)
-        unsure = isinstance(self.etag, str | None) and isinstance(self.last_modified, str | None)
-        known = all(isinstance(text, str) for text in texts) and all(isinstance(number, int) for number in numbers)
-        if not (known and unsure and isinstance(self.size, int | None)):
-            raise TypeError("not what a part is noted with")
 
     @property
     def validator(self) -> str | None:
@@ -83,12 +72,33 @@ def _locked(part: Path) -> IO[bytes]:
     while True:
         file = part.open("a+b", buffering=0)
         fcntl.flock(file, fcntl.LOCK_EX)
-        try:
+        with suppress(FileNotFoundError):
             if part.stat().st_ino == os.fstat(file.fileno()).st_ino:
                 return file
-        except FileNotFoundError:
-            pass
         file.close()  # who held it has moved it to its place
+
+
+class Hashes:
+    """Digests by name (sha256, md5) of blocks, as they come."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in names}
+
+    def add(self, block: bytes) -> None:
+        for each in self._hashes.values():
+            each.update(block)
+
+    def add_file(self, path: Path) -> None:
+        """StoreError where the file cannot be read."""
+        try:
+            with path.open("rb") as file:
+                while block := file.read(READ_BYTES):
+                    self.add(block)
+        except OSError as error:
+            raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
+
+    def digests(self) -> dict[str, str]:
+        return {name: each.hexdigest() for name, each in self._hashes.items()}
 
 
 class Part:
@@ -97,9 +107,11 @@ class Part:
     def __init__(self, place: Path, file: IO[bytes], digests: list[str], largest: int | None) -> None:
         self.path, self.notes = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
         self.file, self.names, self.largest = file, digests, largest
-        self.version, self.size, self.complete = Version(), 0, False
-        self._hash_anew()
+        self._empty()
         self._take_up()
+
+    def _empty(self) -> None:
+        self.version, self.size, self.complete, self.hashes = Version(), 0, False, Hashes(self.names)
 
     def _take_up(self) -> None:
         """What an earlier process left, hashed again; nothing where it is not known of which version it is."""
@@ -110,17 +122,15 @@ class Part:
             length = min(length, noted.durable)
             os.ftruncate(self.file.fileno(), length)
         self.version, self.size = noted, length
-        for block in blocks_of(self.path):
-            self._hash(block)
-        if length == noted.hashed and self.digests()["sha256"] != noted.sha256:
+        self.hashes.add_file(self.path)
+        if length == noted.hashed and self.hashes.digests()["sha256"] != noted.sha256:
             self.clear()
         return None
 
     def _noted(self) -> Version | None:
         try:
-            found = read_json(self.notes)
-            return Version(**found) if found else None
-        except (StoreError, TypeError):
+            return Version(**read_json(self.notes))
+        except (StoreError, TypeError, ValueError):
             return None
 
     @property
@@ -130,14 +140,12 @@ class Part:
     def clear(self) -> None:
         os.ftruncate(self.file.fileno(), 0)
         remove(self.notes)
-        self.version, self.size, self.complete = Version(), 0, False
-        self._hash_anew()
+        self._empty()
 
     def range_headers(self, url: str) -> dict[str, str]:
         """What asks for the rest only; nothing where all of it is to come."""
-        if self.version.url != url or not self.size:
-            return {}
-        if not self.version.validator and self.version.size is None:
+        known = self.version.validator or self.version.size is not None
+        if self.version.url != url or not self.size or not known:
             return {}
         headers = {"Range": f"bytes={max(0, self.size - OVERLAP_BYTES)}-"}
         return headers | ({"If-Range": self.version.validator} if self.version.validator else {})
@@ -172,7 +180,7 @@ class Part:
 
     def _begin(self, response: requests.Response, url: str) -> None:
         self.clear()
-        length = wire.promised(response)
+        length = response.raw.length_remaining
         if length is not None and self.largest is not None and length != self.largest:
             raise Changed(f"it has {length:,} bytes where {self.largest:,} are expected")
         self.version = Version(url, response.headers.get("ETag"), dated(response), length, 0, boot())
@@ -187,7 +195,7 @@ class Part:
         view = memoryview(chunk)
         while view:
             view = view[self.file.write(view) :]
-        self._hash(chunk)
+        self.hashes.add(chunk)
         self.size += len(chunk)
         if self.size - self.version.durable >= DURABLE_EVERY:
             os.fsync(self.file.fileno())
@@ -196,40 +204,16 @@ class Part:
 
     def end(self) -> None:
         """A body has come to its end: that is the file's end, unless its length says otherwise."""
-        if self.version.size is None:
-            self.complete = True
-        elif self.size != self.version.size:
+        self.complete = self.version.size in (None, self.size)
+        if not self.complete:
             raise Dropped(f"sent only the bytes up to {self.size:,} of {self.version.size:,}")
 
     def leave(self) -> None:
-        """Note what is there, that the next process may tell if it is damaged."""
-        self.version.hashed, self.version.sha256 = self.size, self.digests()["sha256"]
+        """Note what is there, that the next process may see if it is damaged."""
+        self.version.hashed, self.version.sha256 = self.size, self.hashes.digests()["sha256"]
         with suppress(StoreError):
             if self.size and self.path.exists():
                 self._note()
-
-    def tail(self, start: int) -> bytes:
-        """The bytes from `start` that are there."""
-        return os.pread(self.file.fileno(), self.size - start, start)
-
-    def digests(self) -> dict[str, str]:
-        return {name: each.hexdigest() for name, each in self.hashes.items()}
-
-    def _hash_anew(self) -> None:
-        self.hashes = {name: hashlib.new(name, usedforsecurity=False) for name in self.names}
-
-    def _hash(self, block: bytes) -> None:
-        for each in self.hashes.values():
-            each.update(block)
-
-
-def blocks_of(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            while block := file.read(READ_BYTES):
-                yield block
-    except OSError as error:
-        raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
 
 
 def content_range(response: requests.Response) -> tuple[int | None, int | None]:

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-import requests
-
 from longform.errors import HttpError, Incomplete, SourceError
+from longform.net.ahead import in_order
 from longform.net.hosts import FORBIDDEN, PRIVATE, Refused, Robots, check_address
 from longform.net.http import Http, Reply
 from longform.net.pages import Page, PageStore, key_of
@@ -68,8 +67,7 @@ class Ask:
     max_bytes: int = MAX_BYTES
     private_hosts: bool = False
     robots: bool = True
-    retry_after: Callable[[requests.Response], float | None] | None = None
-    settled: Callable[[Reply], bool] | None = None
+    settled: Callable[[Reply], bool] = lambda reply: True
 
     @property
     def key(self) -> bytes:
@@ -77,12 +75,19 @@ class Ask:
 
 
 class Web:
-    """The store of a home, and who asks with which manners."""
+    """The store of a home, and who asks with which manners. `open_web` gives it; each user closes it once."""
 
     def __init__(self, home: Path) -> None:
+        self.home, self.users = home, 0
         self.store = PageStore(home / "web" / "pages.sqlite")
         self._visitors: dict[Manners, Visitor] = {}
         self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def visitor(self, manners: Manners) -> Visitor:
         """The one with these manners, shared by all who have them."""
@@ -92,9 +97,27 @@ class Web:
             return self._visitors[manners]
 
     def close(self) -> None:
+        with _opening:
+            self.users -= 1
+            if self.users:
+                return
+            del _open[self.home]
         for visitor in self._visitors.values():
             visitor.close()
         self.store.close()
+
+
+_open: dict[Path, Web] = {}
+_opening = threading.Lock()
+
+
+def open_web(home: Path) -> Web:
+    """The web as a home knows it, shared by all who open it in this process, until the last of them closes it."""
+    home = home.resolve()
+    with _opening:
+        web = _open[home] if home in _open else _open.setdefault(home, Web(home))
+        web.users += 1
+        return web
 
 
 class Visitor:
@@ -108,25 +131,21 @@ class Visitor:
         )
         self._pool = ThreadPoolExecutor(manners.at_once, thread_name_prefix="web")
         self._locks = [[threading.Lock() for _ in range(LOCKS)] for _ in range(2)]
-        self._robots = {private: Robots(self._robots_txt(private)) for private in (False, True)}
+        self._robots = {private: Robots(partial(self._robots_txt, private)) for private in (False, True)}
 
     def each(self, items: Iterable[T], work: Callable[[T], R]) -> Iterator[tuple[T, R]]:
         """Each item with what `work` made of it, in the order of the items, some at a time.
 
         Raises Incomplete, after all others were tried, where `work` did; another error at once.
         """
-        waiting: deque[tuple[T, Future[R]]] = deque()
         failures: list[Incomplete] = []
-        try:
-            for item in items:
-                waiting.append((item, self._pool.submit(work, item)))
-                if len(waiting) > 2 * self.manners.at_once:
-                    yield from _done(*waiting.popleft(), failures)
-            while waiting:
-                yield from _done(*waiting.popleft(), failures)
-        finally:
-            for _, future in waiting:
-                future.cancel()
+        for item, future in in_order(self._pool, work, items, 2 * self.manners.at_once):
+            try:
+                result = future.result()
+            except Incomplete as error:
+                failures.append(error)
+            else:
+                yield item, result
         if failures:
             raise Incomplete(
                 f"{len(failures):,} web calls got no answer, all others are stored: run the same command again, "
@@ -148,20 +167,13 @@ class Visitor:
         return [reason for reason, no_longer in lifted.items() if no_longer]
 
     def _fetched(self, ask: Ask) -> Page:
-        if ask.service:
-            return self._answered(ask)
         try:
             return self._answered(ask)
-        except HttpError as error:
-            return _refused(ask, f"status {error.status}", error, error.status)
-        except Refused as error:
-            return _refused(ask, error.reason, error)
-        except SourceError as error:
-            return _refused(ask, UNUSABLE, error)
-        except Incomplete as error:
-            if not self.manners.give_up:
+        except (SourceError, Incomplete) as error:
+            if ask.service or (isinstance(error, Incomplete) and not self.manners.give_up):
                 raise
-            return _refused(ask, UNREACHABLE, error)
+            status = error.status if isinstance(error, HttpError) else 0
+            return Page(ask.url, ask.url, status, _now(), error=_reason(error), detail=str(error)[:DETAIL_CHARACTERS])
 
     def _answered(self, ask: Ask) -> Page:
         reply = self.http.get(
@@ -170,9 +182,9 @@ class Visitor:
             credentials=ask.credentials,
             max_bytes=ask.max_bytes,
             check=None if ask.service else lambda url: self._check(ask, url),
-            retry_after=ask.retry_after,
+            public_only=not (ask.service or ask.private_hosts),
         )
-        if ask.settled and not ask.settled(reply):
+        if not ask.settled(reply):
             raise Incomplete(f"{ask.service} had no answer to give for now: run this again.")
         headers = {name: value for name in KEPT_HEADERS if (value := reply.headers.get(name, "")[:HEADER_CHARACTERS])}
         final = ask.url if ask.service else reply.url
@@ -183,78 +195,22 @@ class Visitor:
         if ask.robots:
             self._robots[ask.private_hosts].check(url)
 
-    def _robots_txt(self, private_hosts: bool) -> Callable[[str], Page]:
-        def fetch(url: str) -> Page:
-            return self.get(Ask(url, max_bytes=ROBOTS_BYTES, private_hosts=private_hosts, robots=False))
-
-        return fetch
+    def _robots_txt(self, private_hosts: bool, url: str) -> Page:
+        return self.get(Ask(url, max_bytes=ROBOTS_BYTES, private_hosts=private_hosts, robots=False))
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.http.close()
 
 
-def _done(item: T, future: Future[R], failures: list[Incomplete]) -> Iterator[tuple[T, R]]:
-    try:
-        result = future.result()
-    except Incomplete as error:
-        failures.append(error)
-        return
-    yield item, result
-
-
-def _refused(ask: Ask, reason: str, error: SourceError | Incomplete, status: int = 0) -> Page:
-    return Page(ask.url, ask.url, status, _now(), error=reason, detail=str(error)[:DETAIL_CHARACTERS])
+def _reason(error: SourceError | Incomplete) -> str:
+    """Why a page cannot be had, as a short phrase."""
+    if isinstance(error, HttpError):
+        return f"status {error.status}"
+    if isinstance(error, Incomplete):
+        return UNREACHABLE
+    return error.reason if isinstance(error, Refused) else UNUSABLE
 
 
 def _now() -> int:
     return int(time.time() * 1000)
-
-
-@dataclass(slots=True)
-class _Shared:
-    web: Web
-    users: int = 0
-
-
-_open: dict[Path, _Shared] = {}
-_opening = threading.Lock()
-
-
-def open_web(home: Path) -> SharedWeb:
-    """The web as a home knows it, shared by all who open it in this process; each closes it."""
-    return SharedWeb(home)
-
-
-class SharedWeb:
-    def __init__(self, home: Path) -> None:
-        self._home, self._closed = home.resolve(), False
-        with _opening:
-            shared = _open.get(self._home) or _Shared(Web(self._home))
-            shared.users += 1
-            _open[self._home] = shared
-        self._web = shared.web
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def visitor(self, manners: Manners) -> Visitor:
-        return self._web.visitor(manners)
-
-    @property
-    def store(self) -> PageStore:
-        return self._web.store
-
-    def close(self) -> None:
-        with _opening:
-            if self._closed:
-                return
-            self._closed = True
-            shared = _open[self._home]
-            shared.users -= 1
-            if not shared.users:
-                del _open[self._home]
-                shared.web.close()

@@ -1,7 +1,8 @@
 """One request and its reply on the wire: no cookies, no ~/.netrc, no redirects of its own, bounded time and bytes.
 
-requests alone would read the body of a redirect whole, send what ~/.netrc holds, wait for ever on a server that
-sends a byte now and then, and name query strings (signatures, keys) in its errors and urllib3's warnings.
+requests sends it, by its adapter alone: a session of requests would read the body of a redirect whole, keep cookies
+and send what ~/.netrc holds. Added are a limit of time for the whole head of a reply (a read timeout bounds single
+reads only), the refusal of private addresses once connected, and errors that name no query string (signatures, keys).
 Proxies and certificates of the environment (HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE) are used.
 """
 
@@ -12,113 +13,43 @@ import re
 import socket
 import threading
 import time
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.client import HTTPException, HTTPResponse
-from http.cookiejar import DefaultCookiePolicy
+from contextlib import suppress
+from http.client import HTTPResponse
 from typing import Any
-from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.cookies import RequestsCookieJar
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, DecodeError, LocationParseError
 from urllib3.exceptions import HTTPError as Urllib3Error
-from urllib3.exceptions import LocationParseError
 
+from longform.addresses import shown
 from longform.errors import SourceError, UsageError
+from longform.net.hosts import check_peer
 
 CHUNK = 1 << 16
-GZIP = 47  # zlib's word for: a gzip or zlib header, whichever is there
+ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 NO_ADDRESS = (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, LocationParseError, UnicodeError)
-READ_ERRORS = (requests.RequestException, Urllib3Error, HTTPException, OSError, ValueError)
+READ_ERRORS = (requests.RequestException, Urllib3Error, OSError, ValueError)
 
 
 class Dropped(Exception):
-    """A try that failed for a reason that may pass: `str` says which; `response` where there was one."""
+    """A try that failed for a reason that may pass: `str` says which; `reply` is the refusal where one came."""
 
-    def __init__(self, why: str, response: requests.Response | None = None) -> None:
+    def __init__(self, why: str, reply: Any = None) -> None:
         super().__init__(why)
-        self.response = response
+        self.reply = reply
 
 
-class Overlong(Dropped):
-    """More came than the server announced."""
-
-
-def shown(url: str) -> str:
-    """An address as it may be written down: without user, password, query and fragment."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "an address that is none"
-    return f"{parts.scheme}://{host}{parts.path}" if host else url.partition("?")[0].rpartition("@")[2][:200]
-
-
-def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host, port; SourceError for anything but http and https with a host and without a user."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise SourceError(f"{shown(url)} is no address: correct it.") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise SourceError(
-            f"{shown(url)!r} is no address of the web: it must begin with http:// or https:// and a host."
-        )
-    if "@" in parts.netloc:
-        raise SourceError(f"The address {shown(url)} holds a user or password: give it without.")
-    return parts.scheme, host, port or (443 if parts.scheme == "https" else 80)
-
-
-class _Anonymous(requests.auth.AuthBase):
-    """Sends nothing; that it is there keeps requests from looking into ~/.netrc."""
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        return request
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: requests.Response) -> str | None:
-        return None  # else requests would read the body of a redirect, however long it is
-
-
-class Watch:
-    """The connection that a request is sent over, which may be cut from another thread."""
-
-    connection: Any = None
-    cut = False
-
-    def end(self) -> None:
-        self.cut = True
-        sock = getattr(self.connection, "sock", None)
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-    def sees(self, connection: Any) -> None:
-        """Before it connects and when it has: where the time was up already, nothing is sent."""
-        self.connection = connection
-        if self.cut:
-            raise TimeoutError
-
-
-class _InFlight(threading.local):
-    watch: Watch | None = None
-
-
-IN_FLIGHT = _InFlight()
-
-
-def _seen(connection: Any) -> None:
-    if IN_FLIGHT.watch:
-        IN_FLIGHT.watch.sees(connection)
+class Changed(Exception):
+    """What comes is not the file that was expected, or begun: `str` says why. All of it is to be fetched again."""
 
 
 class _Connection(HTTPConnection):
+    """Gives up where connecting, with the look-up of the name, or the head of a reply takes longer than its timeout."""
+
     reply: HTTPResponse | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -129,95 +60,118 @@ class _Connection(HTTPConnection):
         self.reply = HTTPResponse(*args, **options)
         return self.reply
 
-    def request(self, *args: Any, **options: Any) -> None:
-        _seen(self)
-        super().request(*args, **options)
+    def connect(self) -> None:
+        end = time.monotonic() + (self.timeout or 0)
+        super().connect()
+        if time.monotonic() > end:
+            raise ConnectTimeoutError(self, "connected too late")
+
+    def getresponse(self) -> Any:
+        late = threading.Event()
+        timer = threading.Timer(self.timeout or 0, _cut, [self.sock, late])
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().getresponse()
+        finally:
+            timer.cancel()
+            if late.is_set():  # a head that was cut parses as a whole one
+                raise TimeoutError
+
+
+def _cut(sock: socket.socket, late: threading.Event) -> None:
+    late.set()
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+class _PublicConnection(_Connection):
+    """Sends nothing to an address that is not public, whatever the name led to before."""
 
     def connect(self) -> None:
-        _seen(self)
         super().connect()
-        _seen(self)
-
-
-class _SecureConnection(_Connection, HTTPSConnection):
-    pass
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _SecurePool(HTTPSConnectionPool):
-    ConnectionCls = _SecureConnection
+        if not self.proxy:
+            check_peer(self.host, self.sock.getpeername()[0])
 
 
 class _Adapter(HTTPAdapter):
-    """Connections that `deadline` can reach."""
+    """The adapter of requests, with connections of this class."""
+
+    def __init__(self, connection: type[_Connection]) -> None:
+        secure = type("Secure", (connection, HTTPSConnection), {})
+        self.pools = {
+            "http": type("Pool", (HTTPConnectionPool,), {"ConnectionCls": connection}),
+            "https": type("SecurePool", (HTTPSConnectionPool,), {"ConnectionCls": secure}),
+        }
+        super().__init__(pool_connections=16, pool_maxsize=32, max_retries=0)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        self.poolmanager.pool_classes_by_scheme = self.pools
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
         manager = super().proxy_manager_for(*args, **options)
-        manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        manager.pool_classes_by_scheme = self.pools
         return manager
 
 
-def new_session(user_agent: str) -> requests.Session:
-    session = _Session()
-    session.auth = _Anonymous()
-    session.cookies = RequestsCookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    session.headers.update({"User-Agent": user_agent, "Accept-Encoding": "gzip"})
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, _Adapter(pool_connections=16, pool_maxsize=32, max_retries=0))
-    _quiet_queries()
-    return session
+class Wire:
+    """Connections that are kept open for further requests. Threads may share it."""
 
+    def __init__(self, user_agent: str) -> None:
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}
+        self._environment = requests.Session()
+        self._any, self._public = _Adapter(_Connection), _Adapter(_PublicConnection)
+        for name in ("urllib3.connectionpool", "urllib3.connection"):
+            logging.getLogger(name).addFilter(_without_queries)  # once, however often it is added
 
-def _quiet_queries() -> None:
-    """Have urllib3's warnings and debug lines name no query: it may hold a key."""
-    for name in ("urllib3.connectionpool", "urllib3.connection"):
-        logging.getLogger(name).addFilter(_without_queries)  # once, however often it is added
+    def send(
+        self, request: requests.Request, timeout: tuple[float, float], *, public_only: bool = False
+    ) -> requests.Response:
+        """The head of the reply, whose body is still to be read; Dropped where the connection failed.
+
+        `timeout` bounds the seconds until connected, and those until the head is there and between reads of the body.
+        """
+        prepared = self._prepared(request)
+        adapter = self._public if public_only else self._any
+        try:
+            settings: Any = self._environment.merge_environment_settings(prepared.url or "", {}, True, None, None)
+            return adapter.send(prepared, timeout=timeout, **settings)
+        except requests.exceptions.SSLError:
+            raise SourceError(f"The certificate of {shown(request.url)} is not valid: nothing was asked.") from None
+        except requests.exceptions.ProxyError:
+            raise Dropped("cannot be reached through the proxy of the environment") from None
+        except requests.exceptions.ConnectTimeout:
+            raise Dropped(f"gave no connection in {timeout[0]:g} s") from None
+        except requests.exceptions.Timeout:
+            raise Dropped(f"sent no whole head of a reply in {timeout[1]:g} s") from None
+        except NO_ADDRESS:
+            raise SourceError(f"{shown(request.url)} is no address: correct it.") from None
+        except READ_ERRORS as error:
+            raise Dropped(_connection_words(error)) from None
+
+    def _prepared(self, request: requests.Request) -> requests.PreparedRequest:
+        try:
+            request.headers = self._headers | request.headers
+            prepared = request.prepare()
+            "".join(map(str, prepared.headers.values())).encode("latin-1")  # as they are sent
+            return prepared
+        except (requests.exceptions.InvalidHeader, UnicodeEncodeError):
+            raise UsageError(
+                f"A header for {shown(request.url)} holds characters that none may: check the key."
+            ) from None
+        except (requests.RequestException, ValueError):
+            raise SourceError(f"{shown(request.url)} is no address: correct it.") from None
+
+    def close(self) -> None:
+        self._any.close()
+        self._public.close()
 
 
 def _without_queries(record: logging.LogRecord) -> bool:
+    """Have a warning or debug line name no query: it may hold a key."""
     record.msg, record.args, record.exc_info = re.sub(r"\?[^\s\"')]*", "?…", record.getMessage()), (), None
     return True
-
-
-def send(
-    session: requests.Session, request: requests.Request, timeout: tuple[float, float], within: float
-) -> requests.Response:
-    """The head of the reply, whose body is still to be read; Dropped where the connection failed."""
-    prepared = _prepared(session, request)
-    try:
-        settings = session.merge_environment_settings(prepared.url or "", {}, True, None, None)
-        with deadline(within):
-            return session.send(prepared, timeout=timeout, allow_redirects=False, **settings)
-    except requests.exceptions.SSLError:
-        raise SourceError(f"The certificate of {shown(request.url)} is not valid: nothing was asked of it.") from None
-    except requests.exceptions.ProxyError:
-        raise Dropped("cannot be reached through the proxy of the environment") from None
-    except requests.exceptions.ConnectTimeout:
-        raise Dropped(f"gave no connection in {timeout[0]:g} s") from None
-    except requests.exceptions.Timeout:
-        raise Dropped(f"sent nothing for {timeout[1]:g} s") from None
-    except NO_ADDRESS:
-        raise SourceError(f"{shown(request.url)} is no address: correct it.") from None
-    except READ_ERRORS as error:
-        raise Dropped(_connection_words(error)) from None
-
-
-def _prepared(session: requests.Session, request: requests.Request) -> requests.PreparedRequest:
-    try:
-        prepared = session.prepare_request(request)
-        "".join(map(str, prepared.headers.values())).encode("latin-1")  # as they are sent
-        return prepared
-    except (requests.exceptions.InvalidHeader, UnicodeEncodeError):
-        raise UsageError(f"A header for {shown(request.url)} holds characters that none may: check the key.") from None
-    except (requests.RequestException, ValueError):
-        raise SourceError(f"{shown(request.url)} is no address: correct it.") from None
 
 
 def _connection_words(error: BaseException) -> str:
@@ -229,52 +183,29 @@ def _connection_words(error: BaseException) -> str:
     return "refused the connection" if "refused" in text else "dropped the connection"
 
 
-@contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Cut the connection of the request that is sent in here, if the head of its reply has not come by then."""
-    IN_FLIGHT.watch = watch = Watch()
-    timer = threading.Timer(seconds, watch.end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except READ_ERRORS:
-        if not watch.cut:
-            raise
-    finally:
-        timer.cancel()
-        IN_FLIGHT.watch = None
-    if watch.cut:
-        raise Dropped(f"sent no whole head of a reply in {seconds:g} s")
+def chunks(response: requests.Response, *, decode: bool = False, strict: bool = False) -> Iterator[bytes]:
+    """The body as it comes, at most CHUNK bytes at once; Dropped where it ends before its length or its last chunk.
 
-
-def chunks(response: requests.Response, *, strict: bool = False) -> Iterator[bytes]:
-    """The body as it comes, not decoded; Dropped where it ends before its Content-Length or its last chunk.
-
-    `strict`: Overlong where more comes than its Content-Length, which else is left unread.
+    `decode` unpacks gzip and deflate; SourceError where the body is none. `strict`: Changed where more comes than the
+    Content-Length, which else is left unread.
     """
-    left, raw, more = promised(response), response.raw, False
+    raw, more = response.raw, False
     try:
-        while left is None or left > 0:
-            more = strict and left == 1 and _waiting(raw) > 1
-            chunk = raw.read1(CHUNK if left is None else min(CHUNK, left - (left > 1)), decode_content=False)
+        while True:
+            left = raw.length_remaining
+            more = more or (strict and left == 1 and _waiting(raw) > 1)
+            chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=decode)
             if not chunk:
                 break
-            left = None if left is None else left - len(chunk)
             yield chunk
-        if left == 0:
-            raw.read1(1, decode_content=False)  # nothing comes; urllib3 sees the end, and keeps the connection
+    except DecodeError:
+        raise SourceError(f"{shown(response.url)} says that its answer is gzip, but it is not.") from None
     except READ_ERRORS as error:
-        raise Dropped(_end_words(left, silent="timed out" in str(error))) from None
-    if left:
-        raise Dropped(_end_words(left))
+        what = "sent nothing for too long" if "timed out" in str(error) else "dropped the connection"
+        left = raw.length_remaining
+        raise Dropped(f"{what}, {left:,} bytes before the end" if left else what) from None
     if more:
-        raise Overlong(f"sends more than the {promised(response):,} bytes it announces")
-
-
-def _end_words(left: int | None, *, silent: bool = False) -> str:
-    what = "sent nothing for too long" if silent else "dropped the connection"
-    return f"{what}, {left:,} bytes before the end" if left else what
+        raise Changed(f"it sends more than the {int(response.headers['Content-Length']):,} bytes it announces")
 
 
 def _waiting(raw: Any) -> int:
@@ -283,60 +214,26 @@ def _waiting(raw: Any) -> int:
     return len(reply.peek(2)) if reply is not None else 1
 
 
-def promised(response: requests.Response) -> int | None:
-    """The length of the body, where the server says it."""
-    text = response.headers.get("Content-Length", "")
-    if "chunked" in response.headers.get("Transfer-Encoding", "").lower():
-        return None
-    return int(text) if re.fullmatch(r"\d{1,18}", text) else None
-
-
 def delimited(response: requests.Response) -> bool:
-    """Whether the end of the body can be told from a dropped connection."""
-    return promised(response) is not None or "chunked" in response.headers.get("Transfer-Encoding", "").lower()
+    """Whether a dropped connection is seen: the body has a length, or is sent in chunks."""
+    return response.raw.length_remaining is not None or response.raw.chunked
 
 
 def body(response: requests.Response, *, limit: int, within: float) -> bytes:
     """The decoded body; SourceError where it is larger than `limit`, Dropped where it is not whole in `within` s."""
-    end = time.monotonic() + within
-    content, decode = bytearray(), decoder(response)
-    large = SourceError(f"{shown(response.url)} answers with more than {limit:,} bytes: that is not read.")
-    if (promised(response) or 0) > limit:
-        raise large
-    for chunk in chunks(response):
-        content += decode(chunk, limit + 1 - len(content))
+    end, content = time.monotonic() + within, bytearray()
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in ENCODINGS:
+        raise SourceError(f"{shown(response.url)} answers in the encoding {encoding[:20]!r}, which was not asked for.")
+    announced = response.raw.length_remaining or 0
+    for chunk in chunks(response, decode=True) if announced <= limit else ():
+        content += chunk
         if len(content) > limit:
-            raise large
+            break
         if time.monotonic() > end:
             raise Dropped(f"did not send its whole reply in {within:g} s")
+    if max(announced, len(content)) > limit:
+        raise SourceError(f"{shown(response.url)} answers with more than {limit:,} bytes: that is not read.")
     if not content and not delimited(response) and response.status_code == 200:
         raise Dropped("dropped the connection before its reply")
     return bytes(content)
-
-
-def decoder(response: requests.Response) -> Any:
-    """(chunk, at most) -> decoded bytes: never more than asked for, however well the rest is packed."""
-    name = response.headers.get("Content-Encoding", "").strip().lower()
-    if name in ("", "identity"):
-        return lambda chunk, at_most: chunk
-    if name not in ("gzip", "x-gzip", "deflate"):
-        raise SourceError(f"{shown(response.url)} answers in the encoding {name[:20]!r}, which was not asked for.")
-    return _Gunzip(shown(response.url))
-
-
-class _Gunzip:
-    def __init__(self, where: str) -> None:
-        self.where, self.packed = where, zlib.decompressobj(GZIP)
-
-    def __call__(self, chunk: bytes, at_most: int) -> bytes:
-        """Members one after the other; what follows a member and is none is left out, as gzip does."""
-        out = b""
-        try:
-            while chunk and len(out) < at_most:
-                if self.packed.eof:
-                    self.packed = zlib.decompressobj(GZIP)
-                out += self.packed.decompress(chunk, at_most - len(out))
-                chunk = self.packed.unused_data if self.packed.eof else self.packed.unconsumed_tail
-        except zlib.error:
-            raise SourceError(f"{self.where} says that its answer is gzip, but it is not.") from None
-        return out

@@ -14,29 +14,28 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from longform.standin.http import Reply, as_json, refusal
+from longform.standin.http import Reply, as_json, checked, refusal
+from longform.standin.questions import BatchRequest, FileListRequest, ListRequest
 from longform.standin.replies import usage
 
-MOST_LINES = 50_000
-MOST_FILE_BYTES = 200 << 20
+MAX_LINES = 50_000
+MAX_FILE_BYTES = 200 << 20
 DAY_SECONDS = 86_400
 MONTH_SECONDS = 30 * DAY_SECONDS
-MOST_PAIRS, MOST_NAME, MOST_VALUE = 16, 64, 512
-URLS = ("/v1/chat/completions", "/v1/embeddings")
-MOST_PROBLEMS = 20
-ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-_UNDONE = {
+MAX_PROBLEMS = 20
+FINAL_STATUSES = frozenset({"completed", "failed", "expired", "cancelled"})
+_UNANSWERED = {
     "expired": ("batch_expired", "This request could not be executed before the completion window expired."),
     "cancelled": ("batch_cancelled", "This request was not executed because the batch was cancelled."),
 }
 
 
 class Line(NamedTuple):
-    """What became of a request of a batch. `body` is written as it is; None: it got lost."""
+    """The answer to one request of a batch. `body` is written as it is; None: the answer got lost."""
 
     status: int
     body: bytes | None
@@ -49,24 +48,24 @@ AnswerLine = Callable[[str, dict[str, Any]], Line]
 
 @dataclass(slots=True)
 class File:
-    shown: dict[str, Any]
+    document: dict[str, Any]
     content: bytes
 
 
 @dataclass(slots=True)
 class Batch:
-    """`shown` is what a client sees; `end` how it was decided that it ends, None: completed."""
+    """`document` is what a client sees; `end` the status it is to end in, None: completed."""
 
-    shown: dict[str, Any]
+    document: dict[str, Any]
     content: bytes
     end: str | None
     output: list[bytes] = field(default_factory=list)
     errors: list[bytes] = field(default_factory=list)
     tokens: Counter[str] = field(default_factory=Counter)
 
-    def turn(self, status: str) -> None:
-        self.shown["status"] = status
-        self.shown[f"{status}_at"] = int(time.time())
+    def set_status(self, status: str) -> None:
+        self.document["status"] = status
+        self.document[f"{status}_at"] = int(time.time())
 
 
 class Batches:
@@ -81,22 +80,19 @@ class Batches:
 
     # files
 
-    def upload(self, fields: dict[str, tuple[str, bytes]]) -> Reply:
-        """`fields` of the form: name -> (file name, content)."""
-        purpose = fields.get("purpose", ("", b""))[1].decode("utf-8", "replace").strip()
-        if "file" not in fields:
-            raise refusal(400, "'file' is a required property.", "file")
+    def upload(self, name: str, content: bytes, purpose: str) -> Reply:
         if purpose != "batch":
             raise refusal(400, "Only files of purpose 'batch' are taken here.", "purpose")
-        name, content = fields["file"]
-        return as_json(self._keep(name or "file.jsonl", content, purpose).shown)
+        return as_json(self._keep(name, content, purpose).document)
 
-    def files(self, query: dict[str, str]) -> Reply:
-        wanted = [file.shown for file in self._files.values() if query.get("purpose") in (None, file.shown["purpose"])]
-        return _page(wanted if query.get("order") == "asc" else wanted[::-1], query, most=10_000, usual=10_000)
+    def files(self, query: Mapping[str, str]) -> Reply:
+        request = checked(FileListRequest, dict(query))
+        rows = [file.document for file in self._files.values()]
+        rows = [row for row in rows if request.purpose in (None, row["purpose"])]
+        return _page(rows if request.order == "asc" else rows[::-1], request)
 
     def file(self, name: str) -> Reply:
-        return as_json(self._file(name).shown)
+        return as_json(self._file(name).document)
 
     def content(self, name: str) -> Reply:
         return Reply(200, self._file(name).content, media="application/octet-stream")
@@ -113,7 +109,7 @@ class Batches:
 
     def _keep(self, name: str, content: bytes, purpose: str) -> File:
         now = int(time.time())
-        shown = {
+        document = {
             "id": _id("file-"),
             "object": "file",
             "bytes": len(content),
@@ -124,44 +120,39 @@ class Batches:
             "status": "processed",
             "status_details": None,
         }
-        file = File(shown, content)
-        self._files[str(shown["id"])] = file
+        file = File(document, content)
+        self._files[str(document["id"])] = file
         return file
 
     # batches
 
     def create(self, body: Any) -> Reply:
-        """Take a batch on; it is worked off in the background."""
-        if not isinstance(body, dict):
-            raise refusal(400, "The body is no JSON object.")
-        if body.get("endpoint") not in URLS:
-            raise refusal(400, f"endpoint must be one of {', '.join(URLS)}.", "endpoint", "invalid_value")
-        if body.get("completion_window") != "24h":
-            raise refusal(400, "completion_window must be '24h'.", "completion_window", "invalid_value")
-        metadata = _metadata(body.get("metadata"))
-        name = body.get("input_file_id")
-        if not isinstance(name, str) or name not in self._files:
-            raise refusal(400, f"No such File object: {str(name)[:100]}", "input_file_id")
-        batch = Batch(_shown(body, metadata), self._files[name].content, self._draw_end())
-        self._batches[batch.shown["id"]] = batch
-        self.created[(metadata or {}).get("job", "")] += 1
+        """Accept a batch; it is worked off in the background."""
+        request = checked(BatchRequest, body)
+        name = request.input_file_id
+        if name not in self._files:
+            raise refusal(400, f"No such File object: {name[:100]}", "input_file_id")
+        batch = Batch(_batch_document(request), self._files[name].content, self._draw_end())
+        self._batches[batch.document["id"]] = batch
+        self.created[(request.metadata or {}).get("job", "")] += 1
         task = asyncio.get_running_loop().create_task(self._work(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return as_json(batch.shown)
+        return as_json(batch.document)
 
-    def batches(self, query: dict[str, str]) -> Reply:
-        return _page([batch.shown for batch in self._batches.values()][::-1], query, most=100, usual=20)
+    def batches(self, query: Mapping[str, str]) -> Reply:
+        rows = [batch.document for batch in self._batches.values()]
+        return _page(rows[::-1], checked(ListRequest, dict(query)))
 
     def batch(self, name: str) -> Reply:
-        return as_json(self._batch(name).shown)
+        return as_json(self._batch(name).document)
 
     def cancel(self, name: str) -> Reply:
         batch = self._batch(name)
-        if batch.shown["status"] in ENDED:
-            raise refusal(409, f"Cannot cancel a batch with status '{batch.shown['status']}'.")
-        batch.turn("cancelling")
-        return as_json(batch.shown)
+        if batch.document["status"] in FINAL_STATUSES:
+            raise refusal(409, f"Cannot cancel a batch with status '{batch.document['status']}'.")
+        batch.set_status("cancelling")
+        return as_json(batch.document)
 
     async def close(self) -> None:
         """Give up what is being worked on."""
@@ -180,27 +171,27 @@ class Batches:
         """From validating to an end; the whole takes about the seconds that were set."""
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(self._seconds / 10)
-        lines, problems = _checked(batch.content, batch.shown["endpoint"])
+        lines, problems = _read_lines(batch.content, batch.document["endpoint"])
         batch.content = b""
         if batch.end == "failed" and not problems:
             problems = [_problem("token_limit_exceeded", "Enqueued token limit reached for this model.", None)]
         if problems:
-            batch.shown["errors"] = {"object": "list", "data": problems}
-            return batch.turn("failed")
-        batch.shown["request_counts"]["total"] = len(lines)
-        if batch.shown["status"] != "cancelling":
-            batch.turn("in_progress")
-        undone = await self._answer(batch, lines, started)
-        self._finish(batch, undone)
+            batch.document["errors"] = {"object": "list", "data": problems}
+            return batch.set_status("failed")
+        batch.document["request_counts"]["total"] = len(lines)
+        if batch.document["status"] != "cancelling":
+            batch.set_status("in_progress")
+        unanswered = await self._answer(batch, lines, started)
+        self._finish(batch, unanswered)
 
     async def _answer(self, batch: Batch, lines: list[dict[str, Any]], started: float) -> list[dict[str, Any]]:
         """Answer the lines, evenly over the time; those that are left when it expires or is cancelled."""
         loop = asyncio.get_running_loop()
-        last = len(lines) // 2 if batch.end in _UNDONE else len(lines)
+        last = len(lines) // 2 if batch.end in _UNANSWERED else len(lines)
         for number, line in enumerate(lines):
             due = started + self._seconds * (0.1 + 0.9 * number / len(lines))
             await asyncio.sleep(max(0.0, due - loop.time()))
-            if number == last or batch.shown["status"] == "cancelling":
+            if number == last or batch.document["status"] == "cancelling":
                 return lines[number:]
             self._answer_one(batch, line)
         await asyncio.sleep(max(0.0, started + self._seconds - loop.time()))
@@ -208,89 +199,63 @@ class Batches:
 
     def _answer_one(self, batch: Batch, line: dict[str, Any]) -> None:
         answer = self._answer_line(line["url"], line["body"])
-        counts = batch.shown["request_counts"]
+        counts = batch.document["request_counts"]
         counts["completed" if answer.status == 200 and answer.body is not None else "failed"] += 1
         if answer.body is None:
             return
         batch.tokens.update(prompt=answer.prompt_tokens, completion=answer.completion_tokens)
         (batch.output if answer.status == 200 else batch.errors).append(_line(line["custom_id"], answer))
 
-    def _finish(self, batch: Batch, undone: list[dict[str, Any]]) -> None:
+    def _finish(self, batch: Batch, unanswered: list[dict[str, Any]]) -> None:
         status = "completed"
-        if batch.shown["status"] == "cancelling" or batch.end == "cancelled":
+        if batch.document["status"] == "cancelling" or batch.end == "cancelled":
             status = "cancelled"
         elif batch.end == "expired":
             status = "expired"
-        if status in _UNDONE:
-            batch.errors += [_not_done(line["custom_id"], *_UNDONE[status]) for line in undone]
-        batch.turn("finalizing")
+        if status in _UNANSWERED:
+            batch.errors += [_unanswered_line(line["custom_id"], *_UNANSWERED[status]) for line in unanswered]
+        batch.set_status("finalizing")
         for kind, written in (("output", batch.output), ("error", batch.errors)):
             if written:
-                file = self._keep(f"{batch.shown['id']}_{kind}.jsonl", b"\n".join(written) + b"\n", "batch_output")
-                batch.shown[f"{kind}_file_id"] = file.shown["id"]
-        batch.shown["usage"] = _batch_usage(batch.tokens)
-        batch.turn(status)
+                file = self._keep(f"{batch.document['id']}_{kind}.jsonl", b"\n".join(written) + b"\n", "batch_output")
+                batch.document[f"{kind}_file_id"] = file.document["id"]
+        batch.document["usage"] = _batch_usage(batch.tokens)
+        batch.set_status(status)
         batch.output, batch.errors = [], []
 
 
-def form_fields(media: str, body: bytes) -> dict[str, tuple[str, bytes]]:
-    """The parts of a multipart form: name -> (file name, content). Raises Refused (400) where it is none."""
-    kind, *parameters = [part.strip() for part in media.split(";")]
-    boundary = next((p[9:].strip('"') for p in parameters if p.lower().startswith("boundary=")), "")
-    if kind.lower() != "multipart/form-data" or not boundary:
-        raise refusal(400, "A file is uploaded as multipart/form-data with a boundary.")
-    fields = {}
-    for part in (b"\r\n" + body).split(f"\r\n--{boundary}".encode())[1:-1]:
-        head, _, content = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        names = dict(_disposition(head.decode("utf-8", "replace")))
-        fields[names.get("name", "")] = (names.get("filename", ""), content)
-    return fields
-
-
-def _disposition(head: str) -> Iterator[tuple[str, str]]:
-    for line in head.split("\r\n"):
-        name, _, value = line.partition(":")
-        if name.strip().lower() == "content-disposition":
-            for parameter in value.split(";")[1:]:
-                key, _, text = parameter.strip().partition("=")
-                yield key.lower(), text.strip('"')
-
-
-def _checked(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(lines, problems)"""
+def _read_lines(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(lines, problems): a batch with any problem fails."""
     lines: list[dict[str, Any]] = []
     problems: list[dict[str, Any]] = []
     seen: set[str] = set()
     models: set[str] = set()
-    for number, written in enumerate(_written(content), 1):
-        if number > MOST_LINES:
-            return [], [_problem("too_many_requests", f"A batch holds at most {MOST_LINES} requests.", number)]
-        line = _read_line(written)
-        wrong = _wrong(line, url, seen, models)
-        if wrong:
-            problems.append(_problem(*wrong, number))
+    for number, text in enumerate(filter(bytes.strip, content.split(b"\n")), 1):
+        if number > MAX_LINES:
+            return [], [_problem("too_many_requests", f"A batch holds at most {MAX_LINES} requests.", number)]
+        line = _read_line(text)
+        problem = _line_problem(line, url, seen, models)
+        if problem:
+            problems.append(_problem(*problem, number))
         seen.add(str(line.get("custom_id")))
         models.add(_model(line))
         lines.append(line)
     if not lines:
         problems.append(_problem("empty_file", "The file holds no request.", None))
-    return lines, problems[:MOST_PROBLEMS]
+    return lines, problems[:MAX_PROBLEMS]
 
 
-def _written(content: bytes) -> Iterable[bytes]:
-    return (line for line in content.split(b"\n") if line.strip())
-
-
-def _read_line(written: bytes) -> dict[str, Any]:
+def _read_line(text: bytes) -> dict[str, Any]:
+    """The line; {} if it is no JSON object."""
     try:
-        line = json.loads(written)
+        line = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return line if isinstance(line, dict) else {}
 
 
-def _wrong(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> tuple[str, str] | None:
-    """(code, message)"""
+def _line_problem(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> tuple[str, str] | None:
+    """(code, message) of the first rule that the line breaks."""
     name, body = line.get("custom_id"), line.get("body")
     if not line:
         return "invalid_json_line", "This line is no JSON object."
@@ -324,20 +289,20 @@ def _line(custom_id: str, answer: Line) -> bytes:
     return f"{head}, {response}".encode() + (answer.body or b"null") + b'}, "error": null}'
 
 
-def _not_done(custom_id: str, code: str, message: str) -> bytes:
+def _unanswered_line(custom_id: str, code: str, message: str) -> bytes:
     error = {"code": code, "message": message}
     return json.dumps({"id": _id("batch_req_"), "custom_id": custom_id, "response": None, "error": error}).encode()
 
 
-def _shown(body: dict[str, Any], metadata: dict[str, str] | None) -> dict[str, Any]:
+def _batch_document(request: BatchRequest) -> dict[str, Any]:
     now = int(time.time())
     moments = ("in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled")
     return {
         "id": _id("batch_"),
         "object": "batch",
-        "endpoint": body["endpoint"],
+        "endpoint": request.endpoint,
         "errors": None,
-        "input_file_id": body["input_file_id"],
+        "input_file_id": request.input_file_id,
         "completion_window": "24h",
         "status": "validating",
         "output_file_id": None,
@@ -347,16 +312,8 @@ def _shown(body: dict[str, Any], metadata: dict[str, str] | None) -> dict[str, A
         **{f"{moment}_at": None for moment in moments},
         "request_counts": {"total": 0, "completed": 0, "failed": 0},
         "usage": None,
-        "metadata": metadata,
+        "metadata": request.metadata,
     }
-
-
-def _metadata(given: Any) -> dict[str, str] | None:
-    pairs = given.items() if isinstance(given, dict) else []
-    fits = all(isinstance(value, str) and len(name) <= MOST_NAME and len(value) <= MOST_VALUE for name, value in pairs)
-    if given is not None and not (isinstance(given, dict) and len(given) <= MOST_PAIRS and fits):
-        raise refusal(400, f"metadata must hold at most {MOST_PAIRS} pairs of short texts.", "metadata")
-    return given
 
 
 def _batch_usage(tokens: Counter[str]) -> dict[str, Any]:
@@ -370,17 +327,13 @@ def _batch_usage(tokens: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _page(rows: list[dict[str, Any]], query: dict[str, str], *, most: int, usual: int) -> Reply:
-    """A list from after the row `after`, at most `limit` long."""
-    limit = query.get("limit", str(usual))
-    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:6]) <= most:
-        raise refusal(400, f"limit must be a whole number from 1 to {most}.", "limit", "invalid_value")
-    after = query.get("after")
-    names = [row["id"] for row in rows]
+def _page(rows: list[dict[str, Any]], request: ListRequest) -> Reply:
+    """The rows of a list that were asked for, in the order of `rows`."""
+    after, names = request.after, [row["id"] for row in rows]
     if after is not None and after not in names:
-        raise refusal(400, f"There is nothing with the id '{after[:100]}' to go on after.", "after", "invalid_value")
+        raise refusal(400, f"There is no row with the id '{after[:100]}' to continue after.", "after", "invalid_value")
     start = names.index(after) + 1 if after is not None else 0
-    page = rows[start : start + int(limit)]
+    page = rows[start : start + request.limit]
     ends = {"first_id": page[0]["id"] if page else None, "last_id": page[-1]["id"] if page else None}
     return as_json({"object": "list", "data": page, **ends, "has_more": start + len(page) < len(rows)})
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from longform.errors import UsageError
 from longform.llm.ask.prompts import nearest
-from longform.standin.http import Reply, Way, as_json, error_document
+from longform.standin.http import Reply, as_json, error_document
 
 FAULTS = {
     "429": "too many requests, with Retry-After",
@@ -36,7 +36,7 @@ FAULTS = {
     "500": "server error",
     "502": "bad gateway, as HTML",
     "503": "overloaded, with Retry-After",
-    "reset": "connection reset after the answer was made",
+    "reset": "connection reset instead of the answer",
     "reset-early": "connection reset before the request was read",
     "drip": "the answer comes in drops, for longer than a time-out",
     "truncated": "the body ends before its content-length",
@@ -47,18 +47,17 @@ FAULTS = {
     "whitespace": "the reply is white space up to its limit",
     "filtered": "the reply is held back, finish_reason content_filter",
     "refusal": "the model declines",
-    "empty": "nothing said",
+    "empty": "the reply is empty",
 }
 BATCH_FAULTS = {"expired": "half done", "failed": "nothing done", "cancelled": "half done"}
 
-REFUSING = frozenset(
+REFUSALS = frozenset(
     ("429", "429-bare", "quota", "401", "401-echo", "404", "context", "filter", "parameter", "500", "502", "503")
 )
 LOST = frozenset(("reset", "reset-early", "drip", "truncated"))
-WAYS: dict[str, Way] = {"reset": "reset", "drip": "drip", "truncated": "truncated"}
 UNREADABLE = frozenset(("broken", "shape"))
-SAYS_NOTHING = frozenset(("whitespace", "empty"))
-SPOKEN = frozenset(("length", "whitespace", "filtered", "refusal", "empty"))
+EMPTY_REPLIES = frozenset(("whitespace", "empty"))
+REPLY_FAULTS = frozenset(("length", "whitespace", "filtered", "refusal", "empty"))
 
 RETRY_AFTER_SECONDS = 1.0
 SLOW_FACTOR, SLOW_SECONDS = 10, 1.0
@@ -97,7 +96,7 @@ class Fault:
 
 
 class Faults:
-    """Draws what happens to each request."""
+    """Draws what happens to each request: by script while it lasts, then by share."""
 
     def __init__(self, shares: Mapping[str, float], batches: Mapping[str, float], seed: int) -> None:
         self.set_shares(shares)
@@ -123,7 +122,8 @@ class Faults:
         waiting = self._by_path.get(path) or (self._script if asks_model else None)
         if waiting:
             line = waiting.popleft()
-            return Fault(**{"name": line["fault"], **_rest(line)}) if "fault" in line else None
+            name = line.pop("fault", None)
+            return Fault(name, **line) if name else None
         return self.draw_line() if asks_model else None
 
     def draw_line(self) -> Fault | None:
@@ -133,10 +133,6 @@ class Faults:
 
     def draw_batch(self) -> str | None:
         return _drawn(self._batch_shares, self._random)
-
-
-def _rest(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in line.items() if name != "fault"}
 
 
 def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
@@ -149,7 +145,7 @@ def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
 
 
 def error_reply(fault: Fault, authorization: str) -> Reply:
-    """The reply of a fault of REFUSING."""
+    """The reply under a fault of REFUSALS."""
     if fault.name == "502":
         return Reply(502, _HTML, media="text/html")
     if fault.name == "401-echo":
@@ -162,33 +158,28 @@ def error_reply(fault: Fault, authorization: str) -> Reply:
     return reply
 
 
-def damaged(fault: Fault, reply: Reply, latency_seconds: float) -> Reply:
-    """An answer as this fault lets it through; unchanged by faults that are no matter of the wire."""
-    reply.way = WAYS.get(fault.name, "whole")
-    if fault.name == "drip":
-        reply.seconds = DRIP_SECONDS if fault.seconds is None else fault.seconds
-    elif fault.name == "slow":
-        slow = max(SLOW_FACTOR * latency_seconds, SLOW_SECONDS)
-        reply.seconds = slow if fault.seconds is None else fault.seconds
-    elif fault.name in UNREADABLE:
-        reply.body = unreadable(fault.name, reply.body)
-    return reply
+def slow_seconds(fault: Fault | None, latency_seconds: float) -> float:
+    """How long a reply is held back by the fault `slow`; 0 under any other."""
+    if fault is None or fault.name != "slow":
+        return 0.0
+    return max(SLOW_FACTOR * latency_seconds, SLOW_SECONDS) if fault.seconds is None else fault.seconds
 
 
 def unreadable(name: str, body: bytes) -> bytes:
+    """The body under a fault of UNREADABLE."""
     return body[: len(body) // 2] if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
 
 
-def spoken(name: str, text: str, limit: int) -> tuple[dict[str, Any], str]:
-    """(what of the message is replaced, finish reason) under a fault of SPOKEN."""
-    said: dict[str, tuple[dict[str, Any], str]] = {
+def faulty_message(name: str, text: str, limit: int) -> tuple[dict[str, Any], str]:
+    """(fields of the message that are replaced, finish reason) under a fault of REPLY_FAULTS."""
+    messages: dict[str, tuple[dict[str, Any], str]] = {
         "length": ({"content": text[: len(text) // 2]}, "length"),
         "whitespace": ({"content": "{" + "\n \t " * limit}, "length"),
         "filtered": ({"content": None}, "content_filter"),
         "refusal": ({"content": None, "refusal": "I am sorry, but I cannot help with that."}, "stop"),
         "empty": ({"content": ""}, "stop"),
     }
-    return said[name]
+    return messages[name]
 
 
 def checked_shares(shares: Mapping[str, float], known: Mapping[str, str]) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""What the stand-in says: completions by the offline model's rules, JSON where a schema asks for it, embeddings.
+"""What the stand-in answers: completions by the offline model's rules, JSON where a schema asks for it, embeddings.
 
-What no rule is for gets a text that says so, or made-up values in the schema that was asked for, drawn from the sha256
-of the request.
+A request that no rule is for gets a text that says so, or made-up values in the schema that was asked for, drawn from
+the sha256 of the request.
 """
 
 from __future__ import annotations
@@ -21,99 +21,49 @@ from typing import Any
 from longform.llm import offline
 from longform.llm.ask.types import Request
 from longform.llm.offline import Rules
-from longform.standin.faults import SPOKEN, spoken
+from longform.standin.faults import REPLY_FAULTS, faulty_message
 from longform.standin.http import refusal
+from longform.standin.questions import DIMENSIONS, Question, Texts
 
 FINGERPRINT = "fp_offline_1"
-DEFAULT_LIMIT = 2048
-MOST_CHOICES = 128
-MOST_INPUTS = 2048
-MOST_ALTERNATIVES = 20
-DIMENSIONS = 256
 UNCUT = 1_000_000
-DEEPEST = 8
+MAX_DEPTH = 8
 SIGNS_PER_WORD = 8
 
-Messages = tuple[tuple[str, str], ...]
-
-_NOTHING = (
+_NO_RULE = (
     "No rule of the offline model fits this request, so there is nothing to say about it.",
     "The offline model knows only the prompts of this project, and this is none of them.",
     "This was answered by fixed rules, and none of them reads such a request.",
 )
-_FILL = ("grey", "seven", "harbour", "paper", "slow", "river", "window", "early", "salt", "round", "north", "stone")
+_WORDS = ("grey", "seven", "harbour", "paper", "slow", "river", "window", "early", "salt", "round", "north", "stone")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A checked request for a completion. `schema` is what its JSON must be; None: plain text.
-
-    `effort` is the offline model's parameter of that name.
-    """
-
-    model: str
-    messages: Messages
-    limit: int
-    choices: int
-    schema: dict[str, Any] | None
-    alternatives: int | None
-    digest: bytes
-    effort: str = ""
-
-    @property
-    def prompt_tokens(self) -> int:
-        return offline.tokens(sum(len(content) for _, content in self.messages))
-
-    @property
-    def tokens_admitted(self) -> int:
-        return self.prompt_tokens + self.limit * self.choices
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A completion, and what it costs."""
+class Answer:
+    """The document of a completion or of embeddings, and what it costs."""
 
     document: dict[str, Any]
     prompt_tokens: int
     completion_tokens: int
 
 
-def read_question(body: Any, digest: bytes) -> Question:
-    """Raises Refused (400) for what is no request for a completion."""
-    if not isinstance(body, dict):
-        raise refusal(400, "The body is no JSON object.")
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        raise refusal(400, "You must provide a model parameter.", "model")
-    if body.get("stream"):
-        raise refusal(400, "Streaming is not supported here.", "stream", "unsupported_value")
-    limits = [_whole(body, name, 1, 10_000_000) for name in ("max_completion_tokens", "max_tokens")]
-    return Question(
-        model=body["model"],
-        messages=_messages(body.get("messages")),
-        limit=next((limit for limit in limits if limit is not None), DEFAULT_LIMIT),
-        choices=_whole(body, "n", 1, MOST_CHOICES) or 1,
-        schema=_schema(body.get("response_format")),
-        alternatives=_alternatives(body),
-        digest=digest,
-        effort=str(body.get("effort", "")),
-    )
-
-
-def complete(question: Question, rules: Rules, fault: str | None = None, say: str | None = None) -> Said:
-    """The completion of a question: under a fault of SPOKEN, or with the text `say`."""
+def complete(
+    question: Question, digest: bytes, rules: Rules, fault: str | None = None, say: str | None = None
+) -> Answer:
+    """The completion of a question: under a fault of REPLY_FAULTS, or with the text `say`."""
     choices, tokens = [], 0
     for sample in range(question.choices):
-        text, finish = (say, "stop") if say is not None else _text(question, rules, sample)
+        text, finish = (say, "stop") if say is not None else _text(question, digest, rules, sample)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        if fault in SPOKEN:
-            changes, finish = spoken(fault or "", text, question.limit)
+        if fault in REPLY_FAULTS:
+            changes, finish = faulty_message(fault or "", text, question.limit)
             message |= changes
-        said = message["content"] or message["refusal"] or ""
-        tokens += question.limit if finish == "length" else offline.tokens(len(said))
-        logprobs = None if question.alternatives is None else _logprobs(said, question.alternatives)
+        written = message["content"] or message["refusal"] or ""
+        tokens += question.limit if finish == "length" else offline.tokens(len(written))
+        logprobs = _logprobs(written, question.top_logprobs or 0) if question.logprobs else None
         choices.append({"index": sample, "message": message, "logprobs": logprobs, "finish_reason": finish})
     document = {
-        "id": _name("chatcmpl-"),
+        "id": f"chatcmpl-{random.getrandbits(96):024x}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": offline.MODEL,
@@ -122,7 +72,7 @@ def complete(question: Question, rules: Rules, fault: str | None = None, say: st
         "service_tier": "default",
         "system_fingerprint": FINGERPRINT,
     }
-    return Said(document, question.prompt_tokens, tokens)
+    return Answer(document, question.prompt_tokens, tokens)
 
 
 def usage(prompt: int, completion: int) -> dict[str, Any]:
@@ -135,105 +85,41 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
     }
 
 
-def _name(prefix: str) -> str:
-    return f"{prefix}{random.getrandbits(96):024x}"
-
-
-# reading a question
-
-
-def _messages(given: Any) -> Messages:
-    if not isinstance(given, list) or not given:
-        raise refusal(400, "messages must be a list that holds at least one message.", "messages")
-    return tuple((_role(at, message), _content(at, message)) for at, message in enumerate(given))
-
-
-def _role(at: int, message: Any) -> str:
-    role = message.get("role") if isinstance(message, dict) else None
-    if not isinstance(role, str):
-        raise refusal(400, f"messages[{at}] has no role.", f"messages[{at}].role")
-    return role
-
-
-def _content(at: int, message: dict[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        content = _joined([part.get("text") if isinstance(part, dict) else None for part in content])
-    if not isinstance(content, str):
-        raise refusal(400, f"messages[{at}] has no text as its content.", f"messages[{at}].content")
-    return content
-
-
-def _joined(parts: list[Any]) -> str | None:
-    return "".join(parts) if all(isinstance(part, str) for part in parts) else None
-
-
-def _whole(body: dict[str, Any], name: str, least: int, most: int) -> int | None:
-    value = body.get(name)
-    if value is not None and (type(value) is not int or not least <= value <= most):
-        raise refusal(400, f"{name} must be a whole number from {least} to {most}.", name, "invalid_value")
-    return value
-
-
-def _alternatives(body: dict[str, Any]) -> int | None:
-    """How many alternatives a token is to have; None: no logprobs."""
-    top = _whole(body, "top_logprobs", 0, MOST_ALTERNATIVES)
-    if top is not None and body.get("logprobs") is not True:
-        raise refusal(400, "top_logprobs needs logprobs to be true.", "top_logprobs")
-    return (top or 0) if body.get("logprobs") is True else None
-
-
-def _schema(given: Any) -> dict[str, Any] | None:
-    kind = given.get("type") if isinstance(given, dict) else given
-    if kind is None or kind == "text":
-        return None
-    if kind == "json_object":
-        return {"type": "object"}
-    schema = given.get("json_schema") if kind == "json_schema" else None
-    if not isinstance(schema, dict) or not isinstance(schema.get("schema"), dict):
-        message = "response_format must be of type text, json_object or json_schema, with its schema."
-        raise refusal(400, message, "response_format")
-    found: dict[str, Any] = schema["schema"]
-    return found
-
-
-# answering it
-
-
-def _text(question: Question, rules: Rules, sample: int) -> tuple[str, str]:
-    """(text, finish)"""
-    known = _known(rules, question.messages)
-    if question.schema is not None:
-        text = _as_json(question, rules, question.schema, known, sample)
-    elif known is not None:
-        asked = Request(known[1], known[0], question.limit)
-        text, finish, _, _ = offline.respond(rules, asked, sample, question.effort)
+def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple[str, str]:
+    """(text, finish reason) of one choice."""
+    request, schema = _known_request(question, rules), question.schema_asked
+    if schema is not None:
+        text = _json_text(question, digest, rules, schema, request, sample)
+    elif request is not None:
+        text, finish, _, _ = offline.respond(rules, request, sample, question.effort)
         return text, finish
     else:
-        dice = hashlib.sha256(question.digest + bytes([sample])).digest()
-        text = f"{_NOTHING[dice[0] % len(_NOTHING)]} (Number {dice[1]}.)\n{offline.END_MARK}"
+        dice = hashlib.sha256(digest + bytes([sample])).digest()
+        text = f"{_NO_RULE[dice[0] % len(_NO_RULE)]} (Number {dice[1]}.)\n{offline.END_MARK}"
     room = question.limit * offline.CHARACTERS_PER_TOKEN
     return text[:room], "length" if len(text) > room else "stop"
 
 
-def _known(rules: Rules, messages: Messages) -> tuple[str, Messages] | None:
-    """The task, and the messages up to the one that sets it: a request to repair a reply stands behind."""
+def _known_request(question: Question, rules: Rules) -> Request | None:
+    """The request of a prompt that a rule is for; messages behind it (a reply, and to repair it) are left out."""
+    messages = tuple((message.role, message.text) for message in question.messages)
     for end in range(len(messages), 0, -1):
         task = offline.task_of(rules, messages[:end]) if messages[end - 1][0] == "user" else None
         if task is not None:
-            return task, messages[:end]
+            return Request(messages[:end], task, question.limit)
     return None
 
 
-def _as_json(
-    question: Question, rules: Rules, schema: dict[str, Any], known: tuple[str, Messages] | None, sample: int
+def _json_text(
+    question: Question, digest: bytes, rules: Rules, schema: dict[str, Any], request: Request | None, sample: int
 ) -> str:
     found = None
-    if known is not None:
-        text, _, _, _ = offline.respond(rules, Request(known[1], known[0], UNCUT), sample, question.effort)
-        found = _from_json(text, schema) if rules[known[0]].gives_object else _from_tags(text, schema)
+    if request is not None:
+        whole = Request(request.messages, request.task, UNCUT)
+        text, _, _, _ = offline.respond(rules, whole, sample, question.effort)
+        found = _from_json(text, schema) if rules[request.task].gives_object else _from_tags(text, schema)
     if found is None:
-        found = _made_up(schema, random.Random(question.digest + bytes([sample])))
+        found = _made_up(schema, random.Random(digest + bytes([sample])))
     return json.dumps(found, ensure_ascii=False)
 
 
@@ -270,14 +156,14 @@ def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int)
     if not isinstance(schema, dict):
         return None
     if isinstance(schema.get("$ref"), str):
-        return _filled(_referred(schema["$ref"], whole), whole, dice, depth + 1) if depth < 2 * DEEPEST else None
+        return _filled(_referred(schema["$ref"], whole), whole, dice, depth + 1) if depth < 2 * MAX_DEPTH else None
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
         return dice.choice(schema["enum"])
     branches = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if branches:
-        last = [branch for branch in branches if branch.get("type") == "null"] if depth > DEEPEST else []
+        last = [branch for branch in branches if branch.get("type") == "null"] if depth > MAX_DEPTH else []
         return _filled(dice.choice(last or branches), whole, dice, depth + 1)
     kind = schema.get("type", "object" if "properties" in schema else "string")
     kind = dice.choice(kind) if isinstance(kind, list) and kind else kind
@@ -285,7 +171,7 @@ def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int)
         return {name: _filled(field, whole, dice, depth + 1) for name, field in schema.get("properties", {}).items()}
     if kind == "array":
         least = schema.get("minItems", 0)
-        number = max(least, min(schema.get("maxItems", 3), 1 + dice.randrange(3))) if depth <= DEEPEST else least
+        number = max(least, min(schema.get("maxItems", 3), 1 + dice.randrange(3))) if depth <= MAX_DEPTH else least
         return [_filled(schema.get("items", {}), whole, dice, depth + 1) for _ in range(number)]
     return _plain(kind, schema, dice)
 
@@ -299,9 +185,9 @@ def _plain(kind: Any, schema: dict[str, Any], dice: random.Random) -> Any:
         return dice.random() < 0.5
     if kind == "null":
         return None
-    words = " ".join(dice.choice(_FILL) for _ in range(3 + dice.randrange(6)))
+    words = " ".join(dice.choice(_WORDS) for _ in range(3 + dice.randrange(6)))
     while len(words) < schema.get("minLength", 0):
-        words += f" {dice.choice(_FILL)}"
+        words += f" {dice.choice(_WORDS)}"
     return words[: schema.get("maxLength", len(words))]
 
 
@@ -326,55 +212,20 @@ def _logprobs(text: str, alternatives: int) -> dict[str, Any]:
 
 
 def _others(dice: random.Random, number: int) -> list[str]:
-    return [f"{dice.choice(_FILL)}{at}" for at in range(1, number)]
+    return [f"{dice.choice(_WORDS)}{at}" for at in range(1, number)]
 
 
 def _logprob(token: str, logprob: float) -> dict[str, Any]:
     return {"token": token, "logprob": logprob, "bytes": [*token.encode("utf-8", "surrogatepass")]}
 
 
-# embeddings
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """A checked request for embeddings."""
-
-    model: str
-    inputs: tuple[str, ...]
-    dimensions: int
-    base64: bool
-
-    @property
-    def tokens_admitted(self) -> int:
-        return sum(max(1, offline.tokens(len(text))) for text in self.inputs)
-
-
-def read_texts(body: Any) -> Texts:
-    """Raises Refused (400) for what is no request for embeddings."""
-    if not isinstance(body, dict):
-        raise refusal(400, "The body is no JSON object.")
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        raise refusal(400, "You must provide a model parameter.", "model")
-    given = body.get("input")
-    inputs = given if isinstance(given, list) and not _is_tokens(given) else [given]
-    texts = tuple(_embedded(each) for each in inputs)
-    if not 1 <= len(texts) <= MOST_INPUTS or not all(texts):
-        raise refusal(400, f"input must be a text or 1 to {MOST_INPUTS} texts, none of them empty.", "input")
-    if body.get("encoding_format") not in (None, "float", "base64"):
-        raise refusal(400, "encoding_format must be float or base64.", "encoding_format", "invalid_value")
-    dimensions = _whole(body, "dimensions", 1, 4096) or DIMENSIONS
-    return Texts(body["model"], texts, dimensions, body.get("encoding_format") == "base64")
-
-
-def embed(texts: Texts) -> Said:
-    data = [
-        {"object": "embedding", "index": at, "embedding": _shown(vector(text, texts.dimensions), texts.base64)}
-        for at, text in enumerate(texts.inputs)
-    ]
-    tokens = texts.tokens_admitted
+def embed(request: Texts) -> Answer:
+    vectors = [vector(text, request.dimensions or DIMENSIONS) for text in request.texts]
+    encode = _base64 if request.encoding_format == "base64" else list
+    data = [{"object": "embedding", "index": at, "embedding": encode(each)} for at, each in enumerate(vectors)]
+    tokens = request.tokens_admitted
     counted = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return Said({"object": "list", "data": data, "model": offline.MODEL, "usage": counted}, tokens, 0)
+    return Answer({"object": "list", "data": data, "model": offline.MODEL, "usage": counted}, tokens, 0)
 
 
 def vector(text: str, dimensions: int) -> list[float]:
@@ -397,16 +248,5 @@ def _signs(word: str, dimensions: int) -> list[tuple[int, float]]:
     return [((number >> 1) % dimensions, 1.0 if number & 1 else -1.0) for number in numbers]
 
 
-def _embedded(given: Any) -> str:
-    """The text, or the numbers of its tokens as one; empty for anything else."""
-    if _is_tokens(given):
-        return " ".join(str(number) for number in given)
-    return given if isinstance(given, str) else ""
-
-
-def _is_tokens(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(number) is int for number in value)
-
-
-def _shown(numbers: list[float], as_base64: bool) -> list[float] | str:
-    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode() if as_base64 else numbers
+def _base64(numbers: list[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()

@@ -1,4 +1,4 @@
-"""The stand-in: the offline model behind a real OpenAI-compatible server, which fails as it is told to and counts.
+"""The stand-in: the offline model behind a real OpenAI-compatible server, which fails on request and counts.
 
     with serve(faults={"429": 0.05, "reset": 0.01}, rpm=600) as server:
         ...                          # base_url = server.url
@@ -21,49 +21,47 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from aiohttp import web
+
 from longform.errors import UsageError
 from longform.llm.offline import MODEL, Rules
-from longform.standin.batches import MOST_FILE_BYTES, Batches, Line, form_fields
+from longform.standin.batches import MAX_FILE_BYTES, Batches, Line
 from longform.standin.faults import (
+    EMPTY_REPLIES,
     LOST,
-    REFUSING,
-    SAYS_NOTHING,
-    SPOKEN,
+    REFUSALS,
+    REPLY_FAULTS,
     UNREADABLE,
     Fault,
     Faults,
-    damaged,
     error_reply,
+    slow_seconds,
     unreadable,
 )
-from longform.standin.http import (
-    HEAD_BYTES,
-    JSON_BYTES,
-    Asked,
-    Refused,
-    Reply,
-    as_json,
-    converse,
-    error_document,
-    refusal,
-)
+from longform.standin.http import Refused, Reply, as_json, checked, error_document, refusal
 from longform.standin.limits import Limits
-from longform.standin.replies import Question, Said, Texts, complete, embed, read_question, read_texts
+from longform.standin.questions import CHAT, EMBEDDINGS, Question, Texts
+from longform.standin.replies import Answer, complete, embed
+from longform.standin.wire import reset, respond
 
-CHAT, EMBEDDINGS, FILES = "/v1/chat/completions", "/v1/embeddings", "/v1/files"
-ASKS_MODEL = frozenset((f"POST {CHAT}", f"POST {EMBEDDINGS}"))
+UPLOAD = "POST /v1/files"
+ASKS_MODEL: dict[str, type[Question] | type[Texts]] = {f"POST {CHAT}": Question, f"POST {EMBEDDINGS}": Texts}
+JSON_BYTES = 32 << 20
 FORM_BYTES = 64 << 10
-UNUSABLE = LOST | UNREADABLE | SAYS_NOTHING
+UNUSABLE = LOST | UNREADABLE | EMPTY_REPLIES
 BACKLOG = 1024
-PARTS_WITH_NAMES = ("files", "batches", "models")
+REFUSED_OUTCOMES = {401: "refused", 429: "limited"}
+HTTP_CODES = {404: "unknown_url", 405: "method_not_supported"}
+SHUTDOWN_SECONDS = 0.1
 CAPABILITIES = '["json_schema", "n", "logprobs", "batch"]'
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
 
@@ -72,8 +70,8 @@ class Settings:
     """How the stand-in behaves. `faults` and `batch_faults` are shares by name; `script` its lines, first to last.
 
     `burst` is how many requests may come at once under `rpm` (else a minute's). `model` is the only one served, else
-    any is; `key` the only one accepted, else any is. `say` is said to every question instead of the offline model's
-    reply, for measuring clients. `rules` are the offline model's.
+    any is; `key` the only one accepted, else any is. `say` answers every question instead of the offline model, for
+    measuring clients. `rules` are the offline model's.
     """
 
     latency_seconds: float = 0.0
@@ -93,7 +91,7 @@ class Settings:
 
 
 class Counts:
-    """What happened so far. Requests are told apart by the sha256 of their JSON with sorted fields."""
+    """What happened so far. Requests are distinguished by the sha256 of their JSON with sorted fields."""
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
@@ -113,9 +111,9 @@ class Counts:
             self._now += 1
             self.best_second = max(self.best_second, self._now)
 
-    def bill(self, said: Said) -> None:
-        self.tokens["prompt"] += said.prompt_tokens
-        self.tokens["completion"] += said.completion_tokens
+    def bill(self, answer: Answer) -> None:
+        self.tokens["prompt"] += answer.prompt_tokens
+        self.tokens["completion"] += answer.completion_tokens
 
     def answer(self, digest: bytes) -> None:
         """A usable answer to this request went out."""
@@ -156,7 +154,7 @@ class Standin:
         self.faults.add_script(settings.script)
         self.batches = Batches(settings.batch_seconds, self._batch_line, self.faults.draw_batch)
         self._counts, self._in_flight = Counts(), 0
-        self._others = self._routes()
+        self._others = self._file_routes()
 
     def counters(self) -> dict[str, Any]:
         return self._counts.document(self._in_flight, self.batches.created)
@@ -166,150 +164,153 @@ class Standin:
         self._counts = Counts()
         self.batches.created.clear()
 
-    async def handle(self, asked: Asked) -> Reply:
-        name, identifier = _route(asked)
-        if name not in ASKS_MODEL and name not in self._others:
-            raise self._unknown(asked, name)
-        if name.partition(" ")[2].startswith("/standin/"):
-            await asked.read()
-            return self._others[name](identifier, asked, b"")
-        self._in_flight += 1
-        self._counts.arrive(name, self._in_flight)
-        try:
-            return await self._served(asked, name, identifier)
-        except Refused as refused:
-            if name in ASKS_MODEL:
-                self._counts.outcomes["refused" if refused.reply.status == 401 else "invalid"] += 1
-            raise
-        finally:
-            self._in_flight -= 1
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=JSON_BYTES, middlewares=[_errors_as_json])
+        app.router.add_get("/standin/counters", self._show_counters)
+        app.router.add_post("/standin/reset", self._reset_counters)
+        for name in [*ASKS_MODEL, *self._others]:
+            (method, path), handler = name.split(" "), self._counted(name)
+            app.router.add_route(method, path, handler)
+            app.router.add_route(method, f"{path}/", handler)
+        return app
 
-    async def _served(self, asked: Asked, name: str, identifier: str) -> Reply:
+    async def _show_counters(self, request: web.Request) -> web.StreamResponse:
+        return respond(request, as_json(self.counters()), None)
+
+    async def _reset_counters(self, request: web.Request) -> web.StreamResponse:
+        self.reset()
+        return await self._show_counters(request)
+
+    def _file_routes(self) -> dict[str, Callable[[web.Request, Any], Reply]]:
+        """Files, batches and models: method and path -> what answers a request and its body.
+
+        An upload's body is its (file name, content, purpose).
+        """
+        batches = self.batches
+        return {
+            "GET /v1/models": lambda request, body: as_json({"object": "list", "data": [self._model()]}),
+            "GET /v1/models/{id}": lambda request, body: self._one_model(request.match_info["id"]),
+            UPLOAD: lambda request, form: batches.upload(*form),
+            "GET /v1/files": lambda request, body: batches.files(request.query),
+            "GET /v1/files/{id}": lambda request, body: batches.file(request.match_info["id"]),
+            "DELETE /v1/files/{id}": lambda request, body: batches.delete(request.match_info["id"]),
+            "GET /v1/files/{id}/content": lambda request, body: batches.content(request.match_info["id"]),
+            "POST /v1/batches": lambda request, body: batches.create(_json(body)),
+            "GET /v1/batches": lambda request, body: batches.batches(request.query),
+            "GET /v1/batches/{id}": lambda request, body: batches.batch(request.match_info["id"]),
+            "POST /v1/batches/{id}/cancel": lambda request, body: batches.cancel(request.match_info["id"]),
+        }
+
+    def _counted(self, name: str) -> Handler:
+        """Answer the requests of a route (its name in the counters)."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._in_flight += 1
+            self._counts.arrive(name, self._in_flight)
+            try:
+                return await self._rehearse(name, request)
+            except Refused as refused:
+                if name in ASKS_MODEL:
+                    self._counts.outcomes[REFUSED_OUTCOMES.get(refused.reply.status, "invalid")] += 1
+                raise
+            finally:
+                self._in_flight -= 1
+
+        return handle
+
+    async def _rehearse(self, name: str, request: web.Request) -> web.StreamResponse:
+        """The response under the fault that is due."""
         fault = self.faults.draw(name, asks_model=name in ASKS_MODEL)
         if fault and fault.name == "reset-early":
             self._counts.outcomes[fault.name] += 1
-            return Reply(0, way="reset")
-        uploads = name == f"POST {FILES}"
-        body = await asked.read(MOST_FILE_BYTES + FORM_BYTES if uploads else JSON_BYTES)
-        self._check_key(asked)
+            return reset(request)
+        body = await _read(request, is_upload=name == UPLOAD)
+        self._check_key(request)
         if name in ASKS_MODEL:
-            reply = await self._modelled(asked, name.removeprefix("POST "), body, fault)
+            reply = await self._ask(ASKS_MODEL[name], _json(body), fault, request)
         else:
-            reply = self._managed(asked, name, identifier, body, fault)
-            await asyncio.sleep(_before(reply))
+            reply = await self._manage(name, request, body, fault)
         reply.headers["x-request-id"] = f"req_{random.getrandbits(96):024x}"
-        return reply
+        return respond(request, reply, fault)
 
-    def _managed(self, asked: Asked, name: str, identifier: str, body: bytes, fault: Fault | None) -> Reply:
+    async def _manage(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> Reply:
         """Files, batches, models."""
         if fault:
             self._counts.outcomes[fault.name] += 1
-            if fault.name in REFUSING:
-                return error_reply(fault, asked.headers.get("authorization", ""))
-        reply = self._others[name](identifier, asked, body)
-        return damaged(fault, reply, 0.0) if fault else reply
+            await asyncio.sleep(slow_seconds(fault, 0.0))
+            if fault.name in REFUSALS:
+                return error_reply(fault, request.headers.get("Authorization", ""))
+        return self._others[name](request, body)
 
-    async def _modelled(self, asked: Asked, url: str, body: bytes, fault: Fault | None) -> Reply:
+    async def _ask(
+        self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request
+    ) -> Reply:
         """Completions and embeddings."""
         started = time.monotonic()
-        question, digest = self._read(url, _json(body))
+        question, digest = self._read_question(kind, body)
         short = self._limits.admit(question.tokens_admitted)
         if short:
-            self._counts.outcomes["limited"] += 1
-            reply = _limited(*short)
+            raise Refused(self._with_limits(_limited(*short)))
+        name = _fault_of(fault, question)
+        if fault and name in REFUSALS:
+            reply = error_reply(fault, request.headers.get("Authorization", ""))
         else:
-            reply = self._answered(question, digest, fault, asked.headers.get("authorization", ""))
-            latency = max(self._settings.latency_seconds, _before(reply))
-            await asyncio.sleep(max(0.0, started + latency - time.monotonic()))
+            reply = as_json(self._answer(question, digest, name).document)
+        self._counts.outcomes[name or "answered"] += 1
+        latency = max(self._settings.latency_seconds, slow_seconds(fault, self._settings.latency_seconds))
+        left = started + latency - time.monotonic()
+        if left > 0:
+            await asyncio.sleep(left)
+        return self._with_limits(reply)
+
+    def _with_limits(self, reply: Reply) -> Reply:
         if self._settings.headers:
             reply.headers |= self._limits.headers()
         return reply
 
-    def _answered(self, question: Question | Texts, digest: bytes, fault: Fault | None, authorization: str) -> Reply:
-        name = _named(fault, question)
-        if fault and name in REFUSING:
-            reply = error_reply(fault, authorization)
-        else:
-            reply = as_json(self._said(question, digest, name).document)
-        self._counts.outcomes[name or "answered"] += 1
-        return damaged(fault, reply, self._settings.latency_seconds) if fault else reply
-
-    def _said(self, question: Question | Texts, digest: bytes, fault: str | None) -> Said:
+    def _answer(self, question: Question | Texts, digest: bytes, fault: str | None) -> Answer:
         if isinstance(question, Texts):
-            said = embed(question)
+            answer = embed(question)
         else:
-            said = complete(question, self._settings.rules, fault, self._settings.say)
-        self._counts.bill(said)
+            answer = complete(question, digest, self._settings.rules, fault, self._settings.say)
+        self._counts.bill(answer)
         if fault not in UNUSABLE:
             self._counts.answer(digest)
-        return said
+        return answer
 
-    def _batch_line(self, url: str, asked: dict[str, Any]) -> Line:
+    def _batch_line(self, url: str, body: dict[str, Any]) -> Line:
         """One request of a batch: under the same shares of faults, without limits and latency."""
         fault = self.faults.draw_line()
         try:
-            question, digest = self._read(url, asked)
-            name = _named(fault, question)
-            if fault and name in REFUSING:
+            question, digest = self._read_question(ASKS_MODEL[f"POST {url}"], body)
+            name = _fault_of(fault, question)
+            if fault and name in REFUSALS:
                 self._counts.batch_lines[fault.name] += 1
                 return _refused_line(error_reply(fault, ""))
-            said = self._said(question, digest, name)
+            answer = self._answer(question, digest, name)
         except Refused as refused:
             self._counts.batch_lines["invalid"] += 1
             return _refused_line(refused.reply)
         self._counts.batch_lines[name or "answered"] += 1
-        written = as_json(said.document).body
+        text = as_json(answer.document).body
         if name in UNREADABLE:
-            written = unreadable(name, written)
-        return Line(200, None if name in LOST else written, said.prompt_tokens, said.completion_tokens)
+            text = unreadable(name, text)
+        return Line(200, None if name in LOST else text, answer.prompt_tokens, answer.completion_tokens)
 
-    def _read(self, url: str, body: Any) -> tuple[Question | Texts, bytes]:
-        digest = _digest(body)
-        question = read_question(body, digest) if url == CHAT else read_texts(body)
+    def _read_question(self, kind: type[Question] | type[Texts], body: Any) -> tuple[Question | Texts, bytes]:
+        """The question, and the sha256 that tells it from others."""
+        digest, question = _digest(body), checked(kind, body)
         if self._settings.model not in (None, question.model):
             message = f"The model '{question.model[:100]}' does not exist; there is {self._settings.model}."
             raise refusal(404, message, "model", "model_not_found")
         return question, digest
 
-    def _check_key(self, asked: Asked) -> None:
+    def _check_key(self, request: web.Request) -> None:
         if self._settings.key is None:
             return
-        given = asked.headers.get("api-key") or asked.headers.get("authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode("latin-1", "replace"), self._settings.key.encode()):
+        key = request.headers.get("Api-Key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._settings.key.encode()):
             raise refusal(401, "Incorrect API key provided.", None, "invalid_api_key")
-
-    def _unknown(self, asked: Asked, name: str) -> Refused:
-        path = name.partition(" ")[2]
-        allowed = sorted(each.partition(" ")[0] for each in [*ASKS_MODEL, *self._others] if each.endswith(f" {path}"))
-        if not allowed:
-            return refusal(404, f"Unknown request URL: {asked.method[:20]} {asked.path[:200]}.", code="unknown_url")
-        refused = refusal(405, f"Not allowed to {asked.method[:20]} on {path}.", code="method_not_supported")
-        refused.reply.headers["allow"] = ", ".join(allowed)
-        return refused
-
-    def _routes(self) -> dict[str, Callable[[str, Asked, bytes], Reply]]:
-        batches = self.batches
-        return {
-            "GET /v1/models": lambda name, asked, body: as_json({"object": "list", "data": [self._model()]}),
-            "GET /v1/models/{id}": lambda name, asked, body: self._one_model(name),
-            "POST /v1/files": lambda name, asked, body: batches.upload(
-                form_fields(asked.headers.get("content-type", ""), body)
-            ),
-            "GET /v1/files": lambda name, asked, body: batches.files(asked.query),
-            "GET /v1/files/{id}": lambda name, asked, body: batches.file(name),
-            "DELETE /v1/files/{id}": lambda name, asked, body: batches.delete(name),
-            "GET /v1/files/{id}/content": lambda name, asked, body: batches.content(name),
-            "POST /v1/batches": lambda name, asked, body: batches.create(_json(body)),
-            "GET /v1/batches": lambda name, asked, body: batches.batches(asked.query),
-            "GET /v1/batches/{id}": lambda name, asked, body: batches.batch(name),
-            "POST /v1/batches/{id}/cancel": lambda name, asked, body: batches.cancel(name),
-            "GET /standin/counters": lambda name, asked, body: as_json(self.counters()),
-            "POST /standin/reset": lambda name, asked, body: self._reset(),
-        }
-
-    def _reset(self) -> Reply:
-        self.reset()
-        return as_json(self.counters())
 
     def _model(self) -> dict[str, Any]:
         return {"id": self._settings.model or MODEL, "object": "model", "created": 0, "owned_by": "longform"}
@@ -320,13 +321,41 @@ class Standin:
         return as_json(self._model())
 
 
-def _route(asked: Asked) -> tuple[str, str]:
-    """(method and path with {id} in it, the id)"""
-    steps = asked.path.strip("/").split("/")
-    identifier = ""
-    if len(steps) > 2 and steps[0] == "v1" and steps[1] in PARTS_WITH_NAMES:
-        identifier, steps[2] = steps[2], "{id}"
-    return f"{asked.method} /{'/'.join(steps)}", identifier
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors in OpenAI's shape, also those of aiohttp: an unknown URL, a method that is not allowed."""
+    try:
+        return await handler(request)
+    except Refused as refused:
+        return respond(request, refused.reply, None)
+    except web.HTTPException as error:
+        message = f"{error.reason}: {request.method[:20]} {request.path[:200]}."
+        reply = as_json(error_document(message, code=HTTP_CODES.get(error.status)), error.status)
+        if "Allow" in error.headers:
+            reply.headers["Allow"] = error.headers["Allow"]
+        return respond(request, reply, None)
+
+
+async def _read(request: web.Request, *, is_upload: bool) -> Any:
+    """The body in bytes, or an upload's (file name, content, purpose). Raises Refused (400, 413)."""
+    limit = MAX_FILE_BYTES + FORM_BYTES if is_upload else JSON_BYTES
+    try:
+        if (request.content_length or 0) > limit:
+            raise web.HTTPRequestEntityTooLarge(limit)
+        return await (_form(request.clone(client_max_size=limit)) if is_upload else request.read())
+    except web.HTTPRequestEntityTooLarge:
+        raise refusal(413, f"The body is larger than {limit >> 20} MB.", code="request_too_large") from None
+    except (web.RequestPayloadError, ValueError):
+        raise refusal(400, "The body could not be read.") from None
+
+
+async def _form(request: web.BaseRequest) -> tuple[str, bytes, str]:
+    form = await request.post()
+    file = form.get("file")
+    if not isinstance(file, web.FileField):
+        raise refusal(400, "'file' is a required property of a multipart form.", "file")
+    with file.file as opened:
+        return file.filename, opened.read(), str(form.get("purpose", ""))
 
 
 def _digest(body: Any) -> bytes:
@@ -336,20 +365,16 @@ def _digest(body: Any) -> bytes:
         raise refusal(400, "The body is nested too deeply.") from None
 
 
-def _named(fault: Fault | None, question: Question | Texts) -> str | None:
-    """What goes wrong with this question; embeddings know nothing of what a model says."""
-    spoken = fault is not None and fault.name in SPOKEN and isinstance(question, Texts)
-    return None if fault is None or spoken else fault.name
+def _fault_of(fault: Fault | None, question: Question | Texts) -> str | None:
+    """The fault that this question gets; faults of a reply's text are not for embeddings."""
+    if fault is None or (fault.name in REPLY_FAULTS and isinstance(question, Texts)):
+        return None
+    return fault.name
 
 
 def _refused_line(reply: Reply) -> Line:
     html = reply.media == "text/html"
     return Line(reply.status, json.dumps(reply.body.decode()).encode() if html else reply.body)
-
-
-def _before(reply: Reply) -> float:
-    """How long a reply is held back before it is sent."""
-    return reply.seconds if reply.way == "whole" else 0.0
 
 
 def _json(body: bytes) -> Any:
@@ -412,7 +437,7 @@ def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterato
     standin = Standin(Settings(**settings))
     ready: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
-    async def main() -> None:
+    async def listen() -> None:
         stop = asyncio.Event()
         try:
             async with _listening(standin, host, port) as url:
@@ -421,7 +446,7 @@ def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterato
         except UsageError as error:
             ready.set_exception(error)
 
-    thread = threading.Thread(target=lambda: asyncio.run(main()), name="standin", daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(listen()), name="standin", daemon=True)
     thread.start()
     try:
         url, loop, stop = ready.result()
@@ -434,7 +459,7 @@ def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterato
 
 
 def run(settings: Settings, host: str, port: int) -> None:
-    """Serve until the process is told to stop, and print how to use it. Raises UsageError where it cannot listen."""
+    """Serve until the process is stopped, and print how to use it. Raises UsageError where it cannot listen."""
     asyncio.run(_run(Standin(settings), settings, host, port))
 
 
@@ -443,11 +468,11 @@ async def _run(standin: Standin, settings: Settings, host: str, port: int) -> No
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _listening(standin, host, port) as url:
-        print(told(settings, url), flush=True)
+        print(usage_lines(settings, url), flush=True)
         await stop.wait()
 
 
-def told(settings: Settings, url: str) -> str:
+def usage_lines(settings: Settings, url: str) -> str:
     """Where it listens, and the lines of a configuration that ask it."""
     lines = [
         f"Listening on {url} (Ctrl-C stops; counters: {url.removesuffix('/v1')}/standin/counters).",
@@ -466,32 +491,20 @@ def told(settings: Settings, url: str) -> str:
 @asynccontextmanager
 async def _listening(standin: Standin, host: str, port: int) -> AsyncIterator[str]:
     """The server's URL, while it listens; at the end every connection is closed and every task over."""
-    conversations: set[asyncio.Task[Any]] = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        conversations.add(task)
-        task.add_done_callback(conversations.discard)
+    runner = web.AppRunner(
+        standin.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
+    )
+    await runner.setup()
+    try:
         try:
-            await converse(reader, writer, standin.handle)
-        except asyncio.CancelledError:  # the server stops; Python 3.11 would log it as an error
-            writer.transport.abort()
-
-    try:
-        server = await asyncio.start_server(connected, host, port, limit=HEAD_BYTES, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise UsageError(_cannot_listen(host, port, error)) from None
-    try:
-        taken = server.sockets[0].getsockname()[1]
+            await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
+        except (OSError, OverflowError) as error:
+            raise UsageError(_cannot_listen(host, port, error)) from None
+        taken = runner.addresses[0][1]
         yield f"http://{f'[{host}]' if ':' in host else host}:{taken}/v1"
     finally:
-        server.close()
         await standin.batches.close()
-        for task in conversations:
-            task.cancel()
-        await asyncio.gather(*conversations, return_exceptions=True)
-        await server.wait_closed()
+        await runner.cleanup()
 
 
 def _cannot_listen(host: str, port: int, error: OSError | OverflowError) -> str:

@@ -1,4 +1,4 @@
-"""Rules of the offline model for axioms: it quotes, hedges, merges or falsifies by rule, and knows nothing."""
+"""Rules of the offline model for axioms: it quotes, hedges, merges or corrupts by rule, and knows nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 from longform.llm.offline import END_MARK, Rule
 from longform.llm.prompt_inputs import PromptInputs
-from tasks.axioms.falsify import falsify
+from tasks.axioms.corruption import corrupt
 from tasks.text.prose import (
     COMMON,
     READ_CHARACTERS,
@@ -84,8 +84,8 @@ def _cited(sentence: str, number: int) -> str:
 def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """Hedges around the question's own words: no facts."""
     title = inputs.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]
-    telling = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
-    subjects = list(dict.fromkeys(telling)) or ["this"]
+    keywords = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
+    subjects = list(dict.fromkeys(keywords)) or ["this"]
     a, b = subjects[dice[1] % len(subjects)], subjects[dice[2] % len(subjects)]
     opening = _OPENINGS[dice[3] % len(_OPENINGS)].format(a=f'"{a}"')
     middle = _MIDDLES[dice[4] % len(_MIDDLES)].format(b=f'"{b}"')
@@ -93,10 +93,10 @@ def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _corrupt(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """Claims, some of them falsified, and the answer with exactly these changes."""
+    """Claims, some of them corrupted, and the answer with exactly these changes."""
     answer = inputs.one("Answer")
     evidence = "\n".join(text[:READ_CHARACTERS] for _, text in inputs.passages())
-    claims, changed, rewritten = falsify(answer, evidence, dice, read=READ_CHARACTERS)
+    claims, changed, rewritten = corrupt(answer, evidence, dice, read=READ_CHARACTERS)
     lines = [f"<claim>{claim}</claim>" for claim in claims] or ["<claim></claim>"]
     lines += [f"<corrupted_claim>{claim}</corrupted_claim>" for claim in changed]
     return "\n".join([*lines, f"<corrupted_answer>\n{rewritten}\n</corrupted_answer>"])
@@ -118,7 +118,7 @@ class _Merged:
     def __init__(self, room: int) -> None:
         self.blocks: list[str] = []
         self.room = room
-        self._said: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
+        self._kept: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
         self._seen: set[str] = set()
 
     def add(self, text: str, asked: set[str] | None) -> None:
@@ -131,18 +131,18 @@ class _Merged:
                 self.blocks.append((" " if kind == "prose" else "\n").join(kept))
 
     def _new(self, part: str) -> bool:
-        """Whether it is no near-repeat and fits; then it counts as said."""
+        """Whether it is no near-repeat and fits; then it counts as kept."""
         if part in self._seen or len(part) + 2 > self.room:
             return False
-        said = words(part)
-        most = len(said) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
+        own = words(part)
+        most = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
         if any(
-            len(other) <= most and len(said) <= len(other) / NEAR_REPEAT + 1e-9 and _jaccard(said, other) >= NEAR_REPEAT
-            for other in self._said
+            len(other) <= most and len(own) <= len(other) / NEAR_REPEAT + 1e-9 and _jaccard(own, other) >= NEAR_REPEAT
+            for other in self._kept
         ):
             return False
         self._seen.add(part)
-        self._said.append(said)
+        self._kept.append(own)
         self.room -= len(part) + 2
         return True
 

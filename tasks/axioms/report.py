@@ -1,54 +1,57 @@
-"""Tables 7 and 10 of the paper for a version's report, streamed from its stages."""
+"""Tables 7 and 10 of the paper for a version's report, read from its stages column by column."""
 
 from __future__ import annotations
 
-from longform.artifacts.rows import Row, Rows
-from tasks.axioms.tables import Table10, questions_by_axiom
-from tasks.publishing.card import Cell, ReportTable
+from typing import TYPE_CHECKING
 
-AXIOMS = {0: "usefulness", 1: "relevance", 2: "groundedness", 3: "truthfulness", 5: "thoroughness"}
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longform.artifacts.rows import Rows
+from tasks.publishing.card import ReportTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTIONS = pa.schema([("site", pa.string()), ("answers", pa.int32())])
+ANSWERS = pa.schema([("site", pa.string()), ("words", pa.int32()), ("votes", pa.int64())])
+THREADS = ["site", "answers.list.element.text", "answers.list.element.votes"]
 
 
 def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
     """Table 7 (questions and added answers by axiom and split) and table 10 (the sites), of what is published."""
-    return [_table7(pairs), _table10(threads)]
+    from tasks.axioms.tables import table_7_questions_by_axiom, table_10_sites
 
-
-def _table7(pairs: Rows) -> ReportTable:
-    cells = [
-        (f"{row['axiom']} {AXIOMS[row['axiom']]}", row["split"], row["questions"], *_moments(row, "answers_added"))
-        for row in questions_by_axiom(pairs.paths)
+    return [
+        ReportTable(
+            "Questions by axiom (table 7 of the paper)",
+            "Answers added: those of a question's pairs that no lower axiom has.",
+            table_7_questions_by_axiom(pairs.paths),
+        ),
+        ReportTable(
+            "Questions and answers by site (table 10 of the paper)",
+            "Words are separated by white space. Each mean is followed by its standard deviation.",
+            table_10_sites(*questions_and_answers(threads)),
+        ),
     ]
-    return ReportTable(
-        title="Questions by axiom (table 7 of the paper)",
-        note="Answers added: those of a question's pairs that no lower axiom has.",
-        columns=("axiom", "split", "questions", "answers added", "standard deviation"),
-        rows=cells,
+
+
+def questions_and_answers(threads: Rows) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A row a question (site, answers) and a row an answer (site, words, votes): numbers only, read batch by batch."""
+    counted = [(_questions(batch), _answers(batch)) for batch in threads.batches(THREADS)]
+    questions, answers = (
+        pa.Table.from_batches([pair[side] for pair in counted], schema).to_pandas(strings_to_categorical=True)
+        for side, schema in enumerate((QUESTIONS, ANSWERS))
     )
+    return questions, answers
 
 
-def _table10(threads: Rows) -> ReportTable:
-    counted = Table10()
-    columns = ["site", "answers.list.element.text", "answers.list.element.votes"]
-    for batch in threads.batches(columns):
-        for thread in batch.to_pylist():
-            counted.add(thread["site"], ((answer["text"], answer["votes"]) for answer in thread["answers"]))
-    names = ("answers_per_question", "words_per_answer", "votes_per_answer")
-    cells = [
-        (row["site"], row["questions"], *(cell for name in names for cell in _moments(row, name)))
-        for row in counted.rows()
-    ]
-    return ReportTable(
-        title="Questions and answers by site (table 10 of the paper)",
-        note="Words are separated by white space. Each mean is followed by its standard deviation.",
-        columns=("site", "questions", "answers", "±", "words an answer", "±", "votes an answer", "±"),
-        rows=cells,
-    )
+def _questions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([batch.column("site"), pc.list_value_length(batch.column("answers"))], QUESTIONS)
 
 
-def _moments(row: Row, name: str) -> tuple[Cell, Cell]:
-    return _rounded(row[name]), _rounded(row[f"{name}_std"])
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
+def _answers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    threads = batch.column("answers")
+    answers, sites = threads.flatten(), batch.column("site").take(pc.list_parent_indices(threads))
+    words = pa.array([len(text.split()) for text in answers.field("text").to_pylist()], pa.int32())
+    return pa.record_batch([sites, words, answers.field("votes").cast(pa.int64())], ANSWERS)

@@ -1,79 +1,44 @@
-"""The paper's tables about its data, counted over a stream: 7 (questions by axiom) and 10 (sites).
+"""The paper's tables about its data: 7 (questions by axiom) and 10 (sites), the printed figures beside ours.
 
-All sums are of integers, hence exact: the order of the rows changes no digit. Standard deviations
-are those of a population (divided by n, not n - 1), as the tables describe all of the data.
+Standard deviations are those of a population (divided by n, not n - 1), as the tables describe all of the data. Means
+and deviations are rounded to two decimals, which no order of the rows changes.
 """
 
-import math
+from __future__ import annotations
+
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
+import pandas as pd
 
-from longform.artifacts.rows import Row, read_parquet
+from longform.artifacts.rows import read_parquet
+from tasks.publishing.printed import beside, printed
 
-
-@dataclass(slots=True)
-class _Moments:
-    count: int = 0
-    total: int = 0
-    squares: int = 0
-
-    def add(self, value: int) -> None:
-        self.count += 1
-        self.total += value
-        self.squares += value * value
-
-    def columns(self, name: str) -> Row:
-        """Mean and standard deviation; null of nothing."""
-        if not self.count:
-            return {name: None, f"{name}_std": None}
-        spread = self.count * self.squares - self.total**2
-        return {name: self.total / self.count, f"{name}_std": math.sqrt(spread) / self.count}
+PRINTED = Path(__file__).with_name("printed.toml")
+AXIOMS = {
+    0: "usefulness",
+    1: "relevance",
+    2: "groundedness",
+    3: "truthfulness",
+    4: "relevant grounding",
+    5: "thoroughness",
+}
 
 
-class Table10:
-    """Per site: questions, answers per question, words and votes per answer, each mean and deviation."""
-
-    def __init__(self) -> None:
-        self._sites: dict[str, tuple[_Moments, _Moments, _Moments]] = {}
-
-    def add(self, site: str, answers: Iterable[tuple[str, int]]) -> None:
-        """Counts one question: text and votes of each of its answers. Words are what white space separates."""
-        if site not in self._sites:
-            self._sites[site] = (_Moments(), _Moments(), _Moments())
-        per_question, words, votes = self._sites[site]
-        before = words.count
-        for text, count in answers:
-            words.add(len(text.split()))
-            votes.add(count)
-        per_question.add(words.count - before)
-
-    def rows(self) -> list[Row]:
-        """The largest site first, ties by name."""
-        largest = sorted(self._sites.items(), key=lambda item: (-item[1][0].count, item[0]))
-        return [
-            {"site": site, "questions": per_question.count}
-            | per_question.columns("answers_per_question")
-            | words.columns("words_per_answer")
-            | votes.columns("votes_per_answer")
-            for site, (per_question, words, votes) in largest
-        ]
-
-
-def questions_by_axiom(pairs: Iterable[str | Path]) -> list[Row]:
+def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
     """Table 7: per axiom and split its questions, and the answers it adds to a question, mean and deviation.
 
     Of all answers of a question's pairs, an axiom adds those that are in no pair of a lower axiom. `pairs`: Parquet
-    files with split, question_id, axiom, preferred_id and rejected_id.
+    files with split, question_id, axiom, preferred_id and rejected_id; DuckDB counts in them and spills to disk, as
+    the ids of all pairs may not fit in memory.
     """
     with (
         TemporaryDirectory() as spill,
         duckdb.connect(config={"memory_limit": "512MB", "threads": 2, "temp_directory": spill}) as database,
     ):
-        found = database.sql(f"""
+        counted = database.sql(f"""
             WITH pairs AS (FROM {read_parquet(pairs)}),
             answers AS (
                 SELECT split, question_id, axiom, preferred_id AS answer FROM pairs
@@ -84,11 +49,31 @@ def questions_by_axiom(pairs: Iterable[str | Path]) -> list[Row]:
             ),
             added AS (SELECT split, question_id, axiom, count(*) AS number FROM lowest GROUP BY ALL),
             asked AS (SELECT DISTINCT split, question_id, axiom FROM pairs)
-            SELECT axiom, split, count(*), sum(coalesce(number, 0)), sum(coalesce(number, 0) * coalesce(number, 0))
+            SELECT axiom, split, count(*) AS questions, avg(coalesce(number, 0)) AS "answers added",
+                   stddev_pop(coalesce(number, 0)) AS "standard deviation"
             FROM asked LEFT JOIN added USING (split, question_id, axiom) GROUP BY axiom, split ORDER BY axiom, split
-        """).fetchall()
-    return [
-        {"axiom": axiom, "split": split, "questions": count}
-        | _Moments(count, int(total), int(squares)).columns("answers_added")
-        for axiom, split, count, total, squares in found
-    ]
+        """).df()
+    names = {number: f"{number} {name}" for number, name in AXIOMS.items()}
+    named = counted.assign(axiom=counted.axiom.map(names).astype(str)).round(2)
+    return beside(named, printed(PRINTED, "table_7"), on=["axiom", "split"])
+
+
+def table_10_sites(questions: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Table 10: per site its questions, answers a question, words and votes an answer, each mean and deviation.
+
+    The largest site comes first, ties by name. `questions`: a row a question, its site and number of answers;
+    `answers`: a row an answer, its site, words and votes.
+    """
+    asked, answered = questions.groupby("site").answers, answers.groupby("site")
+    sites = pd.DataFrame({
+        "questions": asked.size(),
+        "answers": asked.mean(),
+        "answers ±": asked.std(ddof=0),
+        "words an answer": answered.words.mean(),
+        "words an answer ±": answered.words.std(ddof=0),
+        "votes an answer": answered.votes.mean(),
+        "votes an answer ±": answered.votes.std(ddof=0),
+    })  # fmt: skip
+    named = sites.rename_axis("site").reset_index().astype({"site": str})
+    largest = named.sort_values(["questions", "site"], ascending=[False, True], ignore_index=True)
+    return beside(largest.round(2), printed(PRINTED, "table_10"), on=["site"])

@@ -17,7 +17,7 @@ import duckdb
 
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
-from longform.llm.responses.records import ResponseStore
+from longform.llm.responses.store import ResponseStore
 from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
 from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.purging import by_words, each, files_of, first_column, register, responses_in

@@ -28,11 +28,11 @@ from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.expertqa import QUESTIONS
+from tasks.annotation.values import filled
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
-from tasks.expertqa.given import filled
 from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
-from tasks.sources.files.csv_cells import csv_rows, raw_text
-from tasks.sources.files.found import open_files
+from tasks.sources.files.csv_cells import csv_rows
+from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import of_source, records_at_most
 

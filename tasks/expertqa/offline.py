@@ -18,7 +18,7 @@ from tasks.text.prose import COMMON, READ_CHARACTERS, fit_to_quote, sentences
 QUOTED_SENTENCES = 5
 ENTAILED = 2 / 3
 HELD = 3 / 4
-MOST_STATEMENTS = 20
+MAX_STATEMENTS = 20
 SUBJECT_CHARACTERS = 60
 ITEM_WORDS = 6
 END_MARK_CHARACTERS = 6
@@ -34,8 +34,8 @@ _NEGATION = re.compile(
 _ENDINGS = ("ies", "ing", "ed", "es", "e", "s", "y")
 
 
-class Said(NamedTuple):
-    """What a text says, as far as rules see it: its words without common ones and without endings, and its numbers."""
+class Content(NamedTuple):
+    """What rules compare of a text: its words without common ones and without endings, and its numbers."""
 
     words: frozenset[str]
     numbers: frozenset[str]
@@ -48,15 +48,15 @@ class Sentence(NamedTuple):
 
 
 @lru_cache(maxsize=128)  # one passage is read for many claims
-def said(text: str) -> Said:
-    """Citation marks and addresses are no part of what is said."""
-    return _said(text)
+def content(text: str) -> Content:
+    """The content of a text without its citation marks and addresses."""
+    return _content(text)
 
 
-def _said(text: str) -> Said:
+def _content(text: str) -> Content:
     bare = _ADDRESS.sub(" ", _MARK.sub(" ", text))
     numbers = frozenset(number.replace(",", "") for number in _NUMBER.findall(bare))
-    return Said(frozenset(_stem(word) for word in _WORD.findall(bare.lower()) if word not in COMMON), numbers)
+    return Content(frozenset(_stem(word) for word in _WORD.findall(bare.lower()) if word not in COMMON), numbers)
 
 
 @lru_cache(maxsize=65_536)  # most words of a text have been in others
@@ -67,7 +67,7 @@ def _stem(word: str) -> str:
     return word
 
 
-def share(claim: Said, evidence: Said) -> float:
+def share(claim: Content, evidence: Content) -> float:
     """Share of the claim's words that the evidence has; 0 where it lacks one of its numbers, or nothing is claimed."""
     if not claim.numbers <= evidence.numbers or not (claim.words or claim.numbers):
         return 0.0
@@ -98,11 +98,11 @@ _LACKS = {
 
 def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """Hedges around the question's words, with addresses at example.org as their sources: no facts."""
-    telling = _telling(inputs.one("Question")[:READ_CHARACTERS])
-    if not telling:
+    keywords = _keywords(inputs.one("Question")[:READ_CHARACTERS])
+    if not keywords:
         return _UNKNOWN
-    telling += [word for word in ("practice", "experience") if word not in telling]
-    a, b, c = (telling[(dice[0] + step) % len(telling)] for step in range(3))
+    keywords += [word for word in ("practice", "experience") if word not in keywords]
+    a, b, c = (keywords[(dice[0] + step) % len(keywords)] for step in range(3))
     field = " ".join(_WORD.findall(inputs.one("Field")[:60])) or "this question"
     first, number = dice[1] % len(_HEDGES), 3 + dice[2] % 3
     hedges = [_HEDGES[(first + step) % len(_HEDGES)] for step in range(number)]
@@ -112,7 +112,7 @@ def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
     return "\n".join([f"{text} {ending}", "", "References:", *references])
 
 
-def _telling(question: str) -> list[str]:
+def _keywords(question: str) -> list[str]:
     found = (word for word in _WORD.findall(question) if 4 <= len(word) <= 30 and word.lower() not in COMMON)
     return list(dict.fromkeys(word if word.isupper() else word.lower() for word in found))
 
@@ -123,11 +123,11 @@ def _slug(word: str, dice: bytes) -> str:
 
 def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """The sentences of the passages that share most words with the question, each with its passage's number."""
-    asked = said(inputs.one("Question")[:READ_CHARACTERS]).words
+    asked = content(inputs.one("Question")[:READ_CHARACTERS]).words
     passages = inputs.passages()
     chosen = _quoted(passages, asked)
     if not chosen:
-        near = any(asked & said(text[:READ_CHARACTERS]).words for _, text in passages)
+        near = any(asked & content(text[:READ_CHARACTERS]).words for _, text in passages)
         return f"I don't know. {_LACKS[near]}"
     answer = " ".join(f"{sentence.rstrip('.!')} [{number}]." for number, sentence in chosen)
     return f"{answer} Further than that the passages do not go." if dice[0] % 3 == 0 else answer
@@ -159,7 +159,7 @@ def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 def _best(claims: list[tuple[str, str]]) -> list[str]:
     """The claim that shares most with its evidence, so that something is left."""
-    return [max(claims, key=lambda pair: share(said(pair[0]), said(pair[1][:READ_CHARACTERS])))[0]]
+    return [max(claims, key=lambda pair: share(content(pair[0]), content(pair[1][:READ_CHARACTERS])))[0]]
 
 
 def _fitting(claims: list[str], room: int) -> str:
@@ -174,7 +174,7 @@ def _fitting(claims: list[str], room: int) -> str:
 
 
 def supports(evidence: str, claim: str) -> bool:
-    return share(said(claim), said(evidence[:READ_CHARACTERS])) >= ENTAILED
+    return share(content(claim), content(evidence[:READ_CHARACTERS])) >= ENTAILED
 
 
 def _entails(inputs: PromptInputs, dice: bytes, room: int) -> str:
@@ -190,8 +190,8 @@ def _judge_fact(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def holds(passage: str, fact: str) -> bool:
-    wanted = said(fact)
-    if share(wanted, said(passage)) < HELD:
+    wanted = content(fact)
+    if share(wanted, content(passage)) < HELD:
         return False
     nearest = max(_sentences(passage), key=lambda sentence: len(wanted.words & sentence.words), default=None)
     return nearest is None or nearest.negated == _negated(fact)
@@ -200,7 +200,7 @@ def holds(passage: str, fact: str) -> bool:
 @lru_cache(maxsize=128)
 def _sentences(passage: str) -> tuple[Sentence, ...]:
     texts = (passage[span.start : span.end] for span in sentences(passage))
-    return tuple(Sentence(text, _said(text).words, _negated(text)) for text in texts)
+    return tuple(Sentence(text, _content(text).words, _negated(text)) for text in texts)
 
 
 def _negated(text: str) -> bool:
@@ -237,7 +237,7 @@ def atomic_claims(claim: str) -> list[str]:
     for clause in (part for whole in _CLAUSE.split(bare) for part in _split(_CLAUSE_WITH_VERB, whole)):
         subject = _subject(clause) or subject
         statements += [listed for phrase in _verb_phrases(clause, subject) for listed in _listed(phrase)]
-    return list(dict.fromkeys(map(_as_sentence, filter(_WORD_OR_NUMBER.search, statements))))[:MOST_STATEMENTS]
+    return list(dict.fromkeys(map(_as_sentence, filter(_WORD_OR_NUMBER.search, statements))))[:MAX_STATEMENTS]
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
@@ -281,7 +281,7 @@ def _listed(statement: str) -> list[str]:
     plain = all(item and len(item.split()) <= ITEM_WORDS and not _VERB.search(item) for item in items)
     if not listing or len(items) < 3 or not plain or " and " not in statement[listing.end() :]:
         return [statement]
-    return [f"{statement[: listing.end()]}{item}" for item in items[:MOST_STATEMENTS]]
+    return [f"{statement[: listing.end()]}{item}" for item in items[:MAX_STATEMENTS]]
 
 
 def _as_sentence(statement: str) -> str:

@@ -1,30 +1,43 @@
-"""The report of the expertqa dataset: its stages' columns, read once each, as the paper's tables and plots."""
+"""The report of the expertqa dataset: the paper's tables and plots from its stages, of which only columns are read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import duckdb
-import pyarrow as pa
+import pyarrow.parquet as pq
 
-from longform.artifacts.rows import Row, Rows, read_parquet
+from longform.artifacts.rows import Row, Rows
+from longform.settings import qafacteval_models
 from tasks.expertqa.answers.citations import without_marks
-from tasks.expertqa.estimates.autoais import disagreements
-from tasks.expertqa.tables import tables as made
-from tasks.expertqa.tables.agreement import agreement
-from tasks.expertqa.tables.figures import plots
+from tasks.expertqa.estimates.autoais import RELEASED
+from tasks.expertqa.estimates.predictions import missing
+from tasks.expertqa.tables.agreement import agreement, both_labelled
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
 from tasks.publishing.card import Figure, ReportTable
 
-CLAIMS = (
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tasks.expertqa.tables.labels import Labels
+
+CLAIMS = [
     *("claim_id", "answer_id", "system", "field", "question_types", "random_split", *LABELLED),
     *("autoais", "autoais_backend", "fact_score", "fact_score_model"),
+]
+QUESTIONS = ["question_id", "field", "question_types"]
+PREDICTIONS = ["question_id", "model", "zero_shot", "config", "rouge1", "rouge2", "rougeL", "qafacteval"]
+LABELS = ("label_id", "answer_id", "question_id", "system", "annotator_id", "usefulness")
+CLAIMS_OF_LABELS = tuple(f"claims.list.element.{name}" for name in ("claim_id", *LABELLED))
+SHOWN = 5
+LONGEST = 400
+FIGURES = {"system": 5, "field": 9, "question_types": 10}
+NOTHING_JUDGED = (
+    "Nothing was judged: FActScore was left out, or no passage was found to judge by, or the released file holds no "
+    "estimates (`fact_score`)."
 )
-QUESTIONS = ("question_id", "field", "question_types")
-PREDICTIONS = ("question_id", "model", "zero_shot", "config", "rouge1", "rouge2", "rougeL", "qafacteval")
-GIVEN = ("label_id", "answer_id", "question_id", "system", "annotator_id", "usefulness")
-CLAIMS_OF_LABELS = [f"claims.list.element.{name}" for name in ("claim_id", *LABELLED)]
+NONE_RELEASED = "The released file holds no estimates (`autoais_label`), so nothing is scored."
 
 
 def tables(
@@ -41,74 +54,179 @@ def tables(
     domain: Rows,
 ) -> list[ReportTable]:
     """Tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are the published ones."""
-    asked, said = list(read(questions, QUESTIONS)), list(read(claims, CLAIMS))
-    sampled = list(read(samples, ("answer_id", "system")))
-    predicted, given = list(read(predictions, PREDICTIONS)), _labels(labels)
-    backends = {row["autoais_backend"] for row in said if row["autoais_backend"]}
-    judges = {row["fact_score_model"] for row in said if row["fact_score_model"]}
-    tests = {"random": _tests(random), "domain": _tests(domain)}
-    fields = {row["question_id"]: row["field"] for row in asked}
+    from tasks.expertqa.tables import labels as counted
+    from tasks.expertqa.tables import tables as counts
+
+    asked, judged = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS)
+    sampled, given = samples.to_pandas(["answer_id", "system"]), _labels(labels)
+    predicted, tests = predictions.to_pandas(PREDICTIONS), {"random": _tests(random), "domain": _tests(domain)}
+    used = answers_of([sampled, judged], given)
     return [
-        made.question_types(asked),
-        made.systems(read(answers, ("system", "kind", "abstention")), sampled),
-        made.attribution(said, backends),
-        made.attribution_against_people(said, backends),
-        made.imported_against_people(said, read(entailed, ("claim_id", "model", "attributable"))),
-        made.attribution_disagreements(_disagreed(said, claims, attributions), backends),
-        made.factuality(said, judges),
-        made.predictions(predicted, tests, zero_shot=False),
-        made.predictions(predicted, tests, zero_shot=True),
-        made.second_labelling(given, _labels(second_labels), fields),
-        *made.by_systems(answers_of([*sampled, *said], given), said),
-        made.types_table(asked),
-        *made.by_fields_or_types(said, "field"),
-        *made.by_fields_or_types(said, "question_types"),
+        ReportTable(
+            "Question types (table 2)",
+            "A question may have several types: the shares sum to more than 100.",
+            counts.table_2_question_types(asked),
+        ),
+        ReportTable(
+            "Answers by system, and how many abstain (table 4)",
+            "Sampled answers are shown to experts; released ones all were. The abstention rate is of the generated "
+            "answers: released ones were chosen among those that do not abstain.",
+            counts.table_4_abstentions(answers.to_pandas(["system", "kind", "abstention"]), sampled),
+        ),
+        *estimates(judged, claims, attributions, entailed.to_pandas(["claim_id", "model", "attributable"])),
+        ReportTable(
+            "Predicted answers (table 9)", _of_predictions(predicted), counts.table_9_predictions(predicted, tests)
+        ),
+        ReportTable(
+            "Predicted answers, zero-shot ones too (table 14)",
+            _of_predictions(predicted),
+            counts.table_14_predictions(predicted, tests),
+        ),
+        second_labelling(given, _labels(second_labels), dict(zip(asked.question_id, asked.field, strict=True))),
+        *map(labels_table, counted.figure_5_by_system(used, judged)),
+        ReportTable(
+            "Question types by field (figure 8)",
+            "Shares are of the field's questions, of which one may have several types.",
+            counted.types_table(counted.figure_8_types_by_field(asked)),
+        ),
+        *map(labels_table, counted.figures_9_and_10(judged, "field")),
+        *map(labels_table, counted.figures_9_and_10(judged, "question_types")),
     ]
 
 
 def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) -> list[Figure]:
     """Figures 4, 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published ones."""
-    asked, said, given = list(read(questions, QUESTIONS)), list(read(claims, CLAIMS)), _labels(labels)
-    fields = {row["question_id"]: row["field"] for row in asked}
-    return plots(asked, answers_of(said, given), said, agreement(given, _labels(second_labels), fields))
+    from tasks.expertqa.tables.figures import plots
+
+    asked, judged, given = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS), _labels(labels)
+    fields = dict(zip(asked.question_id, asked.field, strict=True))
+    return plots(asked, answers_of([judged], given), judged, agreement(given, _labels(second_labels), fields))
 
 
-def read(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
-    for batch in rows.batches(list(columns)):
-        yield from batch.to_pylist()
+# ---------------------------------------------------------------- tables with notes
 
 
-def answers_of(rows: Iterable[Row], labels: Iterable[Row]) -> list[Row]:
-    """Each answer of `rows` (answers or their claims) and labels, once: its system, and what its first labels say."""
-    found = {row["answer_id"]: {"system": row["system"], "usefulness": None} for row in rows}
-    first = {row["answer_id"]: row for row in reversed(list(labels))}
-    return list((found | first).values())
+def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: pd.DataFrame) -> list[ReportTable]:
+    """Tables 5 to 8: AutoAIS, imported predictions and FActScore, and how they agree with people."""
+    from tasks.expertqa.tables import estimates as made
+
+    backends, judges = (set(judged[name].dropna()) for name in ("autoais_backend", "fact_score_model"))
+    by = _said_by(backends)
+    return [
+        ReportTable("AutoAIS (table 5)", attribution_note(judged), made.table_5_autoais(judged)),
+        ReportTable(
+            "AutoAIS against people (table 6)",
+            f"{by} People: support is complete. Only claims count that are both scored and labelled; unscored: "
+            "labelled, but without a score. Interval of F1 (95 %) by bootstrap over answers.",
+            made.table_6_autoais_against_people(judged),
+        ),
+        ReportTable(
+            "Imported entailment models against people (table 6)",
+            "Predictions of entailment models that were imported (`entailments`). A model that was fine-tuned on "
+            "claims of train (`longform export`) is told by those of the random split's test questions. Unscored: "
+            "labelled claims that are not predicted.",
+            made.table_6_imported_against_people(judged, entailed),
+        ),
+        ReportTable(
+            "Disagreements of AutoAIS and people (table 7)",
+            f"{by} Of each kind at most {SHOWN}, cite-worthy claims first, then those of which AutoAIS was surest. "
+            "Sources: texts of evidence, of which an entailment model may miss what they say together. Shared words: "
+            "the share of the claim's content words that its evidence has; where that is nearly all, the two differ "
+            "over fine-grained wording.",
+            disagreements(judged, claims, attributions),
+        ),
+        ReportTable("FActScore against people (table 8)", factscore_note(judges), made.table_8_factscore(judged)),
+    ]
 
 
-def _labels(rows: Rows) -> list[Row]:
-    """In the order in which the first of an answer counts."""
-    return sorted(read(rows, (*GIVEN, *CLAIMS_OF_LABELS)), key=lambda row: str(row["label_id"]))
+def attribution_note(judged: pd.DataFrame) -> str:
+    backends = set(judged.autoais_backend.dropna())
+    unreleased = backends == {RELEASED} and bool(judged.autoais.isna().all())
+    return (
+        f"{NONE_RELEASED if unreleased else _said_by(backends)} Of claims with complete support, as the paper has it; "
+        "other selections beside. Macro: mean over answers of the share of their claims that are attributable; micro: "
+        "share of the claims. Intervals (95 %) by bootstrap over answers. Unscored claims (no text of evidence, or no "
+        "estimate) count nowhere."
+    )
 
 
-def _tests(split: Rows) -> int:
-    """The questions of its test side."""
-    return len({row["question_id"] for row in read(split, ("question_id", "split")) if row["split"] == "test"})
+def factscore_note(judges: Iterable[str]) -> str:
+    by = f"Judged by {names}." if (names := ", ".join(sorted(judges))) else NOTHING_JUDGED
+    return (
+        f"{by} Factual: FActScore above 0.5; for people: definitely or probably correct. F1 of the claims that are "
+        "scored and labelled; the mean FActScore of all scored ones. Intervals (95 %) by bootstrap over answers. "
+        "Unscored (no atomic claim was judged) is not zero: such claims count nowhere."
+    )
 
 
-def _disagreed(said: Sequence[Row], claims: Rows, attributions: Rows) -> list[Row]:
-    """The claims of table 7 with their texts: read of these alone, as evidence is long."""
-    scores = {row["claim_id"]: row["score"] for row in read(attributions, ("claim_id", "score"))}
-    chosen = disagreements(({**row, "score": scores.get(row["claim_id"]), "sources": 0} for row in said), made.SHOWN)
-    wanted = [row["claim_id"] for row in chosen]
-    shown = {row["claim_id"]: row for row in _of(claims, ("claim_id", "claim", "evidence", "evidence_urls"), wanted)}
-    was_read = {row["claim_id"]: row["evidence"] for row in _of(attributions, ("claim_id", "evidence"), wanted)}
-    return [{**row, **_texts(shown[row["claim_id"]], was_read.get(row["claim_id"]))} for row in chosen]
+def _said_by(backends: Iterable[str]) -> str:
+    return f"By {names}." if (names := ", ".join(sorted(backends))) else "Nothing was estimated."
 
 
-def _texts(claim: Row, was_read: str | None) -> Row:
-    texts = sources_of(claim)
-    shared = lexical_entailment("\n".join(texts), without_marks(claim["claim"])) if texts else None
-    return {"claim": claim["claim"], "evidence": was_read, "sources": len(texts), "shared": shared}
+def _of_predictions(predicted: pd.DataFrame) -> str:
+    note = "ROUGE: F measure against the revised answer, times 100, of the predicted test questions."
+    if len(predicted) and predicted.qafacteval.isna().all():
+        note += f" QAFactEval is left out: {missing(qafacteval_models()) or 'no prediction has words'}."
+    return note
+
+
+def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[str, str]) -> ReportTable:
+    """Figure 4: agreement of a second labelling with the reference labels."""
+    import pandas as pd
+
+    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in both_labelled(first, again))
+    note = (
+        "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
+        "Kappa: agreement beyond chance, 1 at most."
+    )
+    note += f" By the annotator of the first: {own:,} second labellings." if own else ""
+    columns = ["field", "property", "labelled", "agreement", "kappa"]
+    rows = pd.DataFrame(agreement(first, again, fields), columns=columns)
+    rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": "all"})
+    rows["agreement"] *= 100
+    rows["kappa"] = rows.kappa.astype(float).round(9) + 0.0  # without the sign of a zero
+    named = rows.rename(columns={"agreement": "agreement, %", "kappa": "Cohen's kappa"})
+    return ReportTable("Agreement with a second labelling (figure 4)", note, named)
+
+
+def labels_table(labels: Labels) -> ReportTable:
+    """Counts and shares of the labels of one property."""
+    from tasks.expertqa.tables import labels as counted
+
+    which = f", {labels.which}" if labels.which else ""
+    title = f"{labels.property.capitalize()} by {counted.GROUPS[labels.by]}{which} (figure {FIGURES[labels.by]})"
+    note = f"Shares are of the labelled {labels.what}."
+    if labels.by == "question_types":
+        note += " A claim counts in every type of its question."
+    return ReportTable(title, note, counted.labels_table(labels))
+
+
+# ---------------------------------------------------------------- table 7, the only one that shows texts
+
+
+def disagreements(judged: pd.DataFrame, claims: Rows, attributions: Rows) -> pd.DataFrame:
+    """Table 7 with the texts of its claims: these are read of the chosen claims alone, as evidence is long."""
+    from tasks.expertqa.tables.estimates import table_7_disagreements
+
+    scored = judged.merge(attributions.to_pandas(["claim_id", "score"]), on="claim_id", how="left")
+    chosen = table_7_disagreements(scored, SHOWN)
+    evidence = _of(claims, ["claim_id", "claim", "evidence", "evidence_urls"], chosen.claim_id)
+    was_read = _of(attributions, ["claim_id", "evidence"], chosen.claim_id)
+    texts = [sources_of(evidence[key]) for key in chosen.claim_id]
+    shared = [_shared(evidence[key]["claim"], found) for key, found in zip(chosen.claim_id, texts, strict=True)]
+    read = [was_read.get(key, {}).get("evidence") for key in chosen.claim_id]
+    rows = chosen[["kind", "system", "claim_id"]].copy()
+    rows["claim"] = [shortened(evidence[key]["claim"]) for key in chosen.claim_id]
+    rows["evidence that was read"] = [shortened(text) for text in read]
+    rows["support"], rows["cite-worthy"], rows["score"] = chosen.support, chosen.worthiness, chosen.score
+    rows["sources"] = ["several" if len(found) > 1 else "one" for found in texts]
+    rows["shared words, %"] = shared
+    return rows
+
+
+def _shared(claim: str, texts: Sequence[str]) -> float | None:
+    """The share of the claim's content words that its evidence has, in percent: near 100 they differ in wording."""
+    return 100 * lexical_entailment("\n".join(texts), without_marks(claim)) if texts else None
 
 
 def sources_of(claim: Row) -> list[str]:
@@ -117,11 +235,39 @@ def sources_of(claim: Row) -> list[str]:
     return list(dict.fromkeys(text for text, url in pairs if text.strip() and text != url))
 
 
-def _of(rows: Rows, columns: Sequence[str], claim_ids: Sequence[str]) -> list[Row]:
-    if not claim_ids:
-        return []
-    with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
-        database.register("wanted", pa.table({"claim_id": list(claim_ids)}))
-        query = f"SELECT {', '.join(columns)} FROM {read_parquet(rows.paths)} SEMI JOIN wanted USING (claim_id)"
-        found: list[Row] = database.sql(query).to_arrow_table().to_pylist()
-    return found
+def shortened(text: str | None) -> str | None:
+    """At most 400 characters of it, on one line."""
+    words = " ".join((text or "").split())
+    return (words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…") or None
+
+
+# ---------------------------------------------------------------- reading
+
+
+def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFrame:
+    """Each answer of `rows` (answers or their claims) and of labels once: its system, its first labels' usefulness."""
+    import pandas as pd
+
+    columns = ["answer_id", "system", "usefulness"]
+    labelled = pd.DataFrame([{name: row[name] for name in columns} for row in labels], columns=columns)
+    every = [labelled, *(own[["answer_id", "system"]] for own in rows)]
+    return pd.concat(every, ignore_index=True).drop_duplicates("answer_id", ignore_index=True)
+
+
+def _labels(rows: Rows) -> list[Row]:
+    """In the order in which the first of an answer counts."""
+    return sorted(rows.only(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
+
+
+def _tests(split: Rows) -> int:
+    """The questions of its test side."""
+    return len({row["question_id"] for row in split.only("question_id", "split") if row["split"] == "test"})
+
+
+def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:
+    """claim_id -> these columns of its row."""
+    wanted = list(claim_ids)
+    found: Iterator[Row] = iter(
+        pq.read_table(rows.paths, columns=columns, filters=[("claim_id", "in", wanted)]).to_pylist() if wanted else ()
+    )
+    return {row["claim_id"]: row for row in found}

@@ -18,7 +18,7 @@ import duckdb
 
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
-from longform.llm.responses.records import ResponseStore
+from longform.llm.responses.store import ResponseStore
 from tasks.expertqa.admission import is_listed
 from tasks.expertqa.answers import revised
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tasks.annotation.values import spelled
+
 LABELLED = ("support", "informativeness", "worthiness", "correctness", "reliability")
 OTHER_FIELD = "Other"
 
@@ -20,28 +22,14 @@ _BREAKS = re.compile(r"[\s,;/]+")
 _SLASH = re.compile(r"\s*/\s*")
 
 
-class UnknownLabel(ValueError):
-    """A label outside the known ones; `str` names property and label, for the row that is rejected for it."""
-
-    def __init__(self, property: str, said: Any) -> None:
-        super().__init__(f"unknown label: {property} {_shown(said)}")
-        self.property, self.said = property, said
-
-
-def label(property: str, said: Any) -> tuple[str | None, str | None]:
-    """(the label in our spelling, what it came as where that differs); UnknownLabel where it is none of them.
+def label(property: str, said: Any, of: str) -> tuple[str | None, str | None]:
+    """(the label in our spelling, what it came as where that differs); Unfit where it is none of them.
 
     null is no label; so is a blank text, which is kept as what it came as.
     """
-    if said is None:
-        return None, None
-    if not isinstance(said, str):
-        raise UnknownLabel(property, said)
-    if not said.strip():
+    if said is None or (isinstance(said, str) and not said.strip()):
         return None, said
-    ours = _labels()[property].get(_folded(said))
-    if ours is None:
-        raise UnknownLabel(property, said)
+    ours = spelled(property, said, ratings(property), spellings(property), of)
     return ours, None if said == ours else said
 
 
@@ -98,10 +86,11 @@ def type_texts() -> dict[str, str]:
 
 
 @cache
-def _labels() -> dict[str, dict[str, str]]:
+def spellings(property: str) -> dict[str, str]:
+    """Spellings of a property's labels -> ours; also of labels that are only known from released files."""
     known = _read("labels")
-    all_of = {name: spelled | known["also"].get(name, {}) for name, spelled in known["ratings"].items()}
-    return {name: _spellings(spelled, _folded) for name, spelled in all_of.items()}
+    labels = known["ratings"][property] | known["also"].get(property, {})
+    return {each: ours for ours, others in labels.items() for each in (ours, *others)}
 
 
 @cache
@@ -124,11 +113,6 @@ def _folded(text: str) -> str:
 
 def _folded_field(text: str) -> str:
     return _SLASH.sub("/", _folded(text.replace("&", " and ")))
-
-
-def _shown(said: Any) -> str:
-    text = json.dumps(said, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _read(name: str) -> dict[str, Any]:

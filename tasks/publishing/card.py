@@ -16,14 +16,20 @@ Equal versions give equal bytes: nothing here asks a clock, a host or the enviro
 what croissant.py and report.py are written from.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 OFFLINE_MODEL = "offline-rules-1"
 HUB_NAMES = {"odc-by-1.0": "odc-by"}
@@ -37,6 +43,7 @@ HUB_LICENCES = {
     "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0",
 }  # fmt: skip
 
+MORE = ("%", "from", "to", "±", "ratings", "paper", "difference")
 Cell = str | int | float | None
 
 
@@ -81,14 +88,36 @@ class Paper:
     citation: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ReportTable:
-    """A table of the card or the report. Cells are plain text or figures; None is shown as a dash."""
+    """A table of the card or the report. Cells are text or figures; what is missing is shown as a dash.
+
+    A column that says more of an earlier one bears its name and one of MORE: `Complete %`, `mean from`.
+    """
 
     title: str
     note: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    frame: DataFrame
+
+    @property
+    def columns(self) -> list[str]:
+        return [str(name) for name in self.frame.columns]
+
+    @property
+    def cells(self) -> DataFrame:
+        """The frame with Python's own values, None where one is missing."""
+        cells = self.frame.astype(object)
+        return cells.where(cells.notna(), None)
+
+    @property
+    def rows(self) -> list[tuple[Cell, ...]]:
+        return list(self.cells.itertuples(index=False, name=None))
+
+    @property
+    def headings(self) -> list[str]:
+        """The columns as a reader sees them: `%` where that says more of an earlier one."""
+        split = [name.rpartition(" ") for name in self.columns]
+        return [last if last in MORE and of in self.columns else f"{of}{blank}{last}" for of, blank, last in split]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +256,16 @@ def figure(cell: Cell) -> str:
 
 def numeric_columns(table: ReportTable) -> list[bool]:
     """For each column whether every cell is a figure or missing."""
-    return [
-        bool(table.rows) and not any(isinstance(row[place], str) for row in table.rows)
-        for place in range(len(table.columns))
+    return [not any(isinstance(cell, str) for cell in column) for column in zip(*table.rows, strict=True)] or [
+        False for _ in table.columns
     ]
+
+
+def table_of(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> ReportTable:
+    """A table of these cells."""
+    from pandas import DataFrame
+
+    return ReportTable(title, note, DataFrame(list(rows), columns=list(columns), dtype=object))
 
 
 def splits_table(version: Version) -> ReportTable:
@@ -239,7 +274,7 @@ def splits_table(version: Version) -> ReportTable:
         for config in version.configs
         for split in config.splits
     ]
-    return ReportTable("Splits", "", ("config", "split", "rows", "files", "bytes"), rows)
+    return table_of("Splits", "", ("config", "split", "rows", "files", "bytes"), rows)
 
 
 def stages_table(version: Version) -> ReportTable:
@@ -248,7 +283,7 @@ def stages_table(version: Version) -> ReportTable:
         for stage in version.stages
     ]
     note = "Filtered: a rule of the method left the row out. Rejected: the row was broken."
-    return ReportTable("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
+    return table_of("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
 
 
 def escaped(text: str) -> str:
@@ -370,7 +405,7 @@ def _columns_table(schema: pa.Schema) -> str:
         (field.name, type_name(field.type), "may be null" if field.nullable else "never null", doc_of(field))
         for field in schema
     ]
-    return _markdown(ReportTable("", "", ("column", "type", "null", "meaning"), rows))
+    return _markdown(table_of("", "", ("column", "type", "null", "meaning"), rows))
 
 
 def _built(version: Version) -> str:
@@ -444,5 +479,5 @@ def _markdown(table: ReportTable) -> str:
     """The rows as a Markdown table, figures to the right."""
     marks = ["---:" if numeric else "---" for numeric in numeric_columns(table)]
     body = [[escaped(figure(cell)) for cell in row] for row in table.rows]
-    lines = [[escaped(column) for column in table.columns], marks, *body]
+    lines = [[escaped(heading) for heading in table.headings], marks, *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

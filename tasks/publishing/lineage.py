@@ -45,7 +45,7 @@ def stage_rows(store: Store, version: Version, stage: str, condition: str, *valu
 
 def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
     """response key -> what the call took, of those that are stored."""
-    from longform.llm.responses.sqlite import open_responses
+    from longform.llm.responses.store import open_responses
 
     if not keys:
         return {}

@@ -252,7 +252,7 @@ def _rejected(build: Build) -> card.ReportTable:
         for entry in build.done
         for (kind, reason), number in entry.artifact.rejected().items()
     ]
-    return card.ReportTable(
+    return card.table_of(
         title="Rows left out",
         note="`longform rejects` shows each of them.",
         columns=("stage", "kind", "reason", "rows"),

@@ -19,7 +19,7 @@ import pyarrow as pa
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
 from longform.llm.ask.fence import mark_of, marks
-from longform.llm.responses.records import ResponseStore
+from longform.llm.responses.store import ResponseStore
 
 WINDOW = 60
 _NO_WORD = re.compile(r"[\W_]+")

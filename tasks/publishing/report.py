@@ -24,8 +24,6 @@ from tasks.publishing.plots import inline
 
 __all__ = ["ReportTable", "as_data", "report"]
 
-GENERAL = ("%", "from", "to")  # columns that say more of the one before
-
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -189,23 +187,9 @@ PAGE = """<!DOCTYPE html>
 
 
 def as_data(tables: Sequence[ReportTable]) -> str:
-    """The tables as JSON: title, note, and a row each as column -> cell; figures as they were computed.
-
-    A column that says more of the one before is called after it: `Complete %`.
-    """
-    found = [{"title": each.title, "note": each.note, "rows": _named_rows(each)} for each in tables]
+    """The tables as JSON: title, note, and a row each as column -> cell; figures as they were computed."""
+    found = [{"title": table.title, "note": table.note, "rows": table.cells.to_dict("records")} for table in tables]
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _named_rows(table: ReportTable) -> list[dict[str, Any]]:
-    names: list[str] = []
-    before = ""
-    for column in table.columns:
-        of_another = column in GENERAL or column in names
-        name = f"{before} {column}".strip() if of_another else column
-        names.append(f"{name} ({len(names) + 1})" if name in names else name)
-        before = before if of_another else column
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
@@ -257,5 +241,5 @@ def _shown(table: ReportTable) -> dict[str, Any]:
     """The table with its cells as text, each beside whether its column holds figures."""
     numeric = numeric_columns(table)
     rows = [list(zip(map(figure, row), numeric, strict=True)) for row in table.rows]
-    columns = list(zip(table.columns, numeric, strict=True))
+    columns = list(zip(table.headings, numeric, strict=True))
     return {"title": table.title, "note": table.note, "columns": columns, "rows": rows}

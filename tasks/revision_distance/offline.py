@@ -1,7 +1,7 @@
 """Rules of the offline model for Revision Distance: what is asked for, drafts, edits as JSON, a rating.
 
 Its drafts are made of the request's own words or of sentences of the cited papers, in frames of ours: they state
-nothing that was not given. With low effort it leaves out about half. What it edits is in tasks.text.revising (to a
+no facts of their own. With low effort it leaves out about half. What it edits is in tasks.text.revising (to a
 reference) and tasks.revision_distance.offline_editor (without one); a rating compares words, never meaning.
 """
 
@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from longform.llm.offline import Rule
 from longform.llm.prompt_inputs import PromptInputs
-from tasks.revision_distance.offline_requests import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, telling
+from tasks.revision_distance.offline_requests import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, keywords
 from tasks.text.prose import COMMON, READ_CHARACTERS, balanced, sentences
 
-MOST_POINTS = 8
+MAX_POINTS = 8
 POINT_CHARACTERS = 240
 SENTENCE_CHARACTERS = (30, 350)
 SHARED_IN_A_GROUP = 2
-MOST_COMPARED = 200
+MAX_COMPARED = 200
 NEAR_REPEAT = 0.8
 SEGMENT_SENTENCES = 3
 REFERENCE_WEIGHT = 0.7
@@ -139,10 +140,10 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
     kind = asks_for(request)[1]
     low = inputs.effort == "low"
     frames = _TO_SOMEBODY if kind in ("email", "letter") else _FOR_READERS
-    subject, points, words = _subject(request), _points(request), telling(request)
+    subject, points, words = _subject(request), _points(request), keywords(request)
     a, b = (words * 2)[:2] if words else ("this", "the rest")
-    said = points[: (len(points) + 1) // 2] if low else points
-    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(said)]
+    points = points[: (len(points) + 1) // 2] if low else points
+    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(points)]
     opening = _turn(frames.opening, 0 if low else dice[0]).format(subject=subject)
     if low:
         parts = [frames.greeting and "Hello,", " ".join([opening, *body]), frames.end]
@@ -171,22 +172,22 @@ def _reader(request: str) -> str:
 
 
 def _subject(request: str) -> str:
-    """What stands behind `about`, at most ten words, else the first telling words."""
+    """What stands behind `about`, at most ten words, else the first keywords."""
     found = _ABOUT.search(request[:ASKED_CHARACTERS])
     rest = _CUT.split(request[found.end() : found.end() + 2 * POINT_CHARACTERS], maxsplit=1)[0] if found else ""
     words = _SUBJECT_END.split(rest, maxsplit=1)[0].strip(" \"'.,;:!?").split()[:10]
-    return _plain(" ".join(words)) or " and ".join(telling(request)[:2]) or "what was asked"
+    return _plain(" ".join(words)) or " and ".join(keywords(request)[:2]) or "what was asked"
 
 
 def _points(request: str) -> list[str]:
-    """What the request says besides its subject and how to write; its telling words where nothing is left."""
+    """What the request says besides its subject and how to write; its keywords where nothing is left."""
     found = []
-    for piece in _CUT.split(request)[: 4 * MOST_POINTS]:
+    for piece in _CUT.split(request)[: 4 * MAX_POINTS]:
         bare = _SAY.sub("", _ASK.sub("please ", _beyond_subject(_LIST_MARK.sub("", piece))))
         point = _plain(" ".join(bare.split())[:POINT_CHARACTERS]).strip(" \"'.,;:!?-")
         if len(WORD.findall(point)) >= 2 and not _MANNER.search(point):
             found.append(point[:1].lower() + point[1:] if point[1:2].islower() else point)
-    return list(dict.fromkeys(found))[:MOST_POINTS] or [" and ".join(telling(request)[:3]) or "this is all for now"]
+    return list(dict.fromkeys(found))[:MAX_POINTS] or [" and ".join(keywords(request)[:3]) or "this is all for now"]
 
 
 def _beyond_subject(piece: str) -> str:
@@ -218,12 +219,12 @@ class Paper(NamedTuple):
     words: frozenset[str]
 
 
-_TOLD = (
+_QUOTES = (
     'Of "{title}" it is said: {sentence}',
     'In "{title}" one reads: {sentence}',
     '"{title}" puts it this way: {sentence}',
 )
-_UNTOLD = 'Of "{title}" only the title is known here.'
+_TITLE_ALONE = 'Of "{title}" only the title is known here.'
 _NAMED = '"{title}" belongs here, too.'
 _OWN = 'The present paper, "{title}", is set beside these works here.'
 _NO_PAPERS = "No cited paper was given, so there is nothing to relate."
@@ -253,20 +254,20 @@ def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
 
 
 def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """A sentence of each abstract, in the order given; with low effort every other paper by its title alone."""
+    """A sentence of each abstract, in their order; with low effort every other paper by its title alone."""
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
-    told = [_told(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
+    quotes = [_quote(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
     if inputs.effort == "low":
-        told = [text if at % 2 == 0 else _NAMED.format(title=papers[at].title) for at, text in enumerate(told)]
-    return _fitting(told, room) or _NO_PAPERS
+        quotes = [text if at % 2 == 0 else _NAMED.format(title=papers[at].title) for at, text in enumerate(quotes)]
+    return _fitting(quotes, room) or _NO_PAPERS
 
 
-def _told(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
+def _quote(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
     among = _nearest(cited.sentences, wanted)
     if not among:
-        return _UNTOLD.format(title=cited.title)
-    return _turn(_TOLD, draw).format(title=cited.title, sentence=among[min(rank, len(among) - 1)])
+        return _TITLE_ALONE.format(title=cited.title)
+    return _turn(_QUOTES, draw).format(title=cited.title, sentence=among[min(rank, len(among) - 1)])
 
 
 _GENERAL = (
@@ -283,18 +284,15 @@ def _recall(inputs: PromptInputs, dice: bytes, room: int) -> str:
     """General sentences around words of the subject: no facts."""
     subject = paper(inputs.one("Subject"))
     near = _shared_by_most([subject.words, *(paper(text).words for _, text in inputs.numbered("Cited paper"))])
-    own = [word for word in telling(subject.title) if word.lower() in subject.words]
+    own = [word for word in keywords(subject.title) if word.lower() in subject.words]
     a, b, c = ([*dict.fromkeys([*own, *near]), "this subject", "its methods", "its data"])[:3]
     first = dice[0] % 2
     return " ".join(frame.format(a=a, b=b, c=c) for frame in _GENERAL[first:])
 
 
-def _shared_by_most(said: list[frozenset[str]]) -> list[str]:
+def _shared_by_most(texts: list[frozenset[str]]) -> list[str]:
     """Words by the number of texts that have them, at least two; of equals by the alphabet."""
-    counts: dict[str, int] = {}
-    for words in said:
-        for word in words:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for words in texts for word in words)
     return sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
 
 
@@ -306,10 +304,10 @@ def _segment(inputs: PromptInputs, dice: bytes, room: int) -> str:
     ranked = sorted(enumerate(papers), key=lambda each: (_score(each[1], wanted, own.words), each[0]))
     most = 2 if inputs.effort == "low" else SEGMENT_SENTENCES
     chosen = sorted(at for at, _ in ranked[:most])
-    told = [_told(papers[at], wanted | own.words, at + dice[0]) for at in chosen]
+    quotes = [_quote(papers[at], wanted | own.words, at + dice[0]) for at in chosen]
     known = _nearest(_quotable(inputs.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
     named = " ".join(perspective.partition(":")[0].split())[:80].rstrip(".").lower() or "the whole"
-    return " ".join([f"Seen from the side of {named}, this can be said.", *told, *known])
+    return " ".join([f"Seen from the side of {named}, this can be said.", *quotes, *known])
 
 
 def _score(cited: Paper, wanted: frozenset[str], own: frozenset[str]) -> tuple[int, int]:
@@ -336,24 +334,24 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
     low = inputs.effort == "low"
     if not papers:
         return _NO_PAPERS
-    said: list[str] = []
+    text: list[str] = []
     for at, group in enumerate(_groups(papers)):
-        said.append(_group_sentence(group, papers, at))
-        told = [_told(papers[each], own.words, dice[1] + place, 1) for place, each in enumerate(group)]
+        text.append(_group_sentence(group, papers, at))
+        quotes = [_quote(papers[each], own.words, dice[1] + place, 1) for place, each in enumerate(group)]
         if low:
-            told[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
-        said += [_turned(sentence, place) for place, sentence in enumerate(told)]
+            quotes[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
+        text += [_turned(sentence, place) for place, sentence in enumerate(quotes)]
     if not low:
-        said += _added(said, _merged(inputs))
+        text += _added(text, _merged(inputs))
     ending = _OWN.format(title=own.title)
-    return f"{_fitting(said, room - len(ending) - 1)} {ending}"
+    return f"{_fitting(text, room - len(ending) - 1)} {ending}"
 
 
 def _groups(papers: list[Paper]) -> list[list[int]]:
     """Each paper to the first group whose first paper it shares enough of its title's words or its words with."""
     groups: list[list[int]] = []
     for at, each in enumerate(papers):
-        near = next((group for group in groups[:MOST_COMPARED] if _near(papers[group[0]], each)), None)
+        near = next((group for group in groups[:MAX_COMPARED] if _near(papers[group[0]], each)), None)
         if near is None:
             groups.append([at])
         else:
@@ -383,9 +381,9 @@ def _merged(inputs: PromptInputs) -> Iterable[str]:
         yield from _quotable(text[:READ_CHARACTERS])
 
 
-def _added(said: list[str], others: Iterable[str]) -> list[str]:
-    """At most four sentences of others that are no near-repeats of what is said."""
-    words = [_words(sentence) for sentence in said][-MOST_COMPARED:]
+def _added(text: list[str], others: Iterable[str]) -> list[str]:
+    """At most four sentences of others that are no near-repeats of the text."""
+    words = [_words(sentence) for sentence in text][-MAX_COMPARED:]
     added: list[str] = []
     for sentence in others:
         own = _words(sentence)
@@ -395,13 +393,13 @@ def _added(said: list[str], others: Iterable[str]) -> list[str]:
     return added
 
 
-def _fitting(said: list[str], room: int) -> str:
-    """Its sentences up to the first that would not fit, end mark included."""
+def _fitting(text: list[str], room: int) -> str:
+    """The sentences of a text up to the first that would not fit, end mark included."""
     left, kept = room - END_MARK_CHARACTERS, 0
-    for sentence in said:
+    for sentence in text:
         left -= len(sentence) + 1
         kept += left >= 0
-    return " ".join(said[:kept])
+    return " ".join(text[:kept])
 
 
 # edits
@@ -433,13 +431,13 @@ def _rate(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def rating(draft: str, reference: str, request: str) -> int:
-    """0 to 100: mostly the shared words of draft and reference (Dice), and the share of the request's telling words."""
+    """0 to 100: mostly the shared words of draft and reference (Dice), and the share of the request's keywords."""
     if _BLANKS.sub(" ", draft).strip() == _BLANKS.sub(" ", reference).strip():
         return 100
-    said, wanted = ({*_TOKEN.findall(text.lower())} for text in (draft, reference))
-    near = 2 * len(said & wanted) / (len(said) + len(wanted)) if said or wanted else 0.0
-    asked = {word.lower() for word in telling(request)}
-    taken = len(asked.intersection([*said, *WORD.findall(draft.lower())])) / len(asked) if asked else near
+    present, wanted = ({*_TOKEN.findall(text.lower())} for text in (draft, reference))
+    near = 2 * len(present & wanted) / (len(present) + len(wanted)) if present or wanted else 0.0
+    asked = {word.lower() for word in keywords(request)}
+    taken = len(asked.intersection([*present, *WORD.findall(draft.lower())])) / len(asked) if asked else near
     return min(99, round(100 * (REFERENCE_WEIGHT * near + (1 - REFERENCE_WEIGHT) * taken)))
 
 

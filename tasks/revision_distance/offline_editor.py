@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from tasks.revision_distance.offline_requests import asks_for, telling
+from tasks.revision_distance.offline_requests import asks_for, keywords
 from tasks.text.prose import sentences
 
 LONG_SENTENCE_WORDS = 45
 REPEAT, REPEAT_WORDS, COMPARED_SENTENCES = 0.8, 5, 200
 BROKEN_OFF_WORDS = 6
-MOST_MISSING = 3
-MOST_EDITS = 1_000
+MAX_MISSING = 3
+MAX_EDITS = 1_000
 PRECEDING_CHARACTERS = 2_000
 FIRST_PRECEDING = 12
 TAIL_CHARACTERS, HEAD_CHARACTERS = 400, 400
@@ -101,7 +101,7 @@ class _Proposal(NamedTuple):
 def edit(draft: str, request: str) -> list[Edit]:
     """The seven fields of each edit, in the order of the draft; none overlaps with another. At most 1,000."""
     found = sorted(_apart(draft, _proposals(draft, request)), key=lambda proposal: (proposal.start, proposal.end))
-    placed = (_placed(draft, proposal) for proposal in found[:MOST_EDITS])
+    placed = (_placed(draft, proposal) for proposal in found[:MAX_EDITS])
     return [each for each in placed if each is not None]
 
 
@@ -109,7 +109,7 @@ def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
     """The more important first: of two that overlap the first is kept."""
     rules = (_assistant, _repeats, _doubled, _stock, _long)
     for rule in rules:
-        yield from islice(rule(draft), MOST_EDITS)
+        yield from islice(rule(draft), MAX_EDITS)
     closing = _closing_at(draft)
     end = len(draft[:closing].rstrip())
     yield from _broken_off(draft, end)
@@ -181,18 +181,18 @@ def _assistant(draft: str) -> Iterator[_Proposal]:
 
 def _repeats(draft: str) -> Iterator[_Proposal]:
     why = "The sentence says again what a sentence before it says."
-    said: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
+    earlier: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
     seen: set[frozenset[str]] = set()
     for start, end in sentences(draft):
         words = frozenset(_WORD.findall(draft[start:end].lower()))
         if len(words) < REPEAT_WORDS:
             continue
-        if words in seen or any(_alike(words, other) for other in said):
+        if words in seen or any(_alike(words, other) for other in earlier):
             begin = start - 1 if start and draft[start - 1] == " " else start
             yield _Proposal(begin, end, "", "remove", why, "sentence", "coherence")
             continue
         seen.add(words)
-        said.append(words)
+        earlier.append(words)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -250,9 +250,9 @@ def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
 
 def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
     """A sentence for each of the first words of the request that the draft never takes up."""
-    said = {word[:size] for word in set(_WORD.findall(draft.lower())) for size in range(4, min(len(word), 30) + 1)}
-    absent = [word for word in telling(request) if word.lower()[: max(4, len(word) - 3)] not in said]
-    for word in absent[:MOST_MISSING]:
+    stems = {word[:size] for word in set(_WORD.findall(draft.lower())) for size in range(4, min(len(word), 30) + 1)}
+    absent = [word for word in keywords(request) if word.lower()[: max(4, len(word) - 3)] not in stems]
+    for word in absent[:MAX_MISSING]:
         text = f"More is to be said here on {word}."
         why = "A word of the request is never taken up in the text."
         yield _Proposal(at, at, f" {text}" if at else f"{text} ", "add", why, "sentence", "meaning")

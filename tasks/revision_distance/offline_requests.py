@@ -1,4 +1,4 @@
-"""What the offline model makes of a request: whether a text is asked for, of which kind, and its own words for it."""
+"""What the offline model makes of a request: whether a text is asked for, of which kind, and its keywords."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def asks_for(message: str) -> tuple[str, str]:
     return ("no", "other") if _NO_PIECE.search(before) or re.search(r"[.!?]\s", between) else ("yes", kind)
 
 
-def telling(request: str) -> list[str]:
+def keywords(request: str) -> list[str]:
     """Its words that are neither common nor about writing, each once, in order; small where a sentence begins."""
     found: dict[str, str] = {}
     for word in WORD.finditer(request):

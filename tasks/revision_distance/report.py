@@ -1,76 +1,198 @@
-"""The report of the revision-distance dataset: its stages' columns, read once each, as tables and a plot."""
+"""The report of the revision-distance dataset: the paper's tables and a plot, from columns of its stages."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from longform.artifacts.rows import Row, Rows
+from longform.artifacts.rows import Rows
 from tasks.publishing.card import Figure, ReportTable
-from tasks.revision_distance.tables import tables as made
-from tasks.revision_distance.tables.experts import expert_tables
-from tasks.revision_distance.tables.figures import plots
+from tasks.revision_distance.tables.metrics import GPT_SCORE, METRICS, SOURCE, WEAK_AND_STRONG
 
-KINDS = ("case_id", "task", "kind")
-CHECKED = ("case_id", "checked", "checked_kind")
-MEASURES = tuple(metric.column for metric in (*made.METRICS, made.SOURCE))
-DRAFTS = ("draft_id", "case_id", "task", "system", *MEASURES, "bertscore_left_out", "reproduces")
-EDITS = tuple(f"edits.list.element.{name}" for name in made.Edit._fields)
-JUDGEMENTS = (
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ["case_id", "task", "kind"]
+CHECKED = ["case_id", "checked", "checked_kind"]
+DRAFTS = [
+    *("draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"),
+    *(metric.column for metric in (*METRICS, SOURCE)),
+]
+EDITS = ("category", "revision_intention", "placed", "applied", "why_not")
+JUDGEMENTS = [
     *("sheet_id", "case_id", "expert", "better", "first", "second"),
     *("content", "structure", "argument"),
-)
+]
 
 
 def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgements: Rows) -> list[ReportTable]:
-    """Tables 2, 3 and 5, the agreement with choices and experts, edits and cases. `published` are the drafts."""
-    taken, drawn, said = list(read(cases, KINDS)), list(read(candidates, KINDS)), list(read(checked, CHECKED))
-    drafts, judged = drafts_of(published), list(read(judgements, JUDGEMENTS))
-    number = Counter(row["task"] for row in taken)
+    """Tables 2, 3 and 5, section 4.2, the expert study, edits and cases. `published` are the drafts."""
+    from tasks.revision_distance.tables import tables as made
+
+    taken, drawn, said = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
+    drafts, edits, number = published.to_pandas(DRAFTS), edits_of(published), taken.task.value_counts()
+    hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
-        *(made.weak_and_strong(drafts, task, number[task]) for task in ("easy", "hard")),
-        made.categories(drafts, number["hard"]),
-        made.preferences(drafts, number["free"]),
-        made.source_scores(drafts),
-        made.structure(drafts),
-        *expert_tables(judged, drafts),
-        made.intentions(drafts),
-        made.placement(drafts),
-        made.reproduced(drafts),
-        made.selection(taken, drawn, said, rejected_keys(candidates)),
-        made.kinds(taken, drawn, said),
+        *(weak_and_strong(drafts, task, int(number.get(task, 0))) for task in ("easy", "hard")),
+        ReportTable(
+            "Kinds of edits of related work (table 3)",
+            "Mean edits per text. Order: references are moved; comparison: they are related to each other; "
+            "description: one is described longer, shorter or otherwise. Over the cases of which both drafts have a "
+            "distance.",
+            made.table_3_kinds_of_edits(drafts, edits, hard),
+        ),
+        ReportTable(
+            "Chosen and rejected texts, no reference (section 4.2)",
+            "By each measure, pairs in which the chosen text does better than the rejected one (it needs fewer edits, "
+            "or has the higher score), does as well, or worse; shares with Wilson intervals (95 %). "
+            f"{' '.join(made.note_of_pairs(drafts, 'free', free))}",
+            made.section_4_2_preferences(drafts, free),
+        ),
+        ReportTable(
+            "The source's own scores, by what the distance says",
+            "Score: the source's, of the chosen text less that of the rejected one; intervals (95 %) by bootstrap.",
+            made.source_scores(drafts),
+        ),
+        order_alone(drafts),
+        *expert_tables(judgements.to_pandas(JUDGEMENTS), drafts),
+        ReportTable(
+            "Edits by intention",
+            "Mean edits per text, of all texts with a distance.",
+            made.edits_by_intention(drafts, edits),
+        ),
+        placement(drafts, edits),
+        ReportTable(
+            "Whether the edits turn the draft into its reference",
+            "Words: but for white space. An edit that is not applied, or says less than it should, leaves a "
+            "difference.",
+            made.reproduced(drafts),
+        ),
+        ReportTable(
+            "Selection of cases",
+            "Found: by the rules. More are drawn than are wanted, as the model that checks requests may decline some. "
+            "Not asked: tasks or builds without a check. No usable answer: these are rejected. The structure task is "
+            "given.",
+            made.selection(taken, drawn, said, rejected_keys(candidates)),
+        ),
+        ReportTable(
+            "Kinds of cases",
+            "Of the same kind: accepted ones of which the model sees the kind that the rules see.",
+            made.kinds(taken, drawn, said),
+        ),
     ]
 
 
 def figures(published: Rows) -> list[Figure]:
     """How distances are distributed; nothing where there is no distance."""
-    return plots(list(read(published, ("case_id", "task", "system", "distance"))))
+    from tasks.revision_distance.tables.figures import plots
+
+    return plots(published.to_pandas(["case_id", "task", "system", "distance"]))
 
 
-def read(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
-    for batch in rows.batches(list(columns)):
-        yield from batch.to_pylist()
+# ---------------------------------------------------------------- tables with notes
 
 
-def drafts_of(published: Rows) -> list[Row]:
-    """Drafts with their edits as `Edit`s, of which equal ones are one object: 8 bytes an edit, where dicts took 400."""
-    known: dict[made.Edit, made.Edit] = {}
+def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
+    """Table 2 for a task."""
+    from tasks.revision_distance.tables import tables as made
+
+    weak, strong = WEAK_AND_STRONG[task]
+    own = drafts[drafts.task == task]
+    sentences = (
+        *([] if weak == "weak" else [f"Weak: {weak}; strong: {strong}."]),
+        "Means over the cases of which both drafts have the score; intervals (95 %) by bootstrap over cases. Change: "
+        "strong less weak, with the sign turned where less is better, so that positive is an improvement.",
+        *made.note_of_pairs(drafts, task, cases),
+        *made.lack_of(own, GPT_SCORE, "not asked, or the reply could not be used"),
+        *made.lack_of_bertscore(own),
+    )
+    rows = made.table_2_weak_and_strong(drafts, task, cases)
+    return ReportTable(f"Weak and strong drafts of the {task} task (table 2)", " ".join(sentences), rows)
+
+
+def order_alone(drafts: pd.DataFrame) -> ReportTable:
+    """Table 5."""
+    from tasks.revision_distance.tables import tables as made
+
+    own = drafts[drafts.task == "structure"]
+    sentences = (
+        "The same sentences in another order: ROUGE-1 cannot see it, the distance must.",
+        *(
+            [f"The first {made.SHOWN} of {len(own):,} are shown; the last row is of all."]
+            if len(own) > made.SHOWN
+            else []
+        ),
+        *made.lack_of_bertscore(own),
+    )
+    title = "Texts that differ in their order alone (table 5)"
+    return ReportTable(title, " ".join(sentences), made.table_5_order_alone(drafts))
+
+
+def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
+    """Edits by how they were placed, with the reasons why some were not applied."""
+    from tasks.revision_distance.tables import tables as made
+
+    measured = edits[edits.draft.isin(drafts.index[drafts.distance.notna()])]
+    reasons = measured[~measured.applied.astype(bool)].why_not.astype(object).fillna("no reason said").value_counts()
+    note = (
+        "How the words that an edit names were found in the draft: exactly; with white space, typographic signs and "
+        "case folded; nearly; not at all. All of them count towards the distance."
+    )
+    note += f" Not applied: {made.in_words(reasons)}." if len(reasons) else ""
+    return ReportTable("Edits by how they were placed", note, made.edits_by_placement(drafts, edits))
+
+
+def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[ReportTable]:
+    """What experts chose and what metrics say of it, what they say of each system, and how far they agree."""
+    from tasks.revision_distance.tables import experts
+
+    own = experts.of_drafts(judgements, drafts)
+    texts = experts.shown_texts(own)
+    pairs, ties = len(texts) // 2, (texts.outcome == "tie").sum() // 2
+    note = "No filled-in sheet was given."
+    if pairs:
+        note = (
+            "Chosen: the text that more experts call better than the other. Means over the pairs of which both drafts "
+            f"have the score; intervals (95 %) by bootstrap over pairs. Pairs: {pairs:,}, of which ties {ties:,} stand "
+            f"apart; experts: {own.expert.nunique():,}."
+        )
     return [
-        {**row, "edits": own}
-        for batch in published.batches([*DRAFTS, *EDITS])
-        for row, own in zip(batch.select(DRAFTS).to_pylist(), edits_of(batch.column("edits"), known), strict=True)
+        ReportTable(
+            "Texts that experts chose and rejected (expert study)", note, experts.metrics_of_chosen_texts(own, drafts)
+        ),
+        ReportTable(
+            "What experts say of each system (expert study)",
+            "Ratings: 1 to 5, means over the judgements that give them, with how many these are.",
+            experts.systems_as_experts_see_them(own, drafts),
+        ),
+        ReportTable(
+            "Agreement among experts (expert study)",
+            "Two judgements of one sheet, or two ratings of one text, agree where they are the same. Krippendorff's "
+            "alpha is agreement beyond chance, 1 at most: nominal of the better text, ordinal of ratings.",
+            experts.agreement_of_experts(own, drafts),
+        ),
     ]
 
 
-def edits_of(lists: pa.ListArray, known: dict[made.Edit, made.Edit]) -> Iterator[tuple[made.Edit, ...]]:
-    """The edits of each draft, in order; `known` holds those that were met before, and is added to."""
-    structs = lists.flatten()
-    every = map(made.Edit, *(structs.field(name).to_pylist() for name in made.Edit._fields))
-    for number in lists.value_lengths().to_pylist():
-        yield tuple(known.setdefault(edit, edit) for edit in islice(every, number))
+# ---------------------------------------------------------------- reading
+
+
+def edits_of(published: Rows) -> pd.DataFrame:
+    """A row an edit: `draft`, the row of its draft, and the columns EDITS, words as categories: 20 bytes an edit."""
+    schema = pa.schema(
+        [("draft", pa.int64()), *(published.schema.field("edits").type.value_type.field(name) for name in EDITS)]
+    )
+    batches, before = [], 0
+    for batch in published.batches([f"edits.list.element.{name}" for name in EDITS]):
+        lists = batch.column("edits")
+        drafts, edits = pc.add(pc.list_parent_indices(lists).cast(pa.int64()), before), lists.flatten()
+        batches.append(pa.record_batch([drafts, *(edits.field(name) for name in EDITS)], schema))
+        before += batch.num_rows
+    frame: pd.DataFrame = pa.Table.from_batches(batches, schema).to_pandas(strings_to_categorical=True)
+    return frame
 
 
 def rejected_keys(rows: Rows) -> Iterator[str]:

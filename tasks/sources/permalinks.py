@@ -49,8 +49,8 @@ def profile(host: str, author_id: str | None) -> str | None:
 
 def record_of(text: str) -> str:
     """The id of the record that an id, a passage's id or a link means; UsageError where that is not sure."""
-    given = text.strip()
-    found = _of_id(given.split("#", 1)[0]) or _of_name(given) or _of_address(given) or _of_page(given)
+    name = text.strip()
+    found = _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
     if found is None:
         raise UsageError(f'"{text}" names no record: give {FORMS}.')
     return found

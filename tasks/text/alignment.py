@@ -126,10 +126,10 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _other_copies(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -> Pairs:
-    taken, given = {i for i, _ in pairs}, {j for _, j in pairs}
+    taken, matched = {i for i, _ in pairs}, {j for _, j in pairs}
     free: dict[str, list[int]] = defaultdict(list)
     for j in range(len(reference) - 1, -1, -1):
-        if j not in given:
+        if j not in matched:
             free[reference[j]].append(j)
     return [(i, free[draft[i]].pop()) for i in range(len(draft)) if i not in taken and free.get(draft[i])]
 
@@ -203,9 +203,9 @@ class _Weights:
 
 def _similar_pairs(draft: Sequence[str], reference: Sequence[str], equal: Pairs, weights: _Weights) -> Pairs:
     """Of sentences without an equal: those that share what no third one has, and most of their weight."""
-    taken, given = {i for i, _ in equal}, {j for _, j in equal}
+    taken, matched = {i for i, _ in equal}, {j for _, j in equal}
     mine = [i for i in range(len(draft)) if i not in taken]
-    theirs = [j for j in range(len(reference)) if j not in given]
+    theirs = [j for j in range(len(reference)) if j not in matched]
     if not mine or not theirs:
         return []
     seen = weights.seen()
@@ -214,10 +214,10 @@ def _similar_pairs(draft: Sequence[str], reference: Sequence[str], equal: Pairs,
     scored = ((weights.likeness(draft[i], reference[j]), i, j) for i, j in likely)
     found: Pairs = []
     for _, i, j in sorted((row for row in scored if row[0] >= SAME_WORDS), key=lambda row: (-row[0], row[1], row[2])):
-        if i not in taken and j not in given:
+        if i not in taken and j not in matched:
             found.append((i, j))
             taken.add(i)
-            given.add(j)
+            matched.add(j)
     return found
 
 
@@ -358,11 +358,11 @@ def _without_moves(draft: Sequence[str], reference: Sequence[str], most: int) ->
 
 def _rewritten(draft: Sequence[str], reference: Sequence[str], plan: _Plan, weights: _Weights) -> Pairs:
     """Sentences without a partner that share a gap, in order: as many as its shorter side has."""
-    taken, given = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
+    taken, matched = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
     found: Pairs = []
     for (a, b), (c, d) in pairwise([(-1, -1), *plan.kept, (len(draft), len(reference))]):
         mine = [i for i in range(a + 1, c) if i not in taken]
-        theirs = [j for j in range(b + 1, d) if j not in given]
+        theirs = [j for j in range(b + 1, d) if j not in matched]
         if len(mine) <= len(theirs):
             found += _in_order(mine, theirs, lambda i, j: weights.likeness(draft[i], reference[j]))
         else:

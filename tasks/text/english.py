@@ -44,10 +44,10 @@ class English:
 
     def tokens(self, text: str) -> Spans:
         """(start, end) of each token, in order; a run of white space other than one blank is a token."""
-        return self.mended(text, self.raw(text))
+        return self.rejoined(text, self.raw(text))
 
     def raw(self, text: str) -> Spans:
-        """Before special words that the patterns cut up are put together again."""
+        """Before special words that the patterns cut up are joined again."""
         found: Spans = []
         for run in _RUNS.finditer(text):
             start, end = run.span()
@@ -120,7 +120,7 @@ class English:
         if start < len(core):
             yield at + start, at + len(core)
 
-    def mended(self, text: str, raw: Spans) -> Spans:
+    def rejoined(self, text: str, raw: Spans) -> Spans:
         """The tokens of special words put in the place of what the patterns made of them, longest words first.
 
         A match over a blank (`: )`) changes nothing itself, but keeps shorter ones that it overlaps from counting.

@@ -129,14 +129,14 @@ def _is_number(number: str, printed: str, rest: str) -> bool:
 
 def _known(text: str) -> bool:
     """Whether a head without a number is one that papers have."""
-    return _is_usual(_mended(text).casefold().strip(_EDGES))
+    return _is_usual(_joined(text).casefold().strip(_EDGES))
 
 
 def _is_usual(text: str) -> bool:
     return bool(_role(text) or _TOP_LEVEL.fullmatch(text) or _END.fullmatch(text))
 
 
-def _mended(text: str) -> str:
+def _joined(text: str) -> str:
     """Small and spaced capitals put together again: "I NTRODUCTION", "R E S U L T S"."""
     if text.isupper():
         text = _SPACED.sub(lambda found: found[0].replace(" ", ""), text)
@@ -146,7 +146,7 @@ def _mended(text: str) -> str:
 
 def plain(head: str) -> str:
     """A head as far as it is compared: no number, lower case, single blanks, no dots or colons at its ends."""
-    return _mended(split_number(head)[1] or "").casefold().strip(_EDGES)
+    return _joined(split_number(head)[1] or "").casefold().strip(_EDGES)
 
 
 def is_front(head: str) -> bool:

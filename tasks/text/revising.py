@@ -22,7 +22,7 @@ from tasks.text.splitting import Sentence, folded, sentences, split_alike
 
 Edit = dict[str, str | None]
 
-MOST_SENTENCES = 50_000
+MAX_SENTENCES = 50_000
 MOVES: tuple[Moves, ...] = ("all", "single", "none")
 _CHANGED = 0.45
 _QUOTED = 60
@@ -84,14 +84,14 @@ def revise(draft: str, reference: str) -> list[Edit]:
 
     All refer to the draft as it is. `preceding_snippet` is null where original_snippet stands first in the draft where
     it is meant; otherwise it is the text right before the place, as much as is needed to find it. Raises UsageError
-    for more than MOST_SENTENCES on a side, which are no one text.
+    for more than MAX_SENTENCES on a side, which are no one text.
     """
     if folded(draft) == folded(reference):
         return []
     mine, theirs = sentences(draft), sentences(reference)
-    if (most := max(len(mine), len(theirs))) > MOST_SENTENCES:
+    if (most := max(len(mine), len(theirs))) > MAX_SENTENCES:
         raise UsageError(
-            f"The offline editor compares texts of at most {MOST_SENTENCES:,} sentences, not of {most:,}: give a part."
+            f"The offline editor compares texts of at most {MAX_SENTENCES:,} sentences, not of {most:,}: give a part."
         )
     mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
     found = None
@@ -105,7 +105,7 @@ def revise(draft: str, reference: str) -> list[Edit]:
 
 
 def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
-    """The best first; the next ones are for copies of a sentence, whose move cannot always be told by snippets."""
+    """The best first; the next ones are for copies of a sentence, whose move snippets cannot always show."""
     last = None
     for moves in MOVES:
         alignment = align([each.key for each in mine], [each.key for each in theirs], moves=moves)

@@ -45,9 +45,9 @@ class Scrubbed:
 def scrub(text: str, regions: Sequence[str] = REGIONS) -> Scrubbed:
     """`regions`: countries whose way of writing national telephone numbers is known, as ISO 3166 codes."""
     counts = [0, 0, 0]
-    for _ in range(ROUNDS):  # a mark can set free what stood beside it; nearly always the second round finds nothing
+    for _ in range(ROUNDS):  # a mark can set free what stood beside it; most often the second round finds nothing
         text, mails = _without(text, _mails)
-        text, phones = _without(text, lambda given: _phones(given, regions))
+        text, phones = _without(text, lambda found: _phones(found, regions))
         text, handles = _without(text, _handles)
         counts = [counts[0] + mails, counts[1] + phones, counts[2] + handles]
         if not mails + phones + handles:
@@ -152,12 +152,12 @@ def _spelt_mails(text: str) -> Iterator[Span]:
         if _EXAMPLE.fullmatch(f"{match['host']}.{match['top']}"):
             continue
         if (not bare and (match["plain"] is None or match["point"] is None)) or (
-            match["spelt1"] is not None and _is_told(text, match)
+            match["spelt1"] is not None and _is_announced(text, match)
         ):
             yield match.start(), match.end(), MAIL
 
 
-def _is_told(text: str, match: re.Match[str]) -> bool:
+def _is_announced(text: str, match: re.Match[str]) -> bool:
     if _PROVIDERS.fullmatch(match["host"]) or re.search(r"[\d._]", match["local"]):
         return True
     return bool(_MAIL_CUE.search(text, max(0, match.start() - 40), match.start()))
@@ -184,7 +184,7 @@ _SHAPES = re.compile(
     r"|[2-9]\d{2} \d{3}[ .-]\d{4})(?!\d))"
     r"|(?P<area>\(0?[1-9]\d{0,3}\)(?:[ -]?\d{3,5}[ .-]\d{3,5}|(?: \d\d){4})(?!\d))"
     rf"|(?P<national>\(?0[1-9]\d{{0,4}}\)?(?:(?: ?[/\u2013-] ?|[ .])\d{{2,8}}){{1,4}})"
-    rf"|(?P<told>\(?\d{{1,15}}\)?(?:{_SEP}?\(?\d{{2,8}}\)?){{0,5}})"
+    rf"|(?P<bare>\(?\d{{1,15}}\)?(?:{_SEP}?\(?\d{{2,8}}\)?){{0,5}})"
 )
 _WITHOUT_AREA = re.compile(r"\d{3}[ .-]\d{4}")
 _DATE = re.compile(
@@ -250,19 +250,19 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
     before = text[max(floor, start - 48) : start]
     if len(_NO_DIGITS.sub("", match[0])) < MIN_DIGITS or _is_within(text, start, before, match[0]):
         return start
-    told = bool(_CUE.search(before))
-    if not told and (_OTHER_CUE.search(before) or (shape == "told" and not _CALL.search(before))):
+    announced = bool(_CUE.search(before))
+    if not announced and (_OTHER_CUE.search(before) or (shape == "bare" and not _CALL.search(before))):
         return start
     for end in _ends(match):
         number = text[start:end]
-        if not _goes_on(text, end, shape, number) and _is_phone(shape, number, told, regions):
+        if not _continues(text, end, shape, number) and _is_phone(shape, number, announced, regions):
             more = _EXTENSION.match(text, end)
             return more.end() if more else end
     return start
 
 
 def _shape(match: re.Match[str]) -> str:
-    return next(name for name in ("abroad", "nanp", "area", "national", "told") if match[name] is not None)
+    return next(name for name in ("abroad", "nanp", "area", "national", "bare") if match[name] is not None)
 
 
 def _ends(match: re.Match[str]) -> Iterator[int]:
@@ -272,11 +272,11 @@ def _ends(match: re.Match[str]) -> Iterator[int]:
     yield from (match.start() + end for end in reversed(groups[1:-1]))
 
 
-def _is_phone(shape: str, number: str, told: bool, regions: Sequence[str]) -> bool:
+def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) -> bool:
     digits = _NO_DIGITS.sub("", number)
     if not MIN_DIGITS <= len(digits) <= 17 or number.count("(") != number.count(")") or _is_other(number, digits):
         return False
-    if told:
+    if announced:
         return _is_possible(_dialled(number), regions) or bool(_WITHOUT_AREA.fullmatch(number))
     if shape == "abroad":
         if len(digits.removeprefix("00")) > 16:
@@ -304,13 +304,13 @@ def _is_within(text: str, start: int, before: str, number: str) -> bool:
     return bool(_IN_URL.search(text, max(0, start - 200), start))
 
 
-def _goes_on(text: str, end: int, shape: str, number: str) -> bool:
+def _continues(text: str, end: int, shape: str, number: str) -> bool:
     after = text[end : end + 3]
     if _EXTENSION.match(text, end):
         return False
     if re.match(r"[\w%°@^]|[.,/:\u2010-\u2013-]\d| ?[€$£%]", after):
         return True
-    return shape in ("national", "told") and " " in number and bool(re.match(r" \d", after))
+    return shape in ("national", "bare") and " " in number and bool(re.match(r" \d", after))
 
 
 def _is_other(number: str, digits: str) -> bool:

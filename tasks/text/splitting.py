@@ -175,7 +175,7 @@ def _adjacent(text: str, end: int, start: int) -> bool:
 
 
 def _wrapped(text: str, run: _Run, start: int) -> bool:
-    """Whether the line that begins at `start` goes on with the last line of the run."""
+    """Whether the line that begins at `start` continues the last line of the run."""
     line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
     if run.whole or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
         return False

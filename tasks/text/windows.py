@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
 
 from longform.errors import UsageError
+from tasks.text.english import Spans, english
 
 SPACY = "spacy-en"
 RUN_CHARACTERS, RUN_TOKEN = 200, 5
-REMEMBERED_CHARACTERS = 40
-FORGOTTEN_AFTER = 200_000
+REMEMBERED_WORDS = 200_000
 
 Span = tuple[int, int]
 Tokens = Callable[[str], Iterator[Span]]
-_RUN = re.compile(r"\S+")
+_RUN = re.compile(r"\S++|\s++")
 
 
 def windows(text: str, *, tokenizer: str, size: int = 1000, overlap: int = 200) -> list[Span]:
@@ -61,61 +60,29 @@ def check_windows(size: int, overlap: int) -> None:
 
 def check_tokenizer(name: str) -> Tokens:
     """The tokens of a text as spans of characters; UsageError where there is no such tokenizer here."""
-    return _english().tokens if name == SPACY else _tiktoken(name)
+    return _spacy_tokens if name == SPACY else _tiktoken(name)
 
 
 # ---------------------------------------------------------------- spaCy's English
 
 
-@cache
-def _english() -> _English:
-    return _English()
+def _spacy_tokens(text: str) -> Iterator[Span]:
+    """A run of white space is a token too, but for the one blank that ends the word before it."""
+    for run in _RUN.finditer(text):
+        start, end = run.span()
+        if text[start].isspace():
+            start += text[start] == " " and start > 0
+            yield from [(start, end)] if start < end else []
+        elif end - start > RUN_CHARACTERS:
+            yield from ((at, min(at + RUN_TOKEN, end)) for at in range(start, end, RUN_TOKEN))
+        else:
+            for low, high in _word(run[0]):
+                yield start + low, start + high
 
 
-class _English:
-    """spaCy's tokenizer, begun anew after so many words, as it never forgets one."""
-
-    def __init__(self) -> None:
-        self._renew()
-
-    def _renew(self) -> None:
-        import spacy
-
-        self._cut: Any = spacy.blank("en").tokenizer
-        self._known: dict[str, list[Span]] = {}
-        self._asked = 0
-
-    def tokens(self, text: str) -> Iterator[Span]:
-        """A run of white space is a token too, but for the one blank that ends the word before it."""
-        end = 0
-        for run in _RUN.finditer(text):
-            start = run.start()
-            if end < start:
-                yield from _blank(text, end, start)
-            for first, last in self._words(run[0]):
-                yield start + first, start + last
-            end = run.end()
-        yield from _blank(text, end, len(text))
-
-    def _words(self, run: str) -> list[Span]:
-        known = self._known.get(run)
-        if known is not None:
-            return known
-        if len(run) > RUN_CHARACTERS:
-            return [(at, min(at + RUN_TOKEN, len(run))) for at in range(0, len(run), RUN_TOKEN)]
-        if self._asked >= FORGOTTEN_AFTER:
-            self._renew()
-        self._asked += 1
-        words = [(token.idx, token.idx + len(token)) for token in self._cut(run)]
-        if len(run) <= REMEMBERED_CHARACTERS:
-            self._known[run] = words
-        return words
-
-
-def _blank(text: str, start: int, end: int) -> Iterator[Span]:
-    start += bool(start) and text.startswith(" ", start, end)
-    if start < end:
-        yield start, end
+@lru_cache(maxsize=REMEMBERED_WORDS)
+def _word(run: str) -> Spans:
+    return english().tokens(run)
 
 
 # ---------------------------------------------------------------- tiktoken

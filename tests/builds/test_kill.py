@@ -31,14 +31,13 @@ LONGFORM = str(Path(sys.executable).with_name("longform"))
 DRIVER = """
 import sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
 import longform.engine.build, longform.engine.runners
 from tests.builds import test_kill
 from axioms_builds import build_axioms
 if __name__ == "__main__":
     longform.engine.runners.attempt = test_kill.held
     longform.engine.build.SMALL_BYTES = 0  # workers make every part
-    build_axioms(Path(sys.argv[3]), dump=sys.argv[4:])
+    build_axioms(Path(sys.argv[1]), dump=sys.argv[2:])
 """
 
 
@@ -53,7 +52,7 @@ def held(job: Job) -> list[Part] | Exception:
 
 def driven(home: Path, dumps: list[str]) -> list[str]:
     """A build without Prefect, in a process of its own."""
-    return [sys.executable, "-c", DRIVER, str(ROOT), str(ROOT / "tests" / "support"), str(home), *dumps]
+    return [sys.executable, "-c", DRIVER, str(home), *dumps]
 
 
 def typed(home: Path, dumps: list[str]) -> list[str]:
@@ -62,7 +61,12 @@ def typed(home: Path, dumps: list[str]) -> list[str]:
 
 
 def start(command: list[str], home: Path, held_at: int = 1_000_000) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    environment = {**os.environ, "PREFECT_HOME": str(home.with_name("prefect")), **holding(home, held_at)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": paths.PYTHONPATH,
+        "PREFECT_HOME": str(home.with_name("prefect")),
+        **holding(home, held_at),
+    }
     quiet = subprocess.DEVNULL
     return started(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
 
@@ -75,7 +79,7 @@ def end_of(process: AbstractContextManager[subprocess.Popen[bytes]]) -> int:
 
 def holding(home: Path, held_at: int) -> dict[str, str]:
     """What has a driven build make some parts more than so many, and not end."""
-    return {"HELD_HOME": str(home), "HELD_AT": str(held_at)}
+    return {"PYTHONPATH": paths.PYTHONPATH, "HELD_HOME": str(home), "HELD_AT": str(held_at)}
 
 
 def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, delay: float) -> bool:

@@ -21,7 +21,7 @@ from longform.engine.build import Build
 from longform.engine.tasks import InTurn
 from longform.errors import NothingToPublish
 from longform.llm.ask.fence import fenced
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.publishing.purging import WINDOW, words_of

@@ -28,7 +28,7 @@ from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
 from longform.engine.tasks import InTurn
 from longform.errors import BusyError, LongformError, StoreError, UsageError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.publishing.purging import holds, windows_of, words_of
 

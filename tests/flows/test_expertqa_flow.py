@@ -384,14 +384,14 @@ def test_hostile_files_become_rows_or_rejected_rows(tmp_path: Path) -> None:
     passage = json.dumps({"url": f"https://e.example/{MARKUP}", "title": MARKUP, "text": f"{MARKUP} tea"}).encode()
     bomb = json.dumps({"question": MARKUP, "answer_string": "[1" * 30_000 + " is 1. " * 5_000}).encode()
     contents = {"questions": [*lines, *released], "corpus": [*BROKEN, passage], "commercial": [*BROKEN, bomb]}
-    for name, own in {**contents, "labels": BROKEN, "predictions": BROKEN}.items():
+    for name, own in {**contents, "predictions": BROKEN}.items():
         (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(own))
-    settings = {name: str(tmp_path / f"{name}.jsonl") for name in (*contents, "labels", "predictions")}
+    settings = {name: str(tmp_path / f"{name}.jsonl") for name in (*contents, "predictions")}
     version, _, run = make(tmp_path / "home", **settings, pages=settings["corpus"])
     rejected = {entry.stage: sum(part_rejected(entry)) for entry in run.done}
     assert rejected["read_questions"] == len(BROKEN)
     assert rejected["read_corpus"] == len(BROKEN)
-    for stage in ("read_commercial", "read_labels", "read_predictions"):
+    for stage in ("read_commercial", "read_predictions"):
         assert rejected[stage] == len(BROKEN)
     report = (version.folder / "report.html").read_text()
     assert MARKUP[:20] not in report

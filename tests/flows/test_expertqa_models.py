@@ -23,7 +23,7 @@ from longform.engine.build import Build
 from longform.engine.plan import Planned
 from longform.engine.tasks import InTurn
 from longform.errors import BudgetError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
 pytestmark = pytest.mark.check
@@ -49,10 +49,9 @@ PROMPT = {
 BUILDER = """
 import json, sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
 from tests.flows.test_expertqa_models import made
 if __name__ == "__main__":
-    made(Path(sys.argv[3]), sys.argv[4], **json.loads(sys.argv[5]))
+    made(Path(sys.argv[1]), sys.argv[2], **json.loads(sys.argv[3]))
 """
 
 

@@ -29,7 +29,7 @@ from longform.engine.build import Build
 from longform.engine.stage import Stage
 from longform.engine.tasks import InTurn
 from longform.errors import LongformError, UsageError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.expertqa.admission import admit_commercial, admit_questions, question_of
 from tasks.expertqa.takedown import responses_of

@@ -29,7 +29,7 @@ from longform.engine.build import Build
 from longform.engine.tasks import InTurn
 from longform.errors import LongformError, NothingToPublish
 from longform.llm.ask.fence import fenced
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.publishing.publish import check_takedowns
 from tasks.publishing.purging import words_of

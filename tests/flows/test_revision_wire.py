@@ -25,7 +25,7 @@ from flows.revision_distance import ABOUT, RevisionDistanceConfig
 from longform.engine.tasks import InTurn
 from longform.llm.ask.types import Answer, Endpoint, Request
 from longform.llm.models import Models
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
 pytestmark = pytest.mark.check

@@ -1,13 +1,17 @@
-"""The rules of the project that a linter keeps: no private parts of others, no mock."""
+"""The rules of the project: no private parts of others, no mock, small folders, a library that knows no dataset."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import paths
 import pytest
+
+from flows.registry import DATASETS
 
 ROOT = paths.ROOT
 RUFF = str(Path(sys.executable).with_name("ruff"))
@@ -33,3 +37,21 @@ def test_private_parts_of_another_package_are_refused(folder: str) -> None:
 @pytest.mark.parametrize("folder", ["flows", "tasks", "longform", "schemas", "tests"])
 def test_mock_is_refused(folder: str, line: str) -> None:
     assert "TID251" in found(f"{line}\n", f"{folder}/new.py")
+
+
+def test_no_folder_holds_more_than_15_modules() -> None:
+    tops = ("flows", "tasks", "longform", "schemas", "prompts", "tests")
+    modules = [path for top in tops for path in (ROOT / top).rglob("*.py") if path.name != "__init__.py"]
+    counted = Counter(str(path.parent.relative_to(ROOT)) for path in modules)
+    assert {folder: number for folder, number in counted.items() if number > 15} == {}
+
+
+def test_the_library_names_no_dataset() -> None:
+    names = re.compile("|".join(re.sub("[_-]", "[_ -]", name) for name in DATASETS), re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / "longform").rglob("*.py")
+        for line in path.read_text().splitlines()
+        if names.search(line)
+    ]
+    assert found == []

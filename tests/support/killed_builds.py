@@ -16,19 +16,22 @@ import psutil
 from processes import started
 from standin_server import Server
 
-ROOT = paths.ROOT
-
-
 CHAT = "POST /v1/chat/completions"
 
 
 def start(code: str, *arguments: Any) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    return run([sys.executable, "-c", code, ROOT, ROOT / "tests" / "support", *arguments])
+    return run([sys.executable, "-c", code, *arguments])
 
 
 def run(command: Sequence[object], **more: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     quiet = subprocess.DEVNULL
-    return started(command, env={**os.environ, **more}, stdout=quiet, stderr=quiet, start_new_session=True)
+    return started(
+        command,
+        env={**os.environ, "PYTHONPATH": paths.PYTHONPATH, **more},
+        stdout=quiet,
+        stderr=quiet,
+        start_new_session=True,
+    )
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:

@@ -9,4 +9,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 TEST_DATA = ROOT / "tests" / "data"
 REAL_DATA = ROOT.parent / "shared" / "data"
-PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])  # of processes that tests start
+SUPPORT = ROOT / "tests" / "support"
+PYTHONPATH = os.pathsep.join(
+    map(str, [ROOT, SUPPORT, SUPPORT / "rows", SUPPORT / "servers"])
+)  # of processes that tests start

@@ -15,7 +15,7 @@ from flows.config.configuration import read
 from flows.config.endpoints import EndpointConfig, check_keys, endpoint_of
 from longform.errors import UsageError
 from longform.llm.responses.records import Job
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import api_key, responses
 
 if TYPE_CHECKING:

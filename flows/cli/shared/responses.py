@@ -11,7 +11,7 @@ from flows.builds.building import DATASETS
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, keys_used
 from longform.errors import UsageError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 
 

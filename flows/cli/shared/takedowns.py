@@ -14,7 +14,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import Held, held
 from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.sources.permalinks import names_of, names_of_address, record_of
 

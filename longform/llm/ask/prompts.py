@@ -121,17 +121,17 @@ def load_prompt(name: str, *folders: Path) -> Prompt:
     return prompt
 
 
-def prompt_folders(given: str | None, own: Path) -> tuple[Path, ...]:
-    """Where prompts are looked for: a user's folder, if given, whose files must be named as in `own`, then `own`."""
-    if given is None:
+def prompt_folders(chosen: str | None, own: Path) -> tuple[Path, ...]:
+    """Where prompts are looked for: a user's folder, if any, whose files must be named as in `own`; then `own`."""
+    if chosen is None:
         return (own,)
-    folder, known = Path(given), prompt_names(own)
+    folder, known = Path(chosen), prompt_names(own)
     try:
         names = prompt_names(folder)
     except OSError as error:
-        raise UsageError(f"The folder of prompts {given} cannot be read ({error.strerror}).") from None
+        raise UsageError(f"The folder of prompts {chosen} cannot be read ({error.strerror}).") from None
     if not names:
-        raise UsageError(f"The folder {given} holds no prompt: put one at {folder / known[0]}.md, for example.")
+        raise UsageError(f"The folder {chosen} holds no prompt: put one at {folder / known[0]}.md, for example.")
     for name in names:
         if name not in known:
             raise UsageError(f"{folder / name}.md takes the place of no prompt: {nearest(name, known)}")

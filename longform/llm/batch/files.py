@@ -99,8 +99,8 @@ class Collector:
             self.broken += 1
         elif key in self.places and isinstance(response, dict) and isinstance(response.get("status_code"), int):
             request_id = response.get("request_id")
-            told = request_id if isinstance(request_id, str) else None
-            return key, Reply(response["status_code"], _bytes(response.get("body")), told)
+            request_id = request_id if isinstance(request_id, str) else None
+            return key, Reply(response["status_code"], _bytes(response.get("body")), request_id)
         return None
 
     def _is_new(self, record: Record) -> bool:

@@ -34,7 +34,8 @@ from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
 from longform.llm.batch.remote import Caller, Remote, Say, Sleep, pauses
 from longform.llm.price.budget import Budget
-from longform.llm.responses.records import Job, ResponseStore
+from longform.llm.responses.records import Job
+from longform.llm.responses.store import ResponseStore
 
 __all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
 
@@ -126,10 +127,10 @@ class _Chunk:
     def named(self) -> str:
         return hashlib.sha256("\n".join(sorted(self.keys)).encode()).hexdigest()
 
-    def context(self, given: Mapping[str, Any]) -> str:
+    def context(self, stage: Mapping[str, Any]) -> str:
         """With what each request is, in the order of the keys."""
         which = list(self.keys.values()) if len(self.kinds) > 1 else []
-        return json.dumps({"given": given, "kinds": list(self.kinds), "which": which})
+        return json.dumps({"given": stage, "kinds": list(self.kinds), "which": which})
 
 
 @dataclass(slots=True)
@@ -370,10 +371,10 @@ class _Prefetch:
         if _status(batch) == "failed" and "token_limit_exceeded" in json.dumps(batch.get("errors")):
             await self._split(each, "the provider has too many tokens queued")
             return
-        made = [str(file) for name in ("output_file_id", "error_file_id") if (file := batch.get(name))]
+        files = [str(file) for name in ("output_file_id", "error_file_id") if (file := batch.get(name))]
         collector = await self._collector(each)
         stored = spent = calls = 0
-        for file in made:
+        for file in files:
             content = await self._remote.content(file)
             for replies in collector.groups(content or b""):
                 records, paid = collector.worth(replies, await asyncio.to_thread(self._store.get, list(replies)))
@@ -386,7 +387,7 @@ class _Prefetch:
         self.counts.broken += collector.broken
         self._say(_ended(each.job, _status(batch), stored, missing))
         await self._end(each, "DONE", spent, calls)
-        await self._remote.delete([*([each.job.input_file] if each.job.input_file else []), *made])
+        await self._remote.delete([*([each.job.input_file] if each.job.input_file else []), *files])
 
     async def _collector(self, each: _Open) -> Collector:
         """With the requests as they were sent: from this computer's file, else from the provider's."""

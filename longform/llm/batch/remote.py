@@ -56,9 +56,9 @@ class Remote:
             if not self._passing(outcome, names_something):
                 return self._document(outcome, "POST /batches")
             await self._wait(pauses, outcome)
-            made = await self.find(name)
-            if made is not None:
-                return made
+            found = await self.find(name)
+            if found is not None:
+                return found
 
     async def find(self, name: str) -> dict[str, Any] | None:
         """The batch that carries this name; of several the latest, and rather one that did not fail."""
@@ -158,15 +158,15 @@ class Remote:
             yield pause
 
     async def _wait(self, pauses: Iterator[float], outcome: Outcome) -> None:
-        told = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
+        reason = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
         pause = next(pauses, None)
         if pause is None:
             raise Incomplete(
-                f'The batches of endpoint "{self._endpoint.name}" gave no answer for an hour (at last: {told}): '
+                f'The batches of endpoint "{self._endpoint.name}" gave no answer for an hour (at last: {reason}): '
                 "jobs go on at the provider, run the same command again to collect them."
             )
         pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_PAUSE_SECONDS))
-        self._say(f"batches of {self._endpoint.name}: {told}; asking again in {pause:g} s")
+        self._say(f"batches of {self._endpoint.name}: {reason}; asking again in {pause:g} s")
         await self._sleep(pause)
 
     def _document(self, outcome: Outcome, what: str) -> dict[str, Any]:

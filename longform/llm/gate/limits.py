@@ -2,7 +2,7 @@
 
 Where the server tells its limits (x-ratelimit-*), the gate keeps a copy of each of its buckets. A reply says how much
 remained at some moment between sending and receiving, and not which of the requests around it were counted already:
-that bounds the level from both sides, and the copy moves only as far as it must. Where nothing is told, it finds out
+that bounds the level from both sides, and the copy moves only as far as it must. Without such headers it finds out
 how many requests the server takes at once. A 429 pauses everybody, a server that keeps failing is left alone.
 """
 
@@ -15,15 +15,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from statistics import median
 from typing import Literal, NamedTuple
+
+from longform.llm.gate.buckets import SOONEST_SECONDS, Bucket, Reading
 
 Outcome = Literal["ok", "rate", "server", "unknown", "other"]
 
 AT_FIRST = 32
 ALONE_SECONDS = 0.5
 OVERTAKING_SECONDS = 0.25
-SOONEST_SECONDS = 1e-6
 JITTER = 0.25
 AN_INSTANT = 1e8
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
@@ -55,241 +55,6 @@ def _duration(text: str) -> tuple[float, float] | None:
 def _step(number: str) -> float:
     _, _, decimals = number.partition(".")
     return math.pow(10, -len(decimals))
-
-
-class Reading(NamedTuple):
-    """What a reply told of one bucket, and what is known of the request that it answers.
-
-    `after` was admitted after it; `unsure` may have overtaken it or been overtaken on the way.
-    """
-
-    limit: float
-    remaining: float
-    reset: tuple[float, float] | None
-    cost: float
-    after: float
-    unsure: float
-    sent: float
-    refused: bool
-    ticket: int
-    newest: int
-
-
-class Bucket:
-    """A level that a request lowers by its cost and that rises by `rate` a second up to `size`.
-
-    Made of a configured limit it is a plain token bucket. With `hear` it follows a server's: steadily filled, or
-    filled at once when a window ends. A request that costs more than `size` is let through at a full bucket, and
-    leaves a debt.
-    """
-
-    def __init__(self, rate: float, size: float, now: float) -> None:
-        self.rate, self.size = rate, size
-        self.level = size
-        self._at = now
-        self._top = size
-        self._refill = Refill()
-        self._window: Window | None = None
-        self._heard = False
-
-    def wait(self, cost: float, now: float) -> float:
-        """Seconds until `cost` may be taken."""
-        need = min(cost, self.size)
-        self._top = max(self._top, need)
-        self._fill(now)
-        if self.level + 1e-9 >= need:
-            return 0.0
-        return self._window.ends - now if self._window and self._window.on else (need - self.level) / self.rate
-
-    def take(self, cost: float, now: float) -> None:
-        self._fill(now)
-        self.level -= cost
-
-    def resize(self, rate: float, size: float, now: float) -> None:
-        """Make a configured bucket larger or smaller; what it holds stays, as far as it fits."""
-        self._fill(now)
-        self.rate, self.size, self._top = rate, size, size
-        self.level = min(self.level, size)
-
-    def thin(self, factor: float, now: float) -> None:
-        """Leave the rest to others, until the next reply tells more."""
-        self._fill(now)
-        self.rate, self.level = self.rate * factor, min(self.level, self.level * factor)
-
-    def _fill(self, now: float) -> None:
-        window = self._window
-        if window is not None and window.on:
-            if window.over(now):
-                self.level = self._top
-        else:
-            self.level = min(self._top, self.level + (now - self._at) * self.rate)
-        self._at = now
-
-    def hear(self, reading: Reading, now: float) -> None:
-        """Move the level, as little as possible, to where it agrees with the reply; learn the rate from its reset."""
-        if not self._heard or reading.limit != self.size:
-            self._begin(reading)
-        self._fill(now)
-        window = self._window
-        assert window is not None
-        if window.on and reading.sent < window.began:
-            return
-        self._top = max(self._top, min(self.size, reading.remaining + (0 if reading.refused else reading.cost)))
-        if reading.reset is not None:
-            window.learn(reading, now)
-            self._refill.learn(reading, self._top, now)
-        self.rate = self._refill.rate(self.size)
-        self._agree(reading, now)
-
-    def _begin(self, reading: Reading) -> None:
-        self.size = reading.limit
-        self._top = reading.remaining
-        self.level = reading.remaining - reading.after - reading.unsure
-        self._refill, self._window = Refill(), Window()
-        self._heard = True
-
-    def _agree(self, reading: Reading, now: float) -> None:
-        assert self._window is not None
-        known = reading.remaining - reading.after
-        refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
-        least, most = known - reading.unsure, known + 1 + reading.unsure + refilled
-        refused = reading.refused and reading.remaining < reading.cost
-        self._refill.count(reading, refused)
-        if self.level > most or refused:
-            self._refill.slower(reading)
-        elif self.level < reading.cost and not reading.refused:
-            full = reading.remaining + reading.cost >= self._top
-            self._refill.faster(reading, seen=self.level < least, full=full)
-        self.level = min(max(self.level, least), most)
-
-
-class Refill:
-    """The rate of a server's bucket, as its replies tell it.
-
-    (size - remaining) / reset is the rate, if reset is the time until the bucket is full and its size is the limit
-    told. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked out for
-    the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is believed.
-    `remaining` is rounded down, so each figure is a bound, the lowest is the best, and one that contradicts it starts
-    anew. Where reset is too coarse to tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and
-    no lower bound is near it (a bucket of one, half full again before the reply), the rate is found by trying.
-    """
-
-    def __init__(self) -> None:
-        self._fine: dict[str, float] = {}
-        self._coarse: dict[str, float] = {}
-        self._top = 0.0
-        self._trim = 1.0
-        self._growth, self._cut = 1.0, 0.02
-        self._sure = self._doubtful = False
-        self._least = 0.0
-        self._loose = self._contradicted = False
-        self._judged = self._in_row = 0
-
-    def learn(self, reading: Reading, top: float, now: float) -> None:
-        assert reading.reset is not None
-        reset, step = reading.reset
-        if top > self._top:
-            self._top = top
-            self._fine.pop("top", None)
-        self._bound(reading, top, now)
-        for name, size in (("limit", reading.limit), ("top", top)):
-            used = size - reading.remaining
-            if used <= 0 or reset + step <= 0:
-                continue
-            told, least = used / (reset + step), (used - 1) / (reset + step)
-            if reset < 4 * step:
-                self._coarse[name] = max(self._coarse.get(name, 0.0), least, 1 / (reset + step))
-            elif not self._fine:
-                self._fine[name] = told
-                self._trim = min(self._trim, 1.0)
-            else:
-                best = self._fine.get(name, told)
-                self._fine[name] = told if least > best else min(best, told)
-
-    def _bound(self, reading: Reading, top: float, now: float) -> None:
-        """What the rate is at least: the bucket is full at `reset`, and was not when this request was taken."""
-        assert reading.reset is not None
-        until = max(sum(reading.reset), SOONEST_SECONDS)
-        taken = 0.0 if reading.refused else reading.cost / (now - reading.sent + until)
-        self._least = max(self._least, taken, (top - reading.remaining - 1) / until)
-
-    def rate(self, limit: float) -> float:
-        """A second; slightly less than believed, as too little costs nothing while something remains."""
-        known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
-        figures = [*known.values(), limit / 60]
-        believed = min(figures) if self._doubtful else median(figures) if len(figures) == 3 else figures[0]
-        self._loose = self._least < 0.8 * believed
-        trusted = bool(self._fine) and not (self._loose and self._contradicted)
-        self._sure = not self._doubtful and (trusted or believed == limit / 60)
-        return 0.995 * believed * self._trim
-
-    def count(self, reading: Reading, refused: bool) -> None:
-        """Four refusals in a row, those of one burst counted once: the figure believed was the wrong one, and the
-        lowest is taken from now on."""
-        if refused and reading.ticket <= self._judged:
-            return
-        self._in_row = self._in_row + 1 if refused else 0
-        if self._in_row == 4 and not self._doubtful:
-            self._doubtful, self._trim, self._growth, self._cut = True, 1.0, 0.25, 0.02
-
-    def slower(self, reading: Reading) -> None:
-        """After a request that was refused, or when less remains than expected; once for all that were out then."""
-        if reading.ticket <= self._judged:
-            return
-        self._judged = reading.newest
-        if self._sure:
-            self._contradicted = self._contradicted or (self._loose and self._trim == 0.8)
-            self._trim = max(0.8, self._trim * (1 - self._cut))
-        else:
-            self._trim *= 1 - max(self._cut, self._growth / (1 + self._growth))
-            self._growth = max(1e-5, self._growth / 8)
-        self._cut = min(0.5, 2 * self._cut)
-
-    def faster(self, reading: Reading, *, seen: bool, full: bool) -> None:
-        """After a request that had to wait and was taken. `seen`: more remained than expected. `full`: the most."""
-        if reading.ticket <= self._judged + 1 + self._top / reading.cost:
-            return
-        self._cut = 0.02
-        if self._sure:
-            self._trim = min(1.0, self._trim * (1.01 if seen else 1.00002))
-        elif full:
-            self._judged = reading.newest
-            self._trim *= 1 + self._growth
-            self._growth = max(self._growth, min(0.05, 1.01 * self._growth))
-
-
-class Window:
-    """Whether a server fills its bucket at once when a window ends, and when that is.
-
-    The more is used of a steadily filled bucket, the later it is full; the end of a window stays where it is.
-    """
-
-    def __init__(self) -> None:
-        self.on = False
-        self.began = -math.inf
-        self.ends = math.inf
-        self._span = 1.0
-        self._first: tuple[float, float] | None = None
-
-    def over(self, now: float) -> bool:
-        if now < self.ends:
-            return False
-        self.began, self.ends, self._first = now, now + self._span, None
-        return True
-
-    def learn(self, reading: Reading, now: float) -> None:
-        assert reading.reset is not None
-        reset, step = reading.reset
-        ends = now + reset + step
-        self._span = max(self._span, reset + step)
-        self.ends = min(self.ends, ends) if self._first and self.on else ends
-        if self._first is None or reading.remaining >= self._first[0]:
-            self._first = reading.remaining, reading.sent + reset
-            return
-        used = max(1.0, reading.limit - reading.remaining)
-        expected = (self._first[0] - reading.remaining) * reset / used
-        if expected > 0.2 + 4 * step:
-            self.on = ends - self._first[1] < expected / 4
 
 
 class Adaptive:
@@ -406,37 +171,34 @@ class Gate:
     ) -> None:
         self.in_flight = 0
         self._concurrency, self._clock, self._rng = concurrency, clock, rng or random.Random()
-        self._rpm, self._tpm = rpm, tpm
         self._most, self._share, self._until = concurrency, 1.0, math.inf
         self._adaptive = Adaptive(concurrency)
         self._breaker = Breaker()
-        now = clock()
-        self._own_requests = [Bucket(rpm / 60, max(1.0, rpm / 60), now)] if rpm else []
-        self._own_tokens = [Bucket(tpm / 60, max(1.0, tpm / 60), now)] if tpm else []
-        self._of_requests, self._of_tokens = list(self._own_requests), list(self._own_tokens)
-        self._told: dict[str, Bucket] = {}
+        self._own = {kind: a_minute for kind, a_minute in (("requests", rpm), ("tokens", tpm)) if a_minute}
+        self._buckets = [(kind, Bucket(*_each_second(a_minute), clock())) for kind, a_minute in self._own.items()]
+        self._server_buckets: dict[str, Bucket] = {}
         self._newest = self._tokens = self._tokens_in_flight = 0
         self._sent: dict[int, Sent] = {}
         self._near: deque[tuple[float, int]] = deque()
         self._near_tokens = 0
         self._began: float | None = None
-        self._heard = False
+        self._answered = False
         self._paused_until = 0.0
         self._pauses = self._paused_at = 0
 
     @property
     def limit(self) -> int:
-        learnt = self._concurrency if self._told else self._adaptive.limit
+        learnt = self._concurrency if self._server_buckets else self._adaptive.limit
         return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
 
     def share(self, most: int, until: float) -> None:
         """From now to `until` of the clock, `most` of the endpoint's concurrency is this process's, then nothing."""
         now, part = self._clock(), most / self._concurrency
         self._most, self._until = most, until
-        for bucket, limit in [(b, self._rpm) for b in self._own_requests] + [(b, self._tpm) for b in self._own_tokens]:
-            bucket.resize(part * (limit or 0) / 60, max(1.0, part * (limit or 0) / 60), now)
+        for (_, bucket), a_minute in zip(self._buckets, self._own.values(), strict=False):
+            bucket.resize(*_each_second(part * a_minute), now)
         if most and part != self._share:
-            for bucket in self._told.values():
+            for bucket in self._server_buckets.values():
                 bucket.thin(min(1.0, part / self._share), now)
             self._share = part
 
@@ -465,12 +227,10 @@ class Gate:
         seconds = self._paused_until - now
         if breaker.open:
             seconds = max(seconds, breaker.until - now)
-        if not self._heard:
+        if not self._answered:
             seconds = max(seconds, self._alone(now))
-        for bucket in self._of_requests:
-            seconds = max(seconds, bucket.wait(1, now))
-        for bucket in self._of_tokens:
-            seconds = max(seconds, bucket.wait(tokens, now))
+        for kind, bucket in self._buckets:
+            seconds = max(seconds, bucket.wait(tokens if kind == "tokens" else 1, now))
         return seconds if seconds > SOONEST_SECONDS else 0.0
 
     def _alone(self, now: float) -> float:
@@ -483,10 +243,8 @@ class Gate:
         """Count a request as sent. The ticket is for `release`."""
         now = self._clock()
         self._began = now if self._began is None else self._began
-        for bucket in self._of_requests:
-            bucket.take(1, now)
-        for bucket in self._of_tokens:
-            bucket.take(tokens, now)
+        for kind, bucket in self._buckets:
+            bucket.take(tokens if kind == "tokens" else 1, now)
         near = self._near
         while near and near[0][0] < now - OVERTAKING_SECONDS:
             self._near_tokens -= near.popleft()[1]
@@ -512,20 +270,19 @@ class Gate:
         now = self._clock()
         if outcome == "other" and headers is None:
             self._breaker.forget(ticket)
-            for buckets, cost in ((self._of_requests, 1), (self._of_tokens, sent.tokens)):
-                for bucket in buckets:
-                    bucket.take(-cost, now)
+            for kind, bucket in self._buckets:
+                bucket.take(-sent.tokens if kind == "tokens" else -1, now)
             return
         self._breaker.count(ticket, outcome, now)
-        self._heard = self._heard or outcome in ("ok", "other")
-        left = self._hear(headers, ticket, sent, outcome == "rate", now) if headers else []
+        self._answered = self._answered or outcome in ("ok", "other")
+        left = self._learn(headers, ticket, sent, outcome == "rate", now) if headers else []
         if outcome == "rate":
             self._refused(ticket, retry_after, left, now)
         elif outcome == "ok" and ticket > self._paused_at:
             self._pauses = 0
         self._adaptive.answered(ticket, self._newest, now)
 
-    def _hear(
+    def _learn(
         self, headers: Mapping[str, str], ticket: int, sent: Sent, refused: bool, now: float
     ) -> list[tuple[float, float]]:
         """Take in what the headers tell. Result: what remains of each bucket, and seconds until it is full."""
@@ -533,10 +290,10 @@ class Gate:
         for name in ("requests", "tokens"):
             if f"x-ratelimit-remaining-{name}" not in headers:
                 continue
-            told = _told(headers, name)
-            if told is None:
+            found = _limits_in(headers, name)
+            if found is None:
                 continue
-            limit, remaining, reset = told[0] * self._share, told[1] * self._share, told[2]
+            limit, remaining, reset = found[0] * self._share, found[1] * self._share, found[2]
             left.append((remaining, reset[0] if reset else math.inf))
             if name == "requests":
                 cost, after, unsure = 1, self._newest - ticket, min(sent.near, self.in_flight)
@@ -544,15 +301,15 @@ class Gate:
                 cost, after = sent.tokens, self._tokens - sent.total
                 unsure = min(sent.near_tokens, self._tokens_in_flight)
             reading = Reading(limit, remaining, reset, cost, after, unsure, sent.at, refused, ticket, self._newest)
-            self._bucket(name, limit, now).hear(reading, now)
+            self._bucket(name, limit, now).follow(reading, now)
         return left
 
     def _bucket(self, name: str, limit: float, now: float) -> Bucket:
-        if name not in self._told:
-            self._heard = True
-            self._told[name] = Bucket(limit / 60, limit, now)
-            (self._of_requests if name == "requests" else self._of_tokens).append(self._told[name])
-        return self._told[name]
+        if name not in self._server_buckets:
+            self._answered = True
+            self._server_buckets[name] = Bucket(limit / 60, limit, now)
+            self._buckets.append((name, self._server_buckets[name]))
+        return self._server_buckets[name]
 
     def _refused(self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float) -> None:
         """Pause everybody, unless the reply shows that something else than the limits was the reason."""
@@ -562,10 +319,10 @@ class Gate:
             pause = min(self._back_off(ticket), max((full for _, full in left), default=math.inf))
         else:
             pause = retry_after
-        if not self._told:  # a small bucket would be full before a longer pause is over
+        if not self._server_buckets:  # a small bucket would be full before a longer pause is over
             pause *= 1 + JITTER * self._rng.random()
         self._paused_until = max(self._paused_until, now + pause)
-        if not self._told:
+        if not self._server_buckets:
             self._adaptive.refused(ticket, self._newest, now, pause)
 
     def _back_off(self, ticket: int) -> float:
@@ -575,7 +332,12 @@ class Gate:
         return min(LONGEST_PAUSE_SECONDS, math.ldexp(FIRST_PAUSE_SECONDS, min(self._pauses, 9) - 1))
 
 
-def _told(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
+def _each_second(a_minute: float) -> tuple[float, float]:
+    """Rate and size of a bucket that holds what a second allows."""
+    return a_minute / 60, max(1.0, a_minute / 60)
+
+
+def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
     """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense.
 
     A reset that is no span of time but a date, in seconds or milliseconds since 1970, is none.

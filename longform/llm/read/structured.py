@@ -28,6 +28,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from longform.llm.ask.keys import Encoded
+from longform.llm.ask.types import Request
 from longform.llm.read.replies import without_thought
 
 Form = Literal["json", "tags"]
@@ -35,7 +36,7 @@ Messages = tuple[tuple[str, str], ...]
 
 NO_JSON = "no JSON object in the reply"
 BROKEN_JSON = "the JSON in the reply is broken"
-SEVERAL = "more than one answer in the reply"
+MORE_THAN_ONE = "more than one answer in the reply"
 QUOTED = "the JSON in the reply stands within something else"
 TWICE = "a field of the reply's JSON stands there twice"
 
@@ -52,6 +53,12 @@ _OPENS_QUOTATION = tuple("\"'`“”„‘’‚«‹<>\\")
 _BLANK_ESCAPE = re.compile(r"\\[nrt]")
 _KEPT = ("description", "type", "enum")
 _SCALARS = ("string", "integer", "number", "boolean", "null")
+
+
+def form_of(request: Request) -> Form:
+    """How its reply is to be read and, where it cannot be, asked for again."""
+    objects = request.reply is not None and holds_objects(request.reply)
+    return "json" if request.form == "json" or objects else "tags"
 
 
 # the schema of a reply
@@ -90,18 +97,18 @@ def _strict(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple
         node, above = {**defs[name], **node}, (*above, name)
     if "default" in node or "prefixItems" in node or "uniqueItems" in node:
         raise TypeError(f"{where} has a default, or is a tuple or a set: a strict schema has none of these")
-    made = {key: node[key] for key in _KEPT if key in node}
+    strict = {key: node[key] for key in _KEPT if key in node}
     if "const" in node:
-        made["enum"] = [node["const"]]
+        strict["enum"] = [node["const"]]
     if "anyOf" in node:
-        made["anyOf"] = [_strict(branch, defs, where, above) for branch in node["anyOf"]]
+        strict["anyOf"] = [_strict(branch, defs, where, above) for branch in node["anyOf"]]
     elif node.get("type") == "object":
-        made |= _strict_object(node, defs, where, above)
+        strict |= _strict_object(node, defs, where, above)
     elif node.get("type") == "array" and "items" in node:
-        made["items"] = _strict(node["items"], defs, where, above)
+        strict["items"] = _strict(node["items"], defs, where, above)
     elif node.get("type") not in _SCALARS:
         raise TypeError(f"{where} is not of one plain type: a strict schema needs it")
-    return made
+    return strict
 
 
 def _strict_object(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple[str, ...]) -> dict[str, Any]:
@@ -181,9 +188,9 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
         elif reason == NO_JSON:
             reason = read
     else:
-        return SEVERAL
+        return MORE_THAN_ONE
     if any(other.value != found[0].value for other in found[1:]):
-        return SEVERAL
+        return MORE_THAN_ONE
     if found and holds_objects(model) and (_quoted(text, found, model) or _mentioned(text, found)):
         return QUOTED
     return found[0].value if found else reason
@@ -229,10 +236,10 @@ def _decoder() -> json.JSONDecoder:
         raise ValueError
 
     def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs) and any(made[name] != value for name, value in pairs):
+        document = dict(pairs)
+        if len(document) < len(pairs) and any(document[name] != value for name, value in pairs):
             raise _Twice
-        return made
+        return document
 
     return json.JSONDecoder(strict=False, parse_constant=refuse, object_pairs_hook=fields)
 
@@ -294,31 +301,31 @@ def _loosened(data: Any, problems: list[Any]) -> bool:
     """Whether a refused value was put into its plain form: "4" into 4, "True" into true, 4.0 into 4."""
     changed = False
     for problem in problems:
-        given, holder = problem["input"], data
-        value = _plain(given)
-        if type(value) is type(given):
+        refused, holder = problem["input"], data
+        value = _plain(refused)
+        if type(value) is type(refused):
             continue
         *path, last = problem["loc"]
         try:
             for step in path:
                 holder = holder[step]
-            if holder[last] == given:
+            if holder[last] == refused:
                 holder[last], changed = value, True
         except (KeyError, IndexError, TypeError):
             continue
     return changed
 
 
-def _plain(given: Any) -> Any:
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    if not isinstance(given, str) or len(given) > NUMBER_CHARACTERS:
-        return given
+def _plain(refused: Any) -> Any:
+    if isinstance(refused, float) and refused.is_integer():
+        return int(refused)
+    if not isinstance(refused, str) or len(refused) > NUMBER_CHARACTERS:
+        return refused
     try:
-        value = json.loads(given.strip().lower())
+        value = json.loads(refused.strip().lower())
     except (ValueError, RecursionError):
-        return given
-    return given if isinstance(value, str | list | dict) else value
+        return refused
+    return refused if isinstance(value, str | list | dict) else value
 
 
 def _reason(problem: Any, misfit: str) -> str:
@@ -430,7 +437,7 @@ def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
         elif tagged in data and tagged not in tags.lists:
             return f"more than one {_words(tagged)} in the reply"
         elif not closes and tagged == tags.tail:
-            return SEVERAL if _is_closed(name, text, tag.end(), tags) else _with_tail(data, text, tag.end(), tags)
+            return MORE_THAN_ONE if _is_closed(name, text, tag.end(), tags) else _with_tail(data, text, tag.end(), tags)
         elif not closes:
             name, begin = tagged, tag.end()
     if name and name not in tags.lists:
@@ -477,12 +484,12 @@ def _words(name: str) -> str:
 # asking again
 
 
-def repair_messages(messages: Messages, said: str, reason: str, form: Form) -> Messages:
+def repair_messages(messages: Messages, reply_text: str, reason: str, form: Form) -> Messages:
     """The conversation with the reply that could not be read (its beginning) and a request for one that can.
 
     `form` is how it was asked for: `json` also for a model that holds objects.
     """
-    shown = said if len(said) <= REPEATED_CHARACTERS else f"{said[:REPEATED_CHARACTERS]}\n[...]"
+    shown = reply_text if len(reply_text) <= REPEATED_CHARACTERS else f"{reply_text[:REPEATED_CHARACTERS]}\n[...]"
     wanted = {
         "json": "with nothing but one JSON object that has exactly the fields asked for",
         "tags": "in the tags asked for, each opened and closed, and with the end mark where one was asked for",

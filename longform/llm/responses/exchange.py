@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from longform.errors import UsageError
 from longform.files import full, sync, unwritable
 from longform.llm.ask.keys import KEY_VERSION, canonical, key_of
-from longform.llm.responses.records import REPLY, TOMBSTONE, Record, ResponseStore
+from longform.llm.responses.records import REPLY, TOMBSTONE, Record
+from longform.llm.responses.store import ResponseStore
 from longform.machines import temporary
 
 FORMAT = "1"

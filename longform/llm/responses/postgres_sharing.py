@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, cast
 
 from longform.llm.gate.sharing import TURN_SECONDS, Share, shared_now
 
@@ -18,8 +18,6 @@ CREATE TABLE IF NOT EXISTS longform.holder(
   endpoint text, owner text, wanted integer NOT NULL, held integer NOT NULL, until timestamptz NOT NULL,
   PRIMARY KEY(endpoint, owner));
 """
-MADE = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'longform' AND tablename = 'holder')"
-
 _ALONE = "SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock($1)"
 _GONE = "DELETE FROM longform.holder WHERE endpoint = $1 AND until < clock_timestamp()"
 _OTHERS = "SELECT owner, wanted, held FROM longform.holder WHERE endpoint = $1 AND owner <> $2"
@@ -31,7 +29,6 @@ ON CONFLICT (endpoint, owner) DO UPDATE SET wanted = excluded.wanted, held = exc
 """
 _LEAVE = "DELETE FROM longform.holder WHERE endpoint = $1 AND owner = $2"
 
-T = TypeVar("T")
 Do = Callable[..., Awaitable[Any]]
 
 
@@ -49,18 +46,14 @@ class PostgresAllowances:
                 rows = await connection.fetch(_OTHERS, endpoint, owner)
                 others = {row[0]: (row[1], row[2]) for row in rows}
                 turn = await connection.fetchval(_TURN)
-                made = shared_now(owner, others, total=total, wanted=wanted, held=held, turn=turn)
-                await connection.execute(_HOLD, endpoint, owner, wanted, made.held, self.seconds)
-                return made
+                granted = shared_now(owner, others, total=total, wanted=wanted, held=held, turn=turn)
+                await connection.execute(_HOLD, endpoint, owner, wanted, granted.held, self.seconds)
+                return granted
 
-        made: Share = await self._do(share)
-        return made
+        return cast(Share, await self._do(share))
 
     async def leave(self, endpoint: str, owner: str) -> None:
-        async def leave(connection: Any) -> None:
-            await connection.execute(_LEAVE, endpoint, owner)
-
-        await self._do(leave, 0.0)
+        await self._do(lambda connection: connection.execute(_LEAVE, endpoint, owner), 0.0)
 
 
 def _number(name: str) -> int:

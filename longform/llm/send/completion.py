@@ -43,8 +43,8 @@ SAYING_NOTHING = ("reasoning", "reasoning_content", "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a reply tells of itself. `tokens`: of the prompt, of these cached, of the reply; 0 where it does not say."""
+class ReplyFacts:
+    """What a reply says of itself. `tokens`: of the prompt, of these cached, of the reply; 0 where it does not say."""
 
     finish: str | None
     served_model: str
@@ -66,7 +66,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion(Told):
+class Completion(ReplyFacts):
     finish: str
     text: str
     refusal: str
@@ -101,7 +101,7 @@ def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | N
     return found
 
 
-def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, Told]] | None:
+def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] | None:
     """One vector a text, in the order of the texts, each as a reply of its own; what was used stands in the first."""
     document = read_json(body)
     data = document.get("data")
@@ -113,11 +113,12 @@ def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, Told]] | None:
     ordered = [_vector(item.get("embedding")) for item in data]
     if None in ordered:
         return None
-    served, fingerprint, tokens, _ = _told(document)
+    served, fingerprint, tokens, _ = _facts_of(document)
     bodies = [json.dumps({"embedding": vector}, separators=(",", ":")).encode() for vector in ordered]
     nothing = (0, 0, 0)
     return [
-        (body, Told(None, served, fingerprint, nothing if place else tokens, 0)) for place, body in enumerate(bodies)
+        (body, ReplyFacts(None, served, fingerprint, nothing if place else tokens, 0))
+        for place, body in enumerate(bodies)
     ]
 
 
@@ -141,7 +142,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     if not finish or choice.get("error") or (text is None and not silent and not refusal):
         return None
     logprobs = choice.get("logprobs")
-    served, fingerprint, tokens, reasoning = _told(document)
+    served, fingerprint, tokens, reasoning = _facts_of(document)
     if text and not tokens[2]:
         tokens = (0, 0, 0)
     return Completion(
@@ -156,7 +157,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     )
 
 
-def _told(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
+def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     asked = _count(usage, "prompt_tokens")

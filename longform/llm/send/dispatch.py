@@ -30,8 +30,9 @@ from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
 from longform.llm.price.budget import NANO, Budget
 from longform.llm.price.prices import cost_nano, price_of
-from longform.llm.responses.records import TOMBSTONE, Paid, Record, ResponseStore
-from longform.llm.send.completion import Told
+from longform.llm.responses.records import TOMBSTONE, Paid, Record
+from longform.llm.responses.store import ResponseStore
+from longform.llm.send.completion import ReplyFacts
 from longform.llm.send.faults import (
     Fault,
     fault_of,
@@ -56,9 +57,9 @@ GRACE_SECONDS = 5.0
 BREAK_OFF_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 
-Replies = Sequence[tuple[bytes, Told]]
+Replies = Sequence[tuple[bytes, ReplyFacts]]
 Verdict = Literal["ok", "rate", "server", "unknown", "other"]
-Result = list[tuple[Record, Told | None]] | Fault | LongformError
+Result = list[tuple[Record, ReplyFacts | None]] | Fault | LongformError
 T = TypeVar("T")
 
 
@@ -108,7 +109,7 @@ class Dispatcher:
         self.endpoint, self.store, self.budget = endpoint, store, budget
         self.lock = threading.RLock()  # garbage may be collected, and let go of its questions, inside it
         self.over = threading.Event()
-        self.flying: dict[str, Any] = {}  # key -> the question that is on its way; guarded by the lock
+        self.pending: dict[str, Any] = {}  # key -> the request that is on its way; guarded by the lock
         self.price = price_of(endpoint)
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.halted: LongformError | None = None
@@ -407,10 +408,10 @@ class Dispatcher:
         self._worked = True
         self.answered += len(replies)
         pairs = zip(call.bases, replies, strict=False)
-        records: list[tuple[Record, Told | None]] = [
-            (self._record(base, outcome, body, told), told) for base, (body, told) in pairs
+        records: list[tuple[Record, ReplyFacts | None]] = [
+            (self._record(base, outcome, body, facts), facts) for base, (body, facts) in pairs
         ]
-        used = [sum(told.tokens[i] for _, told in replies) for i in range(3)]
+        used = [sum(facts.tokens[i] for _, facts in replies) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
         await self.store.put([(key, record) for key, (record, _) in zip(call.keys, records, strict=False)], [paid])
@@ -424,11 +425,16 @@ class Dispatcher:
         if self._queue:
             self.wake()
 
-    def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, told: Told | None) -> Record:
+    def base(self, sent: str, task: str, prompt: str, **columns: Any) -> dict[str, Any]:
+        """What is known of a record before there is a reply."""
+        asked = {"task": task, "prompt": prompt, "request": sent.encode()}
+        return {"endpoint": self.endpoint.name, "model": self.endpoint.model, **asked, **columns}
+
+    def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, facts: ReplyFacts | None) -> Record:
         stored = {**base, "body": body, "milliseconds": outcome.milliseconds}
-        if told is None:
+        if facts is None:
             return Record(**stored, request_id=outcome.request_id, code="unusable")
-        return Record(**stored, request_id=outcome.request_id, cost_nano=self.cost(*told.tokens), **told.columns())
+        return Record(**stored, request_id=outcome.request_id, cost_nano=self.cost(*facts.tokens), **facts.columns())
 
     def cost(self, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int | None:
         return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None

@@ -23,7 +23,7 @@ from longform.llm.send.completion import read_json
 
 AGAIN = frozenset({0, 408, 409, 425, 429, 498, 499})
 NEVER_THERE = frozenset({501, 505})
-SAID_CHARACTERS = 400
+CHARACTERS_READ = 400
 SHORTEST_KEY = 8
 QUOTED_CHARACTERS = 20
 SECRET = re.compile(r"(?:sk-|Bearer )[\w.-]{8,200}")
@@ -41,12 +41,12 @@ QUOTA = _any(
     r"insufficient_?(?:quota|credit|balance|fund)|quota_?exceeded|exceeded_?current_?quota",
     r"billing|payment_?required|budget_?exceeded|exceeded_?budget|arrearage",
 )
-QUOTA_SAID = _any(
+QUOTA_WORDS = _any(
     r"insufficient (?:balance|credit|fund)|credit balance is too low|check your billing|billing (?:hard )?limit",
     r"budget has been exceeded|exceeded ?budget|over budget|crossed budget|spending limit",
 )
 FILTER = _any(r"content_?(?:filter|policy)|policy_?violation|safety|moderation|flagged|guardrail|invalid_prompt")
-FILTER_SAID = _any(
+FILTER_WORDS = _any(
     r"content (?:management|filter|policy)|contentpolicy|usage polic|was flagged|requires moderation",
     r"inappropriate content|safety system",
 )
@@ -72,13 +72,13 @@ REFUSED = _any(
 )
 SCHEMA = _any(r"response_format|json[_ ]schema|\bguided|grammar|structured output")
 LOGPROBS = re.compile(r"logprobs")
-SEVERAL = _any(r"['\"`]n['\"`]|\bn (?:>|must)|completion choice|multiple (?:choices|completions)")
+MANY_CHOICES = _any(r"['\"`]n['\"`]|\bn (?:>|must)|completion choice|multiple (?:choices|completions)")
 LIMIT = re.compile(r"max_(?:completion_)?tokens")
 OTHERS = _any(
     r"['\"`](?:seed|stop|temperature|top_[pk]|user)['\"`]|: (?:seed|temperature|top_p)\b|reasoning_effort",
     r"(?:presence|frequency)_penalty|stream mode|enable the stream",
 )
-FIELDS = (SCHEMA, LOGPROBS, SEVERAL, LIMIT, OTHERS)
+FIELDS = (SCHEMA, LOGPROBS, MANY_CHOICES, LIMIT, OTHERS)
 
 Then = Literal["again", "never", "stop", "unsure"]
 
@@ -92,8 +92,8 @@ class Fault(NamedTuple):
     status: int = 0
 
 
-class Said(NamedTuple):
-    """What an error body tells. `words` are its first."""
+class ErrorDetails(NamedTuple):
+    """What an error body says is wrong. `words` are its first."""
 
     code: str
     parameter: str
@@ -102,11 +102,11 @@ class Said(NamedTuple):
 
 def fault_of(status: int, body: bytes, key: str | None) -> Fault:
     """`status` is 0 where no answer came; then `body` says why."""
-    said = _said(without(key, body.decode("utf-8", "replace")).encode())
-    held = FILTER.search(said.code) or (400 <= status < 500 and FILTER_SAID.search(said.words))
-    parts = [said.code, said.parameter if said.parameter not in said.words else "", said.words]
-    told = " ".join(filter(None, [str(status or ""), *parts]))
-    return Fault(_then(status, said), "filter" if held else "request", scrub(told, key), status)
+    details = _details_of(without(key, body.decode("utf-8", "replace")).encode())
+    held = FILTER.search(details.code) or (400 <= status < 500 and FILTER_WORDS.search(details.words))
+    parts = [details.code, details.parameter if details.parameter not in details.words else "", details.words]
+    message = " ".join(filter(None, [str(status or ""), *parts]))
+    return Fault(_then(status, details), "filter" if held else "request", scrub(message, key), status)
 
 
 def status_within(body: bytes) -> int:
@@ -118,17 +118,17 @@ def status_within(body: bytes) -> int:
     code = str(error.get("code", error.get("status"))) if isinstance(error, dict) else ""
     if code.isdecimal() and 400 <= int(code[:9]) < 600:
         return int(code)
-    said = _said(body)
-    if QUOTA.search(said.code):
+    details = _details_of(body)
+    if QUOTA.search(details.code):
         return 402
-    return 400 if any(_of_the_request(said)) else 500
+    return 400 if any(_of_the_request(details)) else 500
 
 
 def is_busy(status: int, body: bytes) -> bool:
     """Whether the server only asks for time: too much is asked of it, or its model is still being loaded."""
     if status == 503:
-        return bool(LOADING.search(body[:SAID_CHARACTERS]))
-    return status == 429 and not _never_fits(_said(body).words)
+        return bool(LOADING.search(body[:CHARACTERS_READ]))
+    return status == 429 and not _never_fits(_details_of(body).words)
 
 
 def unusable(body: bytes) -> str:
@@ -152,8 +152,8 @@ def without(key: str | None, text: str) -> str:
 def without_question(message: str, sent: str) -> str:
     """A server's message without what it repeats of the question, which is no matter for logs."""
     document = read_json(sent.encode("utf-8", "surrogatepass"))
-    said = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
-    asked = " ".join(" ".join([*said, str(document.get("input") or "")]).split())
+    contents = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
+    asked = " ".join(" ".join([*contents, str(document.get("input") or "")]).split())
     kept, at = "", 0
     while at < len(message):
         end = at + QUOTED_CHARACTERS
@@ -169,7 +169,7 @@ def without_question(message: str, sent: str) -> str:
 def remedy(fault: Fault, endpoint: Endpoint) -> str:
     """What to change after a refusal that stops everything, in a few words."""
     message = fault.message
-    if fault.status == 402 or QUOTA.search(message) or QUOTA_SAID.search(message):
+    if fault.status == 402 or QUOTA.search(message) or QUOTA_WORDS.search(message):
         return "add credit to its account, or raise the limit there"
     if fault.status in (401, 403):
         return f"check the key {endpoint.key_env}" if endpoint.key_env else "set key_env, as it wants a key"
@@ -186,7 +186,7 @@ def _setting(message: str, endpoint: Endpoint) -> str:
     named = [name for name, _ in endpoint.parameters if re.search(rf"\b{re.escape(name)}\b", message)]
     if named:
         return f"take {named[0]} out of its parameters"
-    for capability, words in (("json_schema", SCHEMA), ("logprobs", LOGPROBS), ("n", SEVERAL)):
+    for capability, words in (("json_schema", SCHEMA), ("logprobs", LOGPROBS), ("n", MANY_CHOICES)):
         if words.search(message) and (capability in endpoint.capabilities or capability == "logprobs"):
             return f'take "{capability}" out of its capabilities'
     if LIMIT.search(message):
@@ -195,38 +195,38 @@ def _setting(message: str, endpoint: Endpoint) -> str:
     return ""
 
 
-def _then(status: int, said: Said) -> Then:
+def _then(status: int, details: ErrorDetails) -> Then:
     if status == 429:
-        if QUOTA.search(said.code) or QUOTA_SAID.search(said.words):
+        if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
             return "stop"
-        return "never" if _never_fits(said.words) else "again"
-    if status == 500 and said.code and TOO_LONG.search(f"{said.code} {said.words}"):
+        return "never" if _never_fits(details.words) else "again"
+    if status == 500 and details.code and TOO_LONG.search(f"{details.code} {details.words}"):
         return "never"
     if status in AGAIN or (status >= 500 and status not in NEVER_THERE):
         return "again"
-    if status == 413 or (status in (403, 451) and any(_of_the_request(said))):
+    if status == 413 or (status in (403, 451) and any(_of_the_request(details))):
         return "never"
-    return _of_a_bad_request(said) if status in (400, 422) else "stop"
+    return _of_a_bad_request(details) if status in (400, 422) else "stop"
 
 
-def _of_a_bad_request(said: Said) -> Then:
-    if QUOTA.search(said.code) or QUOTA_SAID.search(said.words):
+def _of_a_bad_request(details: ErrorDetails) -> Then:
+    if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
         return "stop"
-    if any(_of_the_request(said)) or TOO_LONG_PERHAPS.search(said.words):
+    if any(_of_the_request(details)) or TOO_LONG_PERHAPS.search(details.words):
         return "never"
-    if LIMIT_TOO_HIGH.search(said.words):
+    if LIMIT_TOO_HIGH.search(details.words):
         return "unsure"
-    about_settings = said.parameter and not said.parameter.startswith(("messages", "input", "prompt"))
-    if about_settings or SETTING.search(said.code) or MODEL.search(f"{said.code} {said.words}"):
+    about_settings = details.parameter and not details.parameter.startswith(("messages", "input", "prompt"))
+    if about_settings or SETTING.search(details.code) or MODEL.search(f"{details.code} {details.words}"):
         return "stop"
-    refused = REFUSED.search(said.words) and any(field.search(said.words) for field in FIELDS)
+    refused = REFUSED.search(details.words) and any(field.search(details.words) for field in FIELDS)
     return "stop" if refused else "unsure"
 
 
-def _of_the_request(said: Said) -> Iterator[bool]:
+def _of_the_request(details: ErrorDetails) -> Iterator[bool]:
     """Whether it was held back by a filter; whether it is too long."""
-    yield bool(FILTER.search(said.code) or FILTER_SAID.search(said.words))
-    yield bool(TOO_LONG.search(f"{said.code} {said.words}"))
+    yield bool(FILTER.search(details.code) or FILTER_WORDS.search(details.words))
+    yield bool(TOO_LONG.search(f"{details.code} {details.words}"))
 
 
 def _never_fits(words: str) -> bool:
@@ -235,12 +235,12 @@ def _never_fits(words: str) -> bool:
     return int(fits[2]) > int(fits[1]) if fits else "request too large" in words.lower()
 
 
-def _said(body: bytes) -> Said:
+def _details_of(body: bytes) -> ErrorDetails:
     """Of an error body in any of the forms that servers use."""
     document = _document(body)
     error = document.get("error") or document
     if not isinstance(error, dict):
-        return Said("", "", str(error)[:SAID_CHARACTERS])
+        return ErrorDetails("", "", str(error)[:CHARACTERS_READ])
     inner = error.get("innererror") or error.get("inner_error")
     codes = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, dict) else None]
     code = " ".join(each for each in codes if isinstance(each, str) and not each.isdecimal())
@@ -249,12 +249,14 @@ def _said(body: bytes) -> Said:
     words = words.get("detail") or words if isinstance(words, dict) else words
     if isinstance(words, list) and words and isinstance(words[0], dict):
         where = [str(step) for step in words[0].get("loc") or () if step != "body"]
-        return Said(str(words[0].get("type", "")), ".".join(where), str(words[0].get("msg", ""))[:SAID_CHARACTERS])
+        return ErrorDetails(
+            str(words[0].get("type", "")), ".".join(where), str(words[0].get("msg", ""))[:CHARACTERS_READ]
+        )
     words = words if isinstance(words, str) and words else repr(words) if words else _plain(body)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         words = f"{words}: {metadata['raw']}"
-    return Said(code, parameter if isinstance(parameter, str) else "", words[:SAID_CHARACTERS])
+    return ErrorDetails(code, parameter if isinstance(parameter, str) else "", words[:CHARACTERS_READ])
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -272,6 +274,6 @@ def _document(body: bytes) -> dict[str, Any]:
 
 def _plain(body: bytes) -> str:
     """The title of a page, else the text as it is."""
-    text = body[: 10 * SAID_CHARACTERS].decode("utf-8", "replace")
+    text = body[: 10 * CHARACTERS_READ].decode("utf-8", "replace")
     title = TITLE.search(text) if text.lstrip().startswith("<") else None
     return f"a page, {title[1].strip()}" if title else "a page" if text.lstrip().startswith("<") else text

@@ -22,8 +22,8 @@ from tasks.expertqa.answers.citations import without_marks
 
 Span = tuple[int, int]
 
-MOST_WORDS = 150  # a longer answer that begins "I don't know" goes on to answer
-MOST_CHARACTERS = 2_000  # for what is no words
+MAX_WORDS = 150  # a longer answer that begins "I don't know" goes on to answer
+MAX_CHARACTERS = 2_000  # for what is no words
 FEW_WORDS = 8  # the last member of a list: "…, and the second moment of area"
 _FILE = Path(__file__).with_name("abstentions.txt")
 
@@ -48,7 +48,7 @@ _REASON = re.compile(rf"(?:{_SINCE})\b", re.IGNORECASE)
 _THEREFORE = re.compile(rf"(?:and )?(?:{_SO})\b", re.IGNORECASE)
 _IF = r"(?:even )?(?:if|though)|although|while|whilst|when(?:ever)?|where|unless|until"
 _SUBORDINATE = re.compile(
-    rf"(?:(?:and|but|so|however,?|yet) )?(?:(?P<if>{_IF})\b(?P<said>[^,]*, |.*)|(?:{_SINCE})\b(?P<reason>[^,]*), )",
+    rf"(?:(?:and|but|so|however,?|yet) )?(?:(?P<if>{_IF})\b(?P<first>[^,]*, |.*)|(?:{_SINCE})\b(?P<reason>[^,]*), )",
     re.IGNORECASE,
 )
 _CONDITIONS = ("if", "even if", "when", "whenever", "where", "unless", "until")
@@ -86,11 +86,11 @@ class Clause(NamedTuple):
 
 def abstention(text: str) -> str | None:
     """The words by which an answer declines, as they stand there, white space folded; None where it answers."""
-    words = text.split(maxsplit=MOST_WORDS)
-    if len(words) > MOST_WORDS:
+    words = text.split(maxsplit=MAX_WORDS)
+    if len(words) > MAX_WORDS:
         return None
     answer = " ".join(without_marks(_BETWEEN_MARKS.sub("", " ".join(words))).split())
-    span = _declining_span(answer) if len(answer) <= MOST_CHARACTERS else None
+    span = _declining_span(answer) if len(answer) <= MAX_CHARACTERS else None
     return answer[slice(*span)] if span else None
 
 
@@ -120,9 +120,9 @@ def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: i
 def _written_over(answer: str) -> str:
     """Of equal length, with plain quotes; what is quoted is out of sight, unless it is the first sentence."""
     plain = answer.translate(_PLAIN)
-    if said := _QUOTED_SENTENCE.match(plain):
-        plain = f"{' ' * said.start(2)}{said[2]} {plain[said.end() :]}"
-    plain = _QUOTED.sub(lambda quoted: _QUOTE * len(quoted[0]), plain)
+    if quoted := _QUOTED_SENTENCE.match(plain):
+        plain = f"{' ' * quoted.start(2)}{quoted[2]} {plain[quoted.end() :]}"
+    plain = _QUOTED.sub(lambda quote: _QUOTE * len(quote[0]), plain)
     return _patterns()["TEXTS"].sub(lambda texts: _TEXTS * len(texts[0]), plain)
 
 
@@ -135,7 +135,7 @@ def _clauses(plain: str) -> Iterator[Clause]:
 
 
 def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
-    """Where it does, in its main clause: "If I don't know the dose, I ask" does not."""
+    """Where a clause declines, in its main part: "If I don't know the dose, I ask" does not."""
     head = (_JOINT if clause.joint else _SUBORDINATE).match(clause.text)
     main = clause.text[head.end() :] if head else clause.text
     found = _found_in(main, texts_named)
@@ -154,15 +154,15 @@ def _found_in(text: str, texts_named: bool) -> re.Match[str] | None:
 
 def _head_answers(head: re.Match[str]) -> bool:
     """ "While lead melts at 327 degrees, I don't know …" """
-    said = head.groupdict()
-    words = said.get("reason") or (said.get("said") if (said.get("if") or "").lower() not in _CONDITIONS else None)
+    parts = head.groupdict()
+    words = parts.get("reason") or (parts.get("first") if (parts.get("if") or "").lower() not in _CONDITIONS else None)
     return words is not None and not _is_a_reason(words.strip(" ,"))
 
 
 def _answers_before(words: str) -> bool:
     """ "Lead melts over a candle, I don't know …", but not "From the passages, I can't tell …" """
-    said = words.rstrip()
-    return said.endswith(",") and not _PREPOSED.match(said) and not _is_a_reason(said.strip(" ,"))
+    words = words.rstrip()
+    return words.endswith(",") and not _PREPOSED.match(words) and not _is_a_reason(words.strip(" ,"))
 
 
 def _answers_after(rest: str) -> bool:
@@ -261,22 +261,15 @@ def _compiled(patterns: list[str]) -> re.Pattern[str]:
 
 def _pattern(line: str, lists: dict[str, str]) -> str:
     start = rf"\A(?:(?:{lists['OPENERS']}),? ){{0,3}}" if line.startswith("^") else ""
-    pattern = start + "".join(_translated(token, lists) for token in _tokens(line))
+    body = line.removeprefix("^")
+    if unknown := _TOKEN.sub("", body):
+        raise ValueError(f"{_FILE.name}: its head knows no {unknown[0]!r} as it stands in {line!r}")
+    pattern = start + _TOKEN.sub(lambda token: _translated(token, lists), body)
     try:
         re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{_FILE.name}: brackets do not match in {line!r}") from error
     return pattern
-
-
-def _tokens(line: str) -> Iterator[re.Match[str]]:
-    place = int(line.startswith("^"))
-    while place < len(line):
-        token = _TOKEN.match(line, place)
-        if not token:
-            raise ValueError(f"{_FILE.name}: its head knows no {line[place]!r} as it stands at {place} of {line!r}")
-        yield token
-        place = token.end()
 
 
 def _translated(token: re.Match[str], lists: dict[str, str]) -> str:

@@ -23,20 +23,18 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Source
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from schemas.expertqa import ANSWERS
+from tasks.annotation.values import LONGEST_TIME, Unfit, filled, taken
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import parse_evidence
 from tasks.expertqa.bank import GROUP, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
-from tasks.expertqa.given import filled
-from tasks.expertqa.vocabulary import LABELLED, UnknownLabel, label
-from tasks.sources.files.csv_cells import raw_text
-from tasks.sources.files.found import open_files
+from tasks.expertqa.vocabulary import LABELLED, label
+from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import of_source, records_at_most
 
 SYSTEM_CHARS = 200
-LONGEST_TIME = 1e15
 UNKNOWN_ANNOTATOR = "unknown"
 NO_LABEL = (None, None)
 LEAST_ANSWER, LEAST_CLAIM = '"a":{"answer_string":""}', '{"claim_string":""}'
@@ -231,18 +229,15 @@ def _folded(text: str) -> str:
     return " ".join(text.split())
 
 
-Wrong = tuple[str, str]
-
-
-def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Wrong]]:
+def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
     """The row of LABELS that a released answer came with; and what of it is no label: why, and the word and its claim.
 
     What is none is null in the row, and costs no other label. It stays in `original` of the answer and of its claims.
     """
     given, key = read_exact(answer["original"]), answer["answer_id"]
-    wrong: list[Wrong] = []
-    annotator = _taken(wrong, key, _text, given, "annotator_id") or UNKNOWN_ANNOTATOR
-    usefulness, said_as = _taken(wrong, key, label, "usefulness", given.get("usefulness")) or NO_LABEL
+    wrong: list[Unfit] = []
+    annotator = taken(wrong, _text, given, "annotator_id", key) or UNKNOWN_ANNOTATOR
+    usefulness, said_as = taken(wrong, label, "usefulness", given.get("usefulness"), key) or NO_LABEL
     row = {
         "label_id": f"{key}/{annotator}",
         "answer_id": key,
@@ -251,34 +246,20 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Wrong]]:
         "annotator_id": annotator,
         "usefulness": usefulness,
         "usefulness_said_as": said_as,
-        "revised_answer": _taken(wrong, key, _text, given, "revised_answer_string"),
-        "annotation_time": _taken(wrong, key, _time, given),
+        "revised_answer": taken(wrong, _text, given, "revised_answer_string", key),
+        "annotation_time": taken(wrong, _time, given, key),
         "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],
         "source": "released",
     }
     return row, wrong
 
 
-class IllTyped(ValueError):
-    """A property whose value is of a type that no annotator can have given; `str` names it."""
-
-
-def _taken(wrong: list[Wrong], of: str, read: Callable[..., Any], *said: Any) -> Any:
-    """What `read` makes of what was said; None where that is no label, which is then one of `wrong`."""
-    try:
-        return read(*said)
-    except (UnknownLabel, IllTyped) as error:
-        reason, _, what = str(error).partition(": ")
-        wrong.append((reason, f"{what} of {of}" if what else of))
-        return None
-
-
-def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Wrong]) -> Row:
+def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Unfit]) -> Row:
     """One of LABELS.claims. `source_reliability` and `revised_claim_string` stand in where `reliability` and
     `revised_claim` are missing."""
     said = {name: given.get(name) for name in LABELLED}
-    found = {name: _taken(wrong, claim_id, label, name, value) or NO_LABEL for name, value in said.items()}
-    other = _taken(wrong, claim_id, label, "reliability", given.get("source_reliability"))
+    found = {name: taken(wrong, label, name, value, claim_id) or NO_LABEL for name, value in said.items()}
+    other = taken(wrong, label, "reliability", given.get("source_reliability"), claim_id)
     if not filled(said["reliability"]) and other:
         found["reliability"] = other
     as_given = {name: word for name, (_, word) in found.items() if word is not None}
@@ -286,33 +267,33 @@ def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Wrong]) -> Ro
     return {
         "claim_id": claim_id,
         **{name: ours for name, (ours, _) in found.items()},
-        "reason_missing_support": _taken(wrong, claim_id, _text, given, "reason_missing_support"),
-        "revised_claim": _taken(wrong, claim_id, _text, given, revised),
-        "revised_evidence": _taken(wrong, claim_id, _revised_evidence, given.get("revised_evidence")),
+        "reason_missing_support": taken(wrong, _text, given, "reason_missing_support", claim_id),
+        "revised_claim": taken(wrong, _text, given, revised, claim_id),
+        "revised_evidence": taken(wrong, _revised_evidence, given.get("revised_evidence"), claim_id),
         "said_as": write_exact(as_given) if as_given else None,
     }
 
 
-def _revised_evidence(given: Any) -> list[str] | None:
+def _revised_evidence(given: Any, of: str) -> list[str] | None:
     """A text as a list of one, an empty one as none."""
     if isinstance(given, str):
         return [given] if given else []
     if not is_texts(given):
-        raise IllTyped("ill-formed revised_evidence")
+        raise Unfit("ill-formed revised_evidence", of)
     return None if given is None else list(given)
 
 
-def _text(given: dict[str, Any], name: str) -> str | None:
+def _text(given: dict[str, Any], name: str, of: str) -> str | None:
     value = given.get(name)
     if value is not None and not isinstance(value, str):
-        raise IllTyped(f"ill-formed {name}")
+        raise Unfit(f"ill-formed {name}", of)
     return value
 
 
-def _time(given: dict[str, Any]) -> float | None:
+def _time(given: dict[str, Any], of: str) -> float | None:
     value = given.get("annotation_time")
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LONGEST_TIME:
-        raise IllTyped("ill-formed annotation_time")
+        raise Unfit("ill-formed annotation_time", of)
     return float(value)

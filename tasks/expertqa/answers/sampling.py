@@ -110,28 +110,3 @@ def take_claims(context: StageContext, claims: Rows, samples: Rows) -> Iterator[
             yield claim
         else:
             yield Rejected(claim["claim_id"], "filtered", "answer not sampled")
-
-
-def abstention_rates(answers: Iterable[Row], samples: Iterable[Row]) -> list[Row]:
-    """Table 4, by system: answers sampled, answers generated, of these abstaining, and their share in [0, 1].
-
-    Released answers were chosen among those that do not abstain: they count as sampled alone. The share of a system
-    of which none was generated is None, not 0.
-    """
-    sampled = Counter(row["system"] for row in samples)
-    generated: Counter[str] = Counter()
-    abstaining: Counter[str] = Counter()
-    for answer in answers:
-        if answer["kind"] != "released":
-            generated[answer["system"]] += 1
-            abstaining[answer["system"]] += answer["abstention"] is not None
-    return [
-        {
-            "system": system,
-            "sampled": sampled[system],
-            "generated": generated[system],
-            "abstaining": abstaining[system],
-            "abstention_rate": abstaining[system] / generated[system] if generated[system] else None,
-        }
-        for system in sorted(sampled | generated)
-    ]

@@ -5,13 +5,10 @@ Tables 5, 6 and 7 report it. A claim whose evidence has no text is not scored an
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import UsageError
@@ -22,7 +19,6 @@ from schemas.replies import Entailment
 from tasks.answers import NO_MODEL, made_by, refused
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.exact import read_exact
-from tasks.metrics import classification as figures
 from tasks.metrics import entailment
 from tasks.metrics.entailment import Evidence, Fits, NliModel, Score
 from tasks.text.sentences import sentence_spans
@@ -195,138 +191,3 @@ def _attribution(claim: Row, backend: str, read: Evidence | None, score: float |
         "sentences": [{"text": text, "score": best} for text, best in read.best] if read else [],
         **NO_MODEL,
     }
-
-
-# ---------------------------------------------------------------- figures
-
-Selection = Callable[[Row], bool]
-
-
-def _complete(row: Row) -> bool:
-    return bool(row["support"] == "Complete")
-
-
-def _worthy(row: Row) -> bool:
-    return bool(row["worthiness"] == "Yes")
-
-
-SELECTIONS: dict[str, Selection] = {
-    "complete support": _complete,
-    "complete support, cite-worthy": lambda row: _complete(row) and _worthy(row),
-    "cite-worthy": _worthy,
-    "all claims": lambda row: True,
-}
-JUDGED: dict[str, Selection] = {
-    "labelled": lambda row: row["support"] is not None,
-    "labelled, cite-worthy": lambda row: row["support"] is not None and _worthy(row),
-}
-
-
-def autoais_table(rows: Iterable[Row]) -> list[Row]:
-    """Table 5: the share of claims that AutoAIS calls attributable, by system, and over all of them.
-
-    Rows are claims: system, answer_id, autoais (true, false, null: not scored), support, worthiness. `macro` is the
-    mean over answers of the share within an answer, `micro` the share over claims, each with its bootstrap interval
-    over answers. `claims` counts what went into both, `answers` the answers these are from, and `unscored` claims of
-    the same selection that have no score, which count nowhere. An answer without a scored claim of the selection is
-    not in the mean. Null where nothing is scored.
-
-    First come the claims that a person labelled `Complete` (the paper's table); then, beside them, those of these
-    labelled worth a citation, all claims worth one whatever their support, and all claims, labelled or not.
-    """
-    given = list(rows)
-    chosen = ((name, [row for row in given if keep(row)]) for name, keep in SELECTIONS.items())
-    return [
-        {"selection": name, "system": system, **_shares(claims)}
-        for name, selected in chosen
-        for system, claims in by_system(selected, of=given)
-    ]
-
-
-def _shares(claims: Sequence[Row]) -> Row:
-    scored = [row for row in claims if row["autoais"] is not None]
-    values = np.array([(row["autoais"], 1) for row in scored], np.float64).reshape(-1, 2)
-    totals = figures.cluster_totals([row["answer_id"] for row in scored], values)
-    shares = figures.mean_of(totals)
-    means = np.stack([shares, np.ones(len(shares))], axis=1)
-    return {
-        "macro": math.fsum(shares) / len(shares) if len(shares) else None,
-        **bounds("macro", means, figures.mean_of),
-        "micro": figures.defined(figures.mean_of(totals.sum(axis=0))),
-        **bounds("micro", totals, figures.mean_of),
-        "claims": len(scored),
-        "answers": len(totals),
-        "unscored": len(claims) - len(scored),
-    }
-
-
-def autoais_against_people(rows: Iterable[Row]) -> list[Row]:
-    """Table 6: precision, recall and F1 of AutoAIS, where the human label is positive if it is `Complete`.
-
-    Rows as in table 5; `autoais` may be ours or imported predictions. Only claims count that are both scored and
-    labelled: `Partial`, `Incomplete`, `Missing` and `N/A` are negatives, a null label is none. First all of them, then
-    those worth a citation. By system, and over all. `f1` has its bootstrap interval over answers. `unscored` are
-    labelled claims without a score. Null where it is not defined: precision where nothing was called attributable,
-    recall where no claim is `Complete`, F1 where both hold.
-    """
-    given = list(rows)
-    chosen = ((name, [row for row in given if keep(row)]) for name, keep in JUDGED.items())
-    return [
-        {"selection": name, "system": system, **_agreement(claims)}
-        for name, selected in chosen
-        for system, claims in by_system(selected, of=given)
-    ]
-
-
-def _agreement(claims: Sequence[Row]) -> Row:
-    scored = [row for row in claims if row["autoais"] is not None]
-    cells = figures.outcomes([row["autoais"] for row in scored], [_complete(row) for row in scored])
-    totals = figures.cluster_totals([row["answer_id"] for row in scored], cells)
-    counts = totals.sum(axis=0)
-    return {
-        "precision": figures.defined(figures.precision(counts)),
-        "recall": figures.defined(figures.recall(counts)),
-        "f1": figures.defined(figures.f1(counts)),
-        **bounds("f1", totals, figures.f1),
-        "claims": len(scored),
-        "attributable": int(counts[figures.TP] + counts[figures.FP]),
-        "complete": int(counts[figures.TP] + counts[figures.FN]),
-        "unscored": len(claims) - len(scored),
-    }
-
-
-def disagreements(rows: Iterable[Row], k: int) -> list[Row]:
-    """Table 7: at most `k` claims that people call `Complete` and AutoAIS does not, then `k` the other way round.
-
-    Rows as in table 6, and claim_id, claim, evidence, score, sources (how many texts its evidence has). Each gets its
-    `kind` and `multi_source`. Claims worth a citation come first, then those of which AutoAIS was surest, ties by id.
-    """
-    both = [row for row in rows if row["autoais"] is not None and row["support"] is not None]
-    missed = [row for row in both if _complete(row) and not row["autoais"]]
-    granted = [row for row in both if row["autoais"] and not _complete(row)]
-    kinds = (("people: Complete, AutoAIS: 0", missed, 1.0), ("people: not Complete, AutoAIS: 1", granted, -1.0))
-    return [
-        {"kind": kind, **row, "multi_source": row["sources"] > 1}
-        for kind, found, sign in kinds
-        for row in sorted(found, key=lambda row: _surest_first(row, sign))[:k]
-    ]
-
-
-def _surest_first(row: Row, sign: float) -> tuple[bool, float, str]:
-    return not _worthy(row), sign * (0.0 if row["score"] is None else row["score"]), row["claim_id"]
-
-
-def by_system(rows: Iterable[Row], *, of: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """(system, its rows) for each system that `of` has, in the paper's order, others by name; last `all`."""
-    place = {system: at for at, system in enumerate(SYSTEMS)}
-    systems = sorted({row["system"] for row in of}, key=lambda system: (place.get(system, len(place)), system))
-    given = list(rows)
-    ordered = sorted(given, key=lambda row: row["system"])
-    found = {system: list(group) for system, group in groupby(ordered, key=lambda row: row["system"])}
-    return [*((system, found.get(system, [])) for system in systems), (ALL, given)]
-
-
-def bounds(name: str, totals: figures.Floats, statistic: figures.Statistic) -> Row:
-    """The 95 % bootstrap interval over answers, as two columns."""
-    low, high = figures.interval(totals, statistic)
-    return {f"{name}_low": low, f"{name}_high": high}

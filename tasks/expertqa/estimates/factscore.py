@@ -5,11 +5,8 @@ Section 5.2 of ExpertQA (Min et al. 2023); table 8. Atomic claims without a verd
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
-
-import numpy as np
 
 from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, longest, unbounded
@@ -19,8 +16,7 @@ from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
 from tasks.answers import NO_MODEL, made_by, refused
-from tasks.expertqa.estimates.autoais import CLAIM_CHARACTERS, bounds, by_system, judged_text
-from tasks.metrics import classification as figures
+from tasks.expertqa.estimates.autoais import CLAIM_CHARACTERS, judged_text
 
 PASSAGE_CHARACTERS = 12_000
 FACTUAL_ABOVE = 0.5
@@ -139,42 +135,3 @@ def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list
 def _with_verdict(fact: Row, verdict: Row) -> Row:
     judge, passages = verdict.get("model"), verdict.get("passages")
     return {**fact, "is_true": verdict.get("is_true"), "judge": judge, "passages": passages}
-
-
-def factscore_table(rows: Iterable[Row]) -> list[Row]:
-    """Table 8: how FActScore agrees with people on which claims are factual, by system, and over all of them.
-
-    Rows are claims: system, answer_id, fact_score (null: not scored), correctness (null: not labelled). A claim counts
-    as factual for FActScore above 0.5 (exactly 0.5 does not), for people if it is definitely or probably correct.
-    `f1_true`, `f1_false` and `f1_overall` (micro: the share on which both agree) are of the `claims` that are scored
-    and labelled. `score` is the mean FActScore of all `scored` claims, labelled or not; `unscored` count nowhere.
-    Intervals are by bootstrap over answers. Null where it is not defined: nothing scored, or a class that neither
-    side has.
-    """
-    given = list(rows)
-    return [{"system": system, **_factuality(claims)} for system, claims in by_system(given, of=given)]
-
-
-def _factuality(claims: Sequence[Row]) -> Row:
-    scored = [row for row in claims if row["fact_score"] is not None]
-    labelled = [row for row in scored if row["correctness"] is not None]
-    cells = figures.outcomes(
-        [row["fact_score"] > FACTUAL_ABOVE for row in labelled], [row["correctness"] in CORRECT for row in labelled]
-    )
-    agreed = figures.cluster_totals([row["answer_id"] for row in labelled], cells)
-    values = np.array([(row["fact_score"], 1) for row in scored], np.float64).reshape(-1, 2)
-    scores = figures.cluster_totals([row["answer_id"] for row in scored], values)
-    return {
-        **_with_bounds("f1_true", agreed, figures.f1),
-        **_with_bounds("f1_false", agreed, figures.f1_of_negatives),
-        **_with_bounds("f1_overall", agreed, figures.accuracy),
-        "claims": len(labelled),
-        "score": math.fsum(row["fact_score"] for row in scored) / len(scored) if scored else None,
-        **bounds("score", scores, figures.mean_of),
-        "scored": len(scored),
-        "unscored": len(claims) - len(scored),
-    }
-
-
-def _with_bounds(name: str, totals: figures.Floats, statistic: figures.Statistic) -> Row:
-    return {name: figures.defined(statistic(totals.sum(axis=0))), **bounds(name, totals, statistic)}

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import orjson
@@ -31,8 +30,7 @@ from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.longform_qa import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
-from tasks.sources.files.csv_cells import raw_text
-from tasks.sources.files.found import open_files
+from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 
 GROUP = "predictions"
@@ -168,30 +166,3 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
     checked = score(pairs) if score and pairs else [None] * len(rows)
     for row, measures, fact in zip(rows, rouge(pairs), checked, strict=True):
         yield {**row, **measures, "qafacteval": fact}
-
-
-# ---------------------------------------------------------------- tables
-
-
-def predictions_table(rows: Iterable[Row], questions: Mapping[str, int], *, zero_shot: bool) -> list[Row]:
-    """Table 14 (with `zero_shot`) or 9 (without such rows): means per config and model, in the order of their names.
-
-    `questions` is config -> test questions. `predicted` says of how many there is a prediction: the means are over
-    these, missing ones are no zeros; None where there is none. Of predictions of one question the first counts.
-    """
-    groups: defaultdict[tuple[str, bool], dict[tuple[str, str], Row]] = defaultdict(dict)
-    for row in rows:
-        if zero_shot or not row["zero_shot"]:
-            groups[row["model"], row["zero_shot"]].setdefault((row["config"], row["question_id"]), row)
-    return [
-        _means(config, model, zero, [row for (own, _), row in found.items() if own == config], questions[config])
-        for config in CONFIGS
-        for (model, zero), found in sorted(groups.items())
-    ]
-
-
-def _means(config: str, model: str, zero_shot: bool, rows: Sequence[Row], questions: int) -> Row:
-    named = {"config": config, "model": model, "zero_shot": zero_shot}
-    scores = {name: [row[name] for row in rows if row[name] is not None] for name in SCORES}
-    means = {name: fmean(values) if values else None for name, values in scores.items()}
-    return {**named, **means, "predicted": len(rows), "questions": questions}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from longform.artifacts.rows import Row
+from tasks.annotation.agreement import kappa, pairwise_share
 from tasks.expertqa.vocabulary import LABELLED
-from tasks.metrics.agreement import kappa, share_agreed
 
 PROPERTIES = ("usefulness", *LABELLED)
 Pair = tuple[str, str]
@@ -53,12 +53,11 @@ def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
 
 
 def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
-    first, second = [one for one, _ in both], [other for _, other in both]
     return {
         "field": field,
         "property": name,
         "labelled": len(both),
         "agreed": sum(one == other for one, other in both),
-        "agreement": share_agreed(first, second),
-        "kappa": kappa(first, second),
+        "agreement": pairwise_share(both),
+        "kappa": kappa(both),
     }

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import pandas as pd
+
 from longform.artifacts.rows import Row
-from tasks.expertqa.tables.distributions import (
-    Counts,
-    Distribution,
-    agreements,
-    by_property,
-    cite_worthy,
-    distribution,
-    types_by_field,
+from tasks.expertqa.tables.labels import (
+    ALL,
+    NO_LABEL,
+    Labels,
+    agreement_counts,
+    figure_5_by_system,
+    figure_8_types_by_field,
+    figures_9_and_10,
 )
 from tasks.publishing.card import Figure
 from tasks.publishing.plots import svg_of
@@ -44,87 +45,92 @@ ABOVE_INCHES, BELOW_INCHES = 0.45, 0.95
 SHARES = "Shares of the labelled; how many these are stands at the right of each bar."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """Bars of shares, or with `numbers` of counts; at their right how many of `what` they are of."""
+    """Bars of the shares of each group's labels, or of `shares=False` their counts; at the right of each a number.
+
+    `labels`: a frame of groups by labels; `numbers`: a number a group, of `what`.
+    """
 
     title: str
-    found: Distribution
+    labels: pd.DataFrame
     what: str
-    numbers: Mapping[str, int] | None = None
-
-    def number(self, group: Counts) -> int:
-        return group.labelled if self.numbers is None else self.numbers.get(group.group, 0)
-
-    def width(self, group: Counts, label: str) -> float:
-        return (group.share(label) or 0.0) if self.numbers is None else float(group.labels[label])
+    numbers: pd.Series[int]
+    shares: bool = True
 
 
-def plots(
-    questions: Sequence[Row], answers: Sequence[Row], claims: Sequence[Row], agreed: Sequence[Row]
-) -> list[Figure]:
+def of_labels(title: str, counts: pd.DataFrame, what: str) -> Panel:
+    """The shares of a frame of counts, and of how many they are."""
+    labels = counts.drop(columns=NO_LABEL, index=ALL)
+    return Panel(title, labels, what, labels.sum(axis=1))
+
+
+def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, agreed: Iterable[Row]) -> list[Figure]:
     """Figures 4, 5, 8, 9 and 10; those without a single label are left out. `agreed` are rows of `agreement`."""
-    systems = [
-        Panel("Usefulness (of answers)", distribution(answers, "usefulness", "system"), "answers"),
-        Panel("Support (cite-worthy claims)", distribution(cite_worthy(claims), "support", "system"), "claims"),
-        Panel("Support (all claims)", distribution(claims, "support", "system"), "claims"),
-        *(panel for panel in _titled(by_property(claims, "system")) if panel.found.property != "support"),
-    ]
-    fields = list(_titled(by_property(claims, "field")))
-    types = list(_titled(by_property(claims, "question_types")))
-    asked = Counter(row["field"] for row in questions)
-    several = "Each bar sums up how many questions of the field have each type: one may have several."
-    of_fields = [Panel("Types of the questions", types_by_field(questions), "questions", asked)]
-    second = [Panel(found.property, found, "labels") for found in agreements(agreed)]
+    asked = figure_8_types_by_field(questions).drop(index=ALL)
+    types = Panel("Types of the questions", asked.drop(columns="questions"), "questions", asked.questions, shares=False)
+    second = [of_labels(name, counts, "labels") for name, counts in agreement_counts(agreed).items()]
     both = "Of the labels that two people gave, shares; how many these are stands at the right of each bar."
+    sums = "Each bar sums up how many questions of the field have each type: one may have several."
+    by_system = list(map(_panel, figure_5_by_system(answers, claims)))
     drawn = (
         _drawn("figure-4-agreement", "Agreement with a second labelling (figure 4)", both, second),
-        _drawn("figure-5-systems", "Labels by system (figure 5)", SHARES, systems),
-        _drawn("figure-8-question-types", "Question types by field (figure 8)", several, of_fields),
-        _drawn("figure-9-fields", "Labels by field (figure 9)", SHARES, fields),
-        _drawn("figure-10-question-types", "Labels by question type (figure 10)", SHARES, types),
+        _drawn("figure-5-systems", "Labels by system (figure 5)", SHARES, by_system),
+        _drawn("figure-8-question-types", "Question types by field (figure 8)", sums, [types]),
+        _drawn("figure-9-fields", "Labels by field (figure 9)", SHARES, _panels(claims, "field")),
+        _drawn(
+            "figure-10-question-types", "Labels by question type (figure 10)", SHARES, _panels(claims, "question_types")
+        ),
     )
     return [figure for figure in drawn if figure]
 
 
-def _titled(found: Iterable[Distribution]) -> Iterable[Panel]:
-    return (Panel(one.property.capitalize(), one, "claims") for one in found)
+def _panels(claims: pd.DataFrame, by: Literal["field", "question_types"]) -> list[Panel]:
+    return [_panel(labels) for labels in figures_9_and_10(claims, by)]
 
 
-def _drawn(name: str, title: str, note: str, given: Sequence[Panel]) -> Figure | None:
-    if not any(panel.found.total.labelled for panel in given):
+def _panel(labels: Labels) -> Panel:
+    which = labels.which or ("of answers" if labels.property == "usefulness" else "")
+    title = f"{labels.property.capitalize()}{f' ({which})' if which else ''}"
+    return of_labels(title, labels.counts, labels.what)
+
+
+def _drawn(name: str, title: str, note: str, panels: Sequence[Panel]) -> Figure | None:
+    if not any(panel.labels.to_numpy().any() for panel in panels):
         return None
-    return Figure(name, title, note, svg_of(partial(panels, aligned(given)), title))
+    return Figure(name, title, note, svg_of(partial(draw, aligned(panels)), title))
 
 
-def aligned(given: Sequence[Panel]) -> list[Panel]:
+def aligned(panels: Sequence[Panel]) -> list[Panel]:
     """The panels with the groups of all of them, in the order of the one that has most."""
-    most_first = sorted(given, key=lambda panel: -len(panel.found.groups))
-    names = list(dict.fromkeys(group.group for panel in most_first for group in panel.found.groups))
-    return [replace(panel, found=replace(panel.found, groups=_all_of(names, panel.found))) for panel in given]
+    most_first = sorted(panels, key=lambda panel: -len(panel.labels))
+    names = list(dict.fromkeys(group for panel in most_first for group in panel.labels.index))
+    return [
+        replace(
+            panel,
+            labels=panel.labels.reindex(names, fill_value=0),
+            numbers=panel.numbers.reindex(names, fill_value=0),
+        )
+        for panel in panels
+    ]
 
 
-def _all_of(names: Sequence[str], found: Distribution) -> list[Counts]:
-    own = {group.group: group for group in found.groups}
-    return [own.get(name) or Counts(name, Counter(), 0) for name in names]
-
-
-def panels(given: Sequence[Panel]) -> Plot:
+def draw(panels: Sequence[Panel]) -> Plot:
     """At most three side by side, with the names of their groups, which are the same, at the left of the first.
 
     Places are reckoned here: what matplotlib's own layout solves differs from run to run in the last digits.
     """
     from matplotlib.figure import Figure as Plot
 
-    columns = min(COLUMNS, len(given))
-    groups = [group.group for group in given[0].found.groups]
+    columns = min(COLUMNS, len(panels))
+    groups = [str(name) for name in panels[0].labels.index]
     names = CHARACTER_INCHES * max(len(shown(name)) for name in groups) + 0.2
     bars = WIDE_INCHES if columns == 1 else NARROW_INCHES
     tall = BAR_INCHES * len(groups)
     wide = names + columns * (bars + RIGHT_INCHES)
-    high = -(-len(given) // columns) * (ABOVE_INCHES + tall + BELOW_INCHES)
+    high = -(-len(panels) // columns) * (ABOVE_INCHES + tall + BELOW_INCHES)
     figure = Plot(figsize=(wide, high))
-    for place, panel in enumerate(given):
+    for place, panel in enumerate(panels):
         line, column = divmod(place, columns)
         left = names + column * (bars + RIGHT_INCHES)
         bottom = high - line * (ABOVE_INCHES + tall + BELOW_INCHES) - ABOVE_INCHES - tall
@@ -135,19 +141,17 @@ def panels(given: Sequence[Panel]) -> Plot:
 
 
 def _bars(ax: Axes, panel: Panel) -> None:
-    """A bar a group, the first on top: a piece for each label that was given, and how many it is of."""
-    found = panel.found
-    places = range(len(found.groups))
-    ends = [0.0] * len(found.groups)
-    for label in found.labels:
-        if found.total.labels[label]:
-            fill = colour(found, label)
-            widths = [panel.width(group, label) for group in found.groups]
-            ax.barh(places, widths, left=ends, color=fill, label=label, height=0.8)
-            for place, width, end in zip(places, widths, ends, strict=True):
-                if width >= WRITTEN_FROM and panel.numbers is None:
-                    _write(ax, f"{width:.0%}", end + width / 2, place, color=ink(fill), ha="center")
-            ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    """A bar a group, the first on top: a piece for each label that was given."""
+    counts = panel.labels
+    widths = counts.div(panel.numbers.clip(lower=1), axis=0) if panel.shares else counts.astype(float)
+    ends = widths.cumsum(axis=1)
+    for label in counts.columns[counts.any()]:
+        fill, width, start = colour(list(counts.columns), label), widths[label], ends[label] - widths[label]
+        ax.barh(range(len(counts)), width, left=start, color=fill, label=label, height=0.8)
+        for place in range(len(counts)) if panel.shares else ():
+            if width.iloc[place] >= WRITTEN_FROM:
+                middle = start.iloc[place] + width.iloc[place] / 2
+                _write(ax, f"{width.iloc[place]:.0%}", middle, place, color=ink(fill), ha="center")
 
 
 def _write(ax: Axes, text: str, x: float, y: float, *, color: str, ha: Literal["center", "right"]) -> None:
@@ -157,31 +161,31 @@ def _write(ax: Axes, text: str, x: float, y: float, *, color: str, ha: Literal["
 def _frame(ax: Axes, panel: Panel, *, inches: float, named: bool) -> None:
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    groups = panel.found.groups
+    groups = [shown(str(name)) for name in panel.labels.index]
     ax.set_title(shown(panel.title), loc="left", fontweight="bold", pad=14)
-    ax.set_yticks(range(len(groups)), [shown(group.group) for group in groups] if named else [""] * len(groups))
+    ax.set_yticks(range(len(groups)), groups if named else [""] * len(groups))
     ax.set_ylim(len(groups) - 0.5, -0.5)
-    if panel.numbers is None:
+    if panel.shares:
         ax.set_xlim(0, 1)
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
         ax.xaxis.set_major_formatter(PercentFormatter(1))
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     beside = ax.get_xlim()[1] * (1 + BESIDE_INCHES / inches)
-    for place, text in enumerate([panel.what, *(f"{panel.number(group):,}" for group in groups)], start=-1):
+    for place, text in enumerate([panel.what, *(f"{number:,}" for number in panel.numbers)], start=-1):
         _write(ax, text, beside, place, color="black", ha="right")
-    if panel.found.total.labelled:
+    if panel.labels.to_numpy().any():
         ax.legend(
             loc="upper left", bbox_to_anchor=(-0.25 / inches, 0), borderaxespad=2.4, frameon=False, fontsize=7.5,
             ncols=2 if inches == NARROW_INCHES else 7, handlelength=1, columnspacing=1, borderpad=0,
         )  # fmt: skip
 
 
-def colour(found: Distribution, label: str) -> str:
+def colour(labels: Sequence[str], label: str) -> str:
     """From good to bad in the order of the labels, greys for what is no judgement."""
     if label in APART:
         return APART[label]
-    ordered = [name for name in found.labels if name not in APART]
+    ordered = [name for name in labels if name not in APART]
     return COLOURS[len(ordered)][ordered.index(label)]
 
 

@@ -1,134 +1,122 @@
-"""The expert study: what experts prefer, whether metrics agree with them, and they with each other (section 4.1.3).
+"""The expert study (section 4.1.3): what experts prefer, whether metrics agree with them, and they with each other.
 
-Rows of judgements are those of JUDGEMENTS: one expert's on one sheet, which shows two drafts.
+`judgements` are rows of JUDGEMENTS: one expert's on one sheet, which shows two drafts, both of them in `drafts`. The
+paper prints no figure of its study.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from typing import Any
 
-from longform.artifacts.rows import Row
-from tasks.metrics.agreement import alpha, pairwise_share
-from tasks.publishing.card import Cell, ReportTable
-from tasks.revision_distance.tables.intervals import mean, mean_interval
-from tasks.revision_distance.tables.tables import METRICS, SYSTEMS, Metric, Pairs, scored
+import numpy as np
+import pandas as pd
+
+from tasks.annotation.agreement import alpha, pairwise_share
+from tasks.revision_distance.tables.metrics import METRICS, SYSTEMS, Metric
+from tasks.revision_distance.tables.tables import mean_with_bounds, outcomes
 
 RATED = ("content", "structure", "argument")
+OUTCOMES = ("chosen", "tie", "rejected")
 
 
-def sheets(judgements: Iterable[Row]) -> list[list[Row]]:
-    """The judgements by sheet, in the order of the sheets' ids."""
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in judgements:
-        found[row["sheet_id"]].append(row)
-    return [found[key] for key in sorted(found)]
+def of_drafts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """The judgements of which both drafts are known, by sheet_id."""
+    known = judgements["first"].isin(drafts.draft_id) & judgements.second.isin(drafts.draft_id)
+    return judgements[known].sort_values("sheet_id", kind="stable")
 
 
-def verdict(sheet: Sequence[Row]) -> tuple[str, str] | None:
-    """draft_id of the chosen and of the rejected text: more experts call the one better than the other.
+def shown_texts(judgements: pd.DataFrame) -> pd.DataFrame:
+    """Two rows a sheet, its drafts: sheet_id, draft_id, votes, and `outcome`: chosen, rejected or tie.
 
-    Those who prefer neither are not asked. None where as many prefer the one as the other.
+    Chosen is the text that more experts call better than the other; those who prefer neither are not asked.
     """
-    both = (sheet[0]["first"], sheet[0]["second"])
-    votes = Counter(row["better"] for row in sheet)
-    if votes[both[0]] == votes[both[1]]:
-        return None
-    return both if votes[both[0]] > votes[both[1]] else (both[1], both[0])
+    sides = judgements.melt(["sheet_id", "better"], ["first", "second"], value_name="draft_id")
+    votes = (sides.better == sides.draft_id).groupby([sides.sheet_id, sides.draft_id])
+    texts = votes.sum().rename("votes").reset_index()
+    lead = 2 * texts.votes - texts.groupby("sheet_id").votes.transform("sum")
+    return texts.assign(outcome=np.select([lead > 0, lead < 0], ["chosen", "rejected"], "tie"))
 
 
-def expert_tables(judgements: Sequence[Row], drafts: Iterable[Row]) -> list[ReportTable]:
-    """What experts chose and what metrics say of it, what they say of each system, and how far they agree."""
-    known = {row["draft_id"]: row for row in drafts}
-    given = sheets(row for row in judgements if row["first"] in known and row["second"] in known)
-    return [_metrics(given, known), _systems(given, known), _agreement(given, known)]
+def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """By metric: means of the texts that experts chose and rejected, and how often the metric prefers the chosen.
+
+    Of pairs of which both drafts have the score; ties of experts stand apart.
+    """
+    texts = shown_texts(judgements).merge(drafts, on="draft_id")
+    decided = texts[texts.outcome != "tie"]
+    rows = [_preferred(decided, metric) for metric in METRICS] if len(judgements) else []
+    return pd.DataFrame(rows)
 
 
-def _metrics(given: Sequence[Sequence[Row]], known: Mapping[str, Row]) -> ReportTable:
-    verdicts = [found for sheet in given if (found := verdict(sheet))]
-    pairs = [(known[chosen], known[rejected]) for chosen, rejected in verdicts]
-    experts = len({row["expert"] for sheet in given for row in sheet})
-    note = "No filled-in sheet was given."
-    if given:
-        note = (
-            "Chosen: the text that more experts call better than the other. Means over the pairs of which both drafts "
-            "have the score; intervals (95 %) by bootstrap over pairs. "
-            f"Pairs: {len(given):,}, of which ties {len(given) - len(pairs):,} stand apart; experts: {experts:,}."
-        )
-    columns = (
-        *("metric", "better", "chosen", "from", "to", "rejected", "from", "to", "chosen - rejected", "from", "to"),
-        *("prefers the chosen", "tie", "prefers the rejected", "pairs", "left out"),
-    )
-    rows = [_preferred(pairs, metric) for metric in METRICS] if given else []
-    return ReportTable("Texts that experts chose and rejected (expert study)", note, columns, rows)
+def _preferred(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
+    pairs = decided.pivot(index="sheet_id", columns="outcome", values=metric.column).astype(float)
+    both = pairs.reindex(columns=["chosen", "rejected"]).dropna()
+    found = outcomes(both.chosen, both.rejected, metric)
+    return {
+        "metric": metric.name,
+        "better": "less" if metric.sign < 0 else "more",
+        **mean_with_bounds("chosen", both.chosen),
+        **mean_with_bounds("rejected", both.rejected),
+        **mean_with_bounds("chosen - rejected", both.chosen - both.rejected),
+        "prefers the chosen": (found == 1).sum(),
+        "tie": (found == 0).sum(),
+        "prefers the rejected": (found == -1).sum(),
+        "pairs": len(both),
+        "left out": len(pairs) - len(both),
+    }
 
 
-def _preferred(pairs: Pairs, metric: Metric) -> tuple[Cell, ...]:
-    both = scored(pairs, metric)
-    chosen, rejected = ([float(pair[side][metric.column]) for pair in both] for side in (0, 1))
-    differences = [one - other for one, other in zip(chosen, rejected, strict=True)]
-    outcomes = Counter(metric.better(*pair) for pair in both)
-    return (
-        *(metric.name, "less" if metric.less_is_better else "more"),
-        *(mean(chosen), *mean_interval(chosen), mean(rejected), *mean_interval(rejected)),
-        *(mean(differences), *mean_interval(differences)),
-        *(outcomes[1], outcomes[0], outcomes[-1], len(both), len(pairs) - len(both)),
-    )
+def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """By system how many of its texts were chosen, and the mean of each rating (1 to 5) with how many these are."""
+    system = drafts.set_index("draft_id").system
+    texts, given = shown_texts(judgements), ratings(judgements)
+    counts = pd.crosstab(texts.draft_id.map(system), texts.outcome).reindex(columns=list(OUTCOMES), fill_value=0)
+    rows = counts.assign(texts=counts.sum(axis=1))
+    by_system = given.groupby([given.property, given.draft_id.map(system)]).rating.agg(["mean", "size"])
+    for name in RATED:
+        own = by_system.reindex(pd.MultiIndex.from_product([[name], rows.index])).droplevel(0)
+        rows[name], rows[f"{name} ratings"] = own["mean"], own["size"].fillna(0).astype(int)
+    ordered = rows.reindex([name for name in SYSTEMS if name in rows.index])
+    return ordered.rename_axis(index="system", columns=None).reset_index()
 
 
-def _systems(given: Sequence[Sequence[Row]], known: Mapping[str, Row]) -> ReportTable:
-    outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    ratings: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for sheet in given:
-        chosen = (verdict(sheet) or (None,))[0]
-        for draft in (sheet[0]["first"], sheet[0]["second"]):
-            outcome = "tie" if chosen is None else "chosen" if draft == chosen else "rejected"
-            outcomes[known[draft]["system"]][outcome] += 1
-        for row in sheet:
-            for name in RATED:
-                for draft, rating in zip((row["first"], row["second"]), row[name], strict=False):
-                    ratings[known[draft]["system"], name].append(float(rating))
-    rows: list[tuple[Cell, ...]] = []
-    for system in sorted(outcomes, key=SYSTEMS.index):
-        counted = (outcomes[system][name] for name in ("chosen", "tie", "rejected"))
-        means = (cell for name in RATED for cell in _rated(ratings[system, name]))
-        rows.append((system, *counted, outcomes[system].total(), *means))
-    note = "Ratings: 1 to 5, means over the judgements that give them, with how many these are."
-    columns = (
-        *("system", "chosen", "tie", "rejected", "texts"),
-        *(cell for name in RATED for cell in (name, "ratings")),
-    )
-    return ReportTable("What experts say of each system (expert study)", note, columns, rows)
+def ratings(judgements: pd.DataFrame) -> pd.DataFrame:
+    """A row a rating: sheet_id, draft_id, property, rating (1 to 5)."""
+    rows = [
+        (row["sheet_id"], draft, name, rating)
+        for row in judgements.to_dict("records")
+        for name in RATED
+        for draft, rating in zip((row["first"], row["second"]), row[name], strict=False)
+    ]
+    return pd.DataFrame(rows, columns=["sheet_id", "draft_id", "property", "rating"])
 
 
-def _rated(values: Sequence[float]) -> tuple[float | None, int]:
-    return mean(values), len(values)
+def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """How often two judgements of one sheet, or two ratings of one text, are the same, and Krippendorff's alpha.
+
+    Alpha is nominal of the better text and ordinal of ratings; NaN where it is not defined.
+    """
+    if not len(judgements):
+        return pd.DataFrame()
+    better = judgements.better.map(drafts.set_index("draft_id").system).fillna("neither")
+    given = ratings(judgements)
+    units = {"better text": better.groupby(judgements.sheet_id)}
+    for name in RATED:
+        own = given[given.property == name]
+        units[name] = own.rating.groupby([own.sheet_id, own.draft_id])
+    return pd.DataFrame([
+        _agreed(name, (list(unit) for _, unit in groups), ordinal=name in RATED) for name, groups in units.items()
+    ])  # fmt: skip
 
 
-def _agreement(given: Sequence[Sequence[Row]], known: Mapping[str, Row]) -> ReportTable:
-    better = [[known[row["better"]]["system"] if row["better"] else "neither" for row in sheet] for sheet in given]
-    rows = [("better text", *_agreed(better, ordinal=False))] if given else []
-    for name in RATED if given else ():
-        rows.append((name, *_agreed(_ratings_of_drafts(given, name), ordinal=True)))
-    note = (
-        "Two judgements of one sheet, or two ratings of one text, agree where they are the same. Krippendorff's alpha "
-        "is agreement beyond chance, 1 at most: nominal of the better text, ordinal of ratings."
-    )
-    columns = ("judgement", "judged by two or more", "judgements of these", "agreed, %", "Krippendorff's alpha")
-    return ReportTable("Agreement among experts (expert study)", note, columns, rows)
-
-
-def _ratings_of_drafts(given: Sequence[Sequence[Row]], name: str) -> list[list[int]]:
-    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for sheet in given:
-        for row in sheet:
-            for draft, rating in zip((row["first"], row["second"]), row[name], strict=False):
-                found[row["sheet_id"], draft].append(rating)
-    return list(found.values())
-
-
-def _agreed(units: Sequence[Sequence[str | int]], *, ordinal: bool) -> tuple[Cell, ...]:
-    several = [unit for unit in units if len(unit) > 1]
-    agreed = pairwise_share(several)
-    figures = (None if agreed is None else 100 * agreed, alpha(several, ordinal=ordinal))
-    return (len(several), sum(map(len, several)), *figures)
+def _agreed(name: str, units: Iterable[list[Any]], *, ordinal: bool) -> dict[str, Any]:
+    judged_twice = [unit for unit in units if len(unit) > 1]
+    agreed = pairwise_share(judged_twice)
+    return {
+        "judgement": name,
+        "judged by two or more": len(judged_twice),
+        "judgements of these": sum(map(len, judged_twice)),
+        "agreed, %": None if agreed is None else 100 * agreed,
+        "Krippendorff's alpha": alpha(judged_twice, ordinal=ordinal),
+    }

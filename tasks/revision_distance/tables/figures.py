@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from longform.artifacts.rows import Row
+import pandas as pd
+
 from tasks.publishing.card import Figure
 from tasks.publishing.plots import svg_of
-from tasks.revision_distance.tables.tables import DISTANCES, WEAK_AND_STRONG, Pairs, pairs_of, scored
+from tasks.revision_distance.tables.metrics import WEAK_AND_STRONG
+from tasks.revision_distance.tables.tables import scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,9 +23,9 @@ WIDE, HIGH = 9.0, 2.3
 LEFT, RIGHT, ABOVE, BELOW = 0.6, 0.1, 0.4, 0.6
 
 
-def plots(drafts: Sequence[Row]) -> list[Figure]:
+def plots(drafts: pd.DataFrame) -> list[Figure]:
     """One figure of all tasks that have pairs with distances; none where no task has."""
-    panels = [(task, pairs) for task in WEAK_AND_STRONG if (pairs := scored(pairs_of(drafts, task), DISTANCES[0]))]
+    panels = [(task, found) for task in WEAK_AND_STRONG if len(found := scores(drafts, task, "distance"))]
     if not panels:
         return []
     note = "How many texts need so many edits, of the cases of which both drafts have a distance."
@@ -32,30 +33,31 @@ def plots(drafts: Sequence[Row]) -> list[Figure]:
     return [Figure("distances", title, note, svg_of(partial(_drawn, panels), title))]
 
 
-def _drawn(panels: Sequence[tuple[str, Pairs]]) -> Plot:
+def _drawn(panels: Sequence[tuple[str, pd.DataFrame]]) -> Plot:
     """Places are reckoned here: what matplotlib's own layout solves differs from run to run in the last digits."""
     from matplotlib.figure import Figure as Plot
 
     tall = HIGH * len(panels)
     figure = Plot(figsize=(WIDE, tall))
-    for place, (task, pairs) in enumerate(panels):
+    for place, (task, found) in enumerate(panels):
         bottom = (tall - HIGH * (place + 1) + BELOW) / tall
         ax = figure.add_axes((LEFT / WIDE, bottom, (WIDE - LEFT - RIGHT) / WIDE, (HIGH - ABOVE - BELOW) / tall))
-        _bars(ax, task, pairs)
+        _bars(ax, task, found)
     return figure
 
 
-def _bars(ax: Axes, task: str, pairs: Pairs) -> None:
+def _bars(ax: Axes, task: str, found: pd.DataFrame) -> None:
+    """Distances above MOST have one pair of bars together."""
     from matplotlib.ticker import MaxNLocator
 
-    counted = [Counter(min(pair[side]["distance"], MOST + 1) for pair in pairs) for side in (0, 1)]
-    last = max(max(found) for found in counted)
-    for side, (system, found, colour) in enumerate(zip(WEAK_AND_STRONG[task], counted, COLOURS, strict=True)):
-        places = [edits + (side - 0.5) * 0.4 for edits in range(last + 1)]
-        mean = sum(pair[side]["distance"] for pair in pairs) / len(pairs)
-        heights = [found[edits] for edits in range(last + 1)]
-        ax.bar(places, heights, width=0.4, color=colour, label=f"{system}, mean {mean:.2f}")
-    ax.set_title(f"{task} ({len(pairs):,} cases)", loc="left", fontweight="bold")
+    counts = found.clip(upper=MOST + 1).apply(pd.Series.value_counts).fillna(0)
+    last = int(counts.index.max())
+    heights = counts.reindex(range(last + 1), fill_value=0)
+    for side, system, colour in zip((-0.2, 0.2), WEAK_AND_STRONG[task], COLOURS, strict=True):
+        column = "weak" if side < 0 else "strong"
+        label = f"{system}, mean {found[column].mean():.2f}"
+        ax.bar([edits + side for edits in range(last + 1)], heights[column], width=0.4, color=colour, label=label)
+    ax.set_title(f"{task} ({len(found):,} cases)", loc="left", fontweight="bold")
     ax.set_xticks(range(last + 1), [str(edits) if edits <= MOST else f"> {MOST}" for edits in range(last + 1)])
     ax.set_xlabel("edits")
     ax.set_ylabel("texts")

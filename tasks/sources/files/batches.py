@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from longform.artifacts.arrays import bitmap, text_array
+from longform.artifacts.rows import Rejected
 
-__all__ = ["batch_of", "bitmap", "text_array"]
+__all__ = ["batch_of", "batched", "bitmap", "text_array"]
+
+T = TypeVar("T")
 
 
 def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Rows, whose values stand in the order of the schema's columns, as a batch."""
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
+
+
+def batched(
+    items: Iterable[tuple[T, int] | Rejected],
+    build: Callable[[list[T]], pa.RecordBatch],
+    *,
+    rows: int,
+    size: float = inf,
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """What `build` makes of rows, in their order, and each Rejected as it comes.
+
+    An item is a row and its weight: a batch has at most so many `rows`, and ends where their weight comes to `size`.
+    """
+    held, weight = list[T](), 0
+    for item in items:
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        held.append(item[0])
+        weight += item[1]
+        if len(held) == rows or weight >= size:
+            yield build(held)
+            held, weight = [], 0
+    if held:
+        yield build(held)

@@ -14,8 +14,8 @@ from itertools import chain
 
 from longform.artifacts.rows import Rejected
 from longform.errors import SourceError
+from tasks.sources.files.found import raw_text
 
-RAW_CHARS = 2_000
 RECORD_CHARS = 256 << 10
 MOST_BROKEN = 1_000
 _FORMULA = r"(?:[\t\r]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])"
@@ -77,9 +77,3 @@ def _bounded(lines: Iterator[str], consumed: list[str]) -> Iterator[str]:
         if held > RECORD_CHARS:
             raise csv.Error("a record that does not end, as after a quote that is not closed")
         yield line
-
-
-def raw_text(raw: str | bytes) -> str:
-    """The beginning of a record that is left out, as UTF-8 holds it."""
-    text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
-    return text.decode("utf-8", "replace")[:RAW_CHARS]

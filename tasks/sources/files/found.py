@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from longform.artifacts.rows import Source
 from longform.errors import SourceError, UsageError
@@ -17,6 +18,7 @@ NOTES = (SIDE_FILE, ".part.json")
 LARGEST_RATIO = 1_000
 RATIO_FROM_BYTES = 64 << 20
 SHORTEST_LINE = 4
+RAW_CHARS = 2_000
 DENSE_FROM_BYTES = 128 << 10
 PACKED = (".gz", ".zst", ".zst_blocks", ".bz2", ".xz", ".7z", ".zip", ".tar")
 
@@ -86,12 +88,17 @@ def _source(
 
 def fetched_at(file: Path) -> str | None:
     """When `longform fetch` got this file, as its side file says."""
-    try:
-        noted = json.loads(file.with_name(file.name + SIDE_FILE).read_bytes())
-    except (OSError, ValueError):
-        return None
-    when = noted.get("retrieved_at") if isinstance(noted, dict) else None
+    when = noted(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
     return when if isinstance(when, str) else None
+
+
+def noted(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None:
@@ -118,3 +125,15 @@ def moment(text: str) -> int:
     except ValueError as error:
         raise UsageError(f'retrieved_at "{text}" is no ISO 8601 date: write e.g. 2024-06-30.') from error
     return int(when.replace(tzinfo=when.tzinfo or UTC).timestamp() * 1000)
+
+
+def retrieved_at(source: Source) -> int | None:
+    """Milliseconds since 1970 when a source was fetched; None where nothing says it."""
+    when = dict(source.facts).get("retrieved_at")
+    return None if when is None else moment(when)
+
+
+def raw_text(raw: str | bytes) -> str:
+    """The beginning of a record that is left out, as UTF-8 holds it."""
+    text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
+    return text.decode("utf-8", "replace")[:RAW_CHARS]

@@ -10,38 +10,36 @@
 A listing goes on at the address of its header Link, rel="next". A branch such as main names other files tomorrow:
 some repositories changed their content and their licence under one name, so only a commit is taken. Large files are
 checked against their SHA-256, small ones against their git hash. Large files come from another host by a signed
-link, which must never see the token. A limit that is reached says in the header RateLimit (t=) how long to wait.
+link, which must never see the token.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urljoin
 
 import requests
 
+from longform.addresses import origin, shown
 from longform.artifacts.rows import Source
 from longform.errors import HttpError, SourceError, UsageError
-from longform.net.download import Downloader, Progress
+from longform.net.download import Downloader, Progress, side_file
 from longform.settings import api_key
-from tasks.sources.files.found import SIDE_FILE
+from tasks.sources.files.found import noted
 
 HUB = "https://huggingface.co"
 TOKEN = "HF_TOKEN"
-BLOCK_BYTES = 1 << 20
 MOST_PAGES = 1_000
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
-_SECONDS = re.compile(r"\bt=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,34 +76,25 @@ def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
     if not _REPO.fullmatch(repo):
         raise UsageError(f'"{repo}" names no dataset repository: write owner/name, e.g. allenai/WildChat-1M.')
     if not _COMMIT.fullmatch(revision or ""):
-        given = f'revision "{revision}" is no commit' if revision else "no revision is set"
+        problem = f'revision "{revision}" is no commit' if revision else "no revision is set"
         raise UsageError(
-            f"{repo}: {given}, and what a branch holds changes: set revision to the 40 hex digits of a commit from "
+            f"{repo}: {problem}, and what a branch holds changes: set revision to the 40 hex digits of a commit from "
             f"{base_url}/datasets/{repo}/commits/main."
         )
 
 
 def pinned(sources: Sequence[Source], *, repository: str | None, revision: str | None) -> list[Source]:
-    """The sources with the repository and commit they are of as facts: as a fetch noted, else as given."""
+    """The sources with the repository and commit they are of as facts: as a fetch noted, else these."""
     return [_pinned(source, repository, revision) for source in sources]
 
 
 def _pinned(source: Source, repository: str | None, revision: str | None) -> Source:
     if revision is not None and not _COMMIT.fullmatch(revision):
         raise UsageError(f'revision "{revision}" is no commit: give its 40 hex digits, or leave it out.')
-    noted = _noted(Path(source.path))
-    facts = {"repository": noted.get("repository", repository), "revision": noted.get("revision", revision)}
+    known = noted(side_file(Path(source.path))).get("facts")
+    known = known if isinstance(known, dict) else {}
+    facts = {"repository": known.get("repository", repository), "revision": known.get("revision", revision)}
     return replace(source, facts=(*source.facts, *facts.items()))
-
-
-def _noted(file: Path) -> dict[str, str]:
-    """What the fetch of a file noted of where it came from."""
-    try:
-        side = json.loads(file.with_name(file.name + SIDE_FILE).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    facts = side.get("facts") if isinstance(side, dict) else None
-    return {name: value for name, value in facts.items() if isinstance(value, str)} if isinstance(facts, dict) else {}
 
 
 def origin_of(source: Source) -> dict[str, str | None]:
@@ -125,8 +114,8 @@ def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB)
     for _ in range(MOST_PAGES):
         if url is None:
             return
-        with _Explained(repo, revision, base_url):
-            reply = http.get(url, credentials=_token(), retry_after=limit_reset)
+        with _explained(repo, revision, base_url):
+            reply = http.get(url, credentials=_token())
         yield from _files(reply.json(), repo)
         url = _next(reply.headers, url)
     raise SourceError(f"The listing of {repo} at {revision} does not end within {MOST_PAGES} pages: try again later.")
@@ -167,20 +156,13 @@ def chosen(files: Iterator[HubFile], patterns: Sequence[str], subject: str) -> l
 
 def _next(headers: Mapping[str, str], url: str) -> str | None:
     """Where the listing goes on; never at another host, which would be sent the token."""
-    link = next((value for name, value in headers.items() if name.lower() == "link"), "")
-    match = _NEXT.search(link)
-    if match is None:
+    links = {link.get("rel"): link["url"] for link in requests.utils.parse_header_links(headers.get("Link", ""))}
+    if "next" not in links:
         return None
-    following: str = urljoin(url, match[1])
-    if urlsplit(following)[:2] != urlsplit(url)[:2]:
-        raise SourceError(f"The listing at {url} goes on at another host ({urlsplit(following).netloc}): not followed.")
+    following = urljoin(url, links["next"])
+    if origin(following) != origin(url):
+        raise SourceError(f"The listing at {shown(url)} goes on at another host, {shown(following)}: not followed.")
     return following
-
-
-def limit_reset(response: requests.Response) -> float | None:
-    """Seconds until the hub's limit is lifted, as its header RateLimit says: "api";r=0;t=55."""
-    match = _SECONDS.search(response.headers.get("RateLimit", ""))
-    return float(match[1]) if match else None
 
 
 # ---------------------------------------------------------------- content
@@ -191,7 +173,7 @@ def _fetched(
 ) -> Path:
     place = folder / file.path
     place.parent.mkdir(parents=True, exist_ok=True)
-    with _Explained(repo, revision, base_url):
+    with _explained(repo, revision, base_url):
         http.download(
             f"{base_url}/datasets/{repo}/resolve/{revision}/{quote(file.path)}",
             place,
@@ -200,7 +182,6 @@ def _fetched(
             credentials=_token(),
             facts={"repository": repo, "revision": revision},
             progress=progress,
-            retry_after=limit_reset,
         )
     if file.sha256 is None and git_hash(place) != file.git:
         place.unlink()
@@ -210,11 +191,9 @@ def _fetched(
 
 def git_hash(path: Path) -> str:
     """SHA-1 of the file as git's blob."""
-    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    start = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: start).hexdigest()
 
 
 def _token() -> dict[str, str] | None:
@@ -222,26 +201,19 @@ def _token() -> dict[str, str] | None:
     return {"Authorization": f"Bearer {token}"} if token else None
 
 
-class _Explained:
+@contextmanager
+def _explained(repo: str, revision: str, base_url: str) -> Iterator[None]:
     """Says what to do about the statuses with which the hub refuses."""
-
-    def __init__(self, repo: str, revision: str, base_url: str) -> None:
-        self.repo, self.revision, self.page = repo, revision, f"{base_url}/datasets/{repo}"
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, HttpError):
-            return
-        if advice := self._advice(error.status):
-            raise HttpError(advice, status=error.status, body=error.body) from error
-
-    def _advice(self, status: int) -> str | None:
-        if status in (401, 403):
-            return (
-                f"The hub refuses {self.repo} ({status}): it may be gated, private or misspelt; accept its terms at "
-                f"{self.page} and set {TOKEN} to a token of yours."
-            )
-        if status == 404:
-            return f"The hub knows no commit {self.revision} of {self.repo}: look at {self.page}/commits/main."
-        return None
+    page = f"{base_url}/datasets/{repo}"
+    refused = (
+        f"The hub refuses {repo} (%s): it may be gated, private or misspelt; accept its terms at {page} and set "
+        f"{TOKEN} to a token of yours."
+    )
+    unknown = f"The hub knows no commit {revision} of {repo}: look at {page}/commits/main."
+    try:
+        yield
+    except HttpError as error:
+        advice = {401: refused % 401, 403: refused % 403, 404: unknown}.get(error.status)
+        if advice is None:
+            raise
+        raise HttpError(advice, status=error.status, body=error.body) from error

@@ -1,4 +1,4 @@
-"""Lines of text files, plain or packed (.gz, .zst, .bz2, .xz), in constant memory; a truncated file is told.
+"""Lines of text files, plain or packed (.gz, .zst, .bz2, .xz), in constant memory; a truncated file is an error.
 
 Lines end with a line feed and nothing else: other characters that Python's `splitlines` takes for line ends stand
 inside texts. A packed file that ends early is a SourceError of the reader, never a shorter file.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from longform.artifacts.rows import read_batches
 
@@ -111,3 +112,40 @@ def _repeated_query(same: str, first: str) -> str:
         qualify row_number() over (partition by {same} order by {first}, filename, file_row_number) > 1
         order by all
     """
+
+
+THREAD_ORDER = [
+    ("question_hash", "ascending"),
+    ("question_id", "ascending"),
+    ("kind", "descending"),
+    ("votes", "descending"),
+    ("number", "ascending"),
+]
+Families = Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]
+
+
+def families(rows: pa.RecordBatch, kind: str, questions: int) -> tuple[pa.RecordBatch, Families]:
+    """The rows without a question, and the others: so many `questions` at once, their answers, and how many each has.
+
+    Rows are in THREAD_ORDER, those of a question together; `kind` is that of questions.
+    """
+    ids = rows["question_id"]
+    group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
+    asks = pc.equal(rows["kind"], kind).to_numpy(zero_copy_only=False)
+    asked = np.isin(group, group[asks])
+    return rows.filter(pa.array(~asked)), _portions(rows.filter(pa.array(asked)), asks[asked], questions)
+
+
+def _portions(rows: pa.RecordBatch, asks: np.ndarray, questions: int) -> Families:
+    starts = np.append(np.flatnonzero(asks), len(asks))
+    for first in range(0, len(starts) - 1, questions):
+        cut = starts[first : first + questions + 1]
+        some, own = rows.slice(cut[0], cut[-1] - cut[0]), asks[cut[0] : cut[-1]]
+        yield some.filter(pa.array(own)), some.filter(pa.array(~own)), np.diff(cut) - 1
+
+
+def in_lists(columns: Mapping[str, pa.Array], counts: np.ndarray, type: pa.ListType) -> pa.ListArray:
+    """A list of structs for each of `counts`, of the columns that the type names."""
+    fields = list(type.value_type)
+    structs = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
+    return pa.ListArray.from_arrays(pa.array(np.append([0], np.cumsum(counts)), pa.int32()), structs, type=type)

@@ -1,4 +1,4 @@
-"""How much a source can hold, told without reading it: bytes unpacked, and records of at least so many bytes.
+"""How much a source can hold, without reading it: bytes unpacked, and records of at least so many bytes.
 
 A bound is never below what is read: a plain file has its size, a .7z states that of its members, the footer of a
 Parquet file its rows, a .zip its members. Of what else is packed the readers refuse to unpack more than a thousand

@@ -61,10 +61,10 @@ def _rows(content: bytes, path: Path) -> Iterator[bytes]:
     start = _SIZE.size + max(0, count) * _PLACE.size
     if count < 0 or start > len(content):
         raise _damaged(path, "a block is shorter than its index")
-    given = start
+    end = start
     for offset, size in _PLACE.iter_unpack(content[_SIZE.size : start]):
-        given += size
-        if start + offset + size > len(content) or given > len(content):
+        end += size
+        if start + offset + size > len(content) or end > len(content):
             raise _damaged(path, "a row lies outside its block, or on another")
         yield content[start + offset : start + offset + size]
 

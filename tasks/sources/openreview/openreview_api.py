@@ -14,23 +14,23 @@ not logged in may get a page for browsers with status 200. A limit that is reach
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
-import requests
 
 from longform.errors import HttpError, SourceError, UsageError
-from longform.net.download import Downloader, Progress
+from longform.files import remove, sha256_of, write_json
+from longform.net.download import Downloader, Progress, note_fetch, side_file
+from longform.net.http import Login, Reply
 from longform.settings import openreview_login
-from tasks.sources.files.found import SIDE_FILE
+from tasks.sources.files.found import noted
 from tasks.sources.openreview.submissions import REPLIES
 
 API_V1 = "https://api.openreview.net"
@@ -39,18 +39,18 @@ FIRST_YEAR = 2018
 LAST_YEAR_OF_V1 = 2023
 YEARS_DECIDED_IN_REPLIES = (2019, 2020, 2021)
 PAGE = 1_000
+T = TypeVar("T")
 NOT_THERE = (400, 404)
 REFUSED = (401, 403)
 
 
-def limit_reset(response: requests.Response) -> float | None:
-    """Seconds until OpenReview's limit ends, as the body of its 429 says, or its header ratelimit-reset."""
-    header = response.headers.get("ratelimit-reset", "")
+def limit_reset(reply: Reply) -> float | None:
+    """Seconds until OpenReview's limit ends, as the body of its 429 says."""
     try:
-        when = datetime.fromisoformat(orjson.loads(response.content)["details"]["resetTime"])
-        return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()) + 1
+        when = datetime.fromisoformat(orjson.loads(reply.content)["details"]["resetTime"])
     except (ValueError, KeyError, TypeError):
-        return float(header) if header.isdecimal() else None
+        return None
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()) + 1
 
 
 # ---------------------------------------------------------------- one API
@@ -63,32 +63,29 @@ class Api:
     http: Downloader
     base_url: str
     version: int
-    _token: dict[str, str] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.login = Login(self._credentials)
 
     def notes(self, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
         """One page of notes."""
         url = f"{self.base_url}/notes"
-        reply = self.asked(lambda credentials: self._page(url, params, credentials))
+        reply = self.asked(lambda token: self._page(url, params, token))
         found = reply.get("notes") if isinstance(reply, dict) else None
         if not isinstance(found, list) or not all(isinstance(n, dict) and isinstance(n.get("id"), str) for n in found):
             raise SourceError(f"{url} answers no list of notes: is {self.base_url} OpenReview's API v{self.version}?")
         return found
 
-    def asked(self, ask: Any) -> Any:
+    def asked(self, ask: Callable[[dict[str, str] | None], T]) -> T:
         """What `ask` gives with this API's credentials; with new ones where they have expired."""
         try:
-            return ask(self.credentials())
+            return self.login.use(ask)
         except HttpError as error:
-            if error.status != 401 or self._token is None:
-                raise self._explained(error) from error
-        self._token = None
-        return ask(self.credentials())
+            raise self._explained(error) from error
 
-    def credentials(self) -> dict[str, str] | None:
+    def _credentials(self) -> dict[str, str] | None:
         login = openreview_login()
-        if login and self._token is None:
-            self._token = {"Authorization": f"Bearer {self._log_in(*login)}"}
-        return self._token
+        return {"Authorization": f"Bearer {self._log_in(*login)}"} if login else None
 
     def _page(self, url: str, params: Mapping[str, str | int], credentials: dict[str, str] | None) -> Any:
         reply = self.http.get(url, params=params, credentials=credentials, retry_after=limit_reset)
@@ -110,8 +107,8 @@ class Api:
             raise self._no_login(json.dumps(reply), 200)
         return token
 
-    def _no_login(self, said: str, status: int) -> SourceError:
-        if "mfa" in said.lower() or "multi-factor" in said.lower():
+    def _no_login(self, text: str, status: int) -> SourceError:
+        if "mfa" in text.lower() or "multi-factor" in text.lower():
             return SourceError(
                 f"The account of OPENREVIEW_USERNAME at {self.base_url} asks for a second factor, which a program "
                 "cannot give: use an account without one, or unset OPENREVIEW_USERNAME."
@@ -124,7 +121,11 @@ class Api:
     def _explained(self, error: HttpError) -> HttpError:
         if error.status not in REFUSED:
             return error
-        advice = "your account may not read this" if self._token else "set OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD"
+        advice = (
+            "your account may not read this"
+            if self.login.credentials
+            else "set OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD"
+        )
         return HttpError(
             f"{self.base_url} refuses what was asked for ({error.status}): {advice}.",
             status=error.status,
@@ -241,10 +242,10 @@ def is_whole(place: Path, query: Query) -> bool:
 
     An empty answer has a side file only.
     """
-    noted = _document(place.with_name(place.name + SIDE_FILE))
-    if noted is None or noted.get("facts") != query.facts():
-        return False
-    return bool(noted.get("bytes") == (place.stat().st_size if place.exists() else 0))
+    notes = noted(side_file(place))
+    return bool(
+        notes.get("facts") == query.facts() and notes.get("bytes") == (place.stat().st_size if place.exists() else 0)
+    )
 
 
 def fetch_listing(
@@ -253,9 +254,8 @@ def fetch_listing(
     """Write the notes of a query that are not in `leave_out`, one a line; go on where an earlier try stopped."""
     if is_whole(place, query):
         return
-    part = _resumed(place, query)
-    seen = ids_of(part) if part.exists() else []
-    progress.begin(place.name, None, part.stat().st_size if seen else 0)
+    part, seen = _resumed(place, query)
+    progress.begin(place.name, None, part.stat().st_size)
     try:
         with part.open("ab") as file:
             for notes in pages(api, query, seen):
@@ -309,61 +309,33 @@ def ids_of(file: Path) -> list[str]:
         return [orjson.loads(line)["id"] for line in lines]
 
 
-def _resumed(place: Path, query: Query) -> Path:
-    """The part file to go on with: its whole lines, where it is of this query, else none."""
+def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
+    """The part file to go on with, cut to its whole lines where it is of this query, else empty; the ids in it."""
     part, of = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
-    if _document(of) != query.facts():
-        part.unlink(missing_ok=True)
-        _write(of, query.facts())
-    elif part.exists():
-        _cut_to_whole_lines(part)
-    return part
-
-
-def _cut_to_whole_lines(file: Path) -> None:
-    with file.open("rb+") as stream:
-        end = 0
+    if noted(of) != query.facts():
+        remove(part)
+        write_json(of, query.facts())
+    seen, end = list[str](), 0
+    with part.open("ab+") as stream:
+        stream.seek(0)
         for line in stream:
-            end += len(line) if line.endswith(b"\n") else 0
+            if line.endswith(b"\n"):
+                seen.append(orjson.loads(line)["id"])
+                end += len(line)
         stream.truncate(end)
+    return part, seen
 
 
 def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
     """Side file first: what it says is only believed of a file as long as it says."""
     size = part.stat().st_size
-    note_fetch(place, f"{api.base_url}/notes", size, sha256_of(part), query.facts())
+    note_fetch(place, f"{api.base_url}/notes", size, {"sha256": sha256_of(part)}, query.facts())
     if size:
-        os.replace(part, place)
+        part.replace(place)
     else:
         part.unlink()
-        place.unlink(missing_ok=True)
-    place.with_name(place.name + ".part.json").unlink()
-
-
-def note_fetch(place: Path, url: str, size: int, sha256: str, facts: Mapping[str, str]) -> None:
-    """The side file of a fetched file."""
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    noted = {"url": url, "retrieved_at": when, "bytes": size, "sha256": sha256, "facts": dict(facts)}
-    _write(place.with_name(place.name + SIDE_FILE), noted)
-
-
-def sha256_of(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _write(place: Path, document: Any) -> None:
-    half = place.with_name(place.name + ".half")
-    half.write_text(json.dumps(document, indent=1))
-    os.replace(half, place)
-
-
-def _document(file: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+        remove(place)
+    remove(place.with_name(place.name + ".part.json"))
 
 
 def years(what: list[str]) -> list[int]:

@@ -11,8 +11,6 @@ once it starts as one, as <folder>/pdfs/<id>.pdf; those that there are none of a
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
 import zipfile
 import zlib
@@ -24,9 +22,10 @@ from typing import IO, Any
 import orjson
 
 from longform.errors import HttpError, SourceError
-from longform.net.download import Progress
-from tasks.sources.files.found import SIDE_FILE
-from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset, note_fetch, sha256_of
+from longform.files import remove, sha256_of, write_json
+from longform.net.download import Progress, note_fetch
+from tasks.sources.files.found import NOTES, noted
+from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset
 from tasks.sources.openreview.submissions import Replies, by_kind, decide, direct_replies, pdf_path
 
 PDFS = "pdfs"
@@ -76,31 +75,11 @@ def fetch_pdfs(api: Api, wanted: Iterable[Paper], folder: Path, progress: Progre
     return [fetch.place(paper) for paper in asked if fetch.place(paper).exists()]
 
 
-class _Bounded:
-    """Progress that ends a download of more than `max_bytes`."""
-
-    def __init__(self, progress: Progress, max_bytes: int) -> None:
-        self.progress, self.max_bytes, self.bytes = progress, max_bytes, 0
-
-    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
-        self.bytes = done_bytes
-        self.progress.begin(name, total_bytes, done_bytes)
-
-    def advance(self, name: str, bytes: int) -> None:
-        self.bytes += bytes
-        if self.bytes > self.max_bytes:
-            raise SourceError(f"{name} gets more than the {self.max_bytes:,} bytes that such a file may have.")
-        self.progress.advance(name, bytes)
-
-    def end(self, name: str) -> None:
-        self.progress.end(name)
-
-
 class _Fetch:
     def __init__(self, api: Api, folder: Path, progress: Progress) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.api, self.folder, self.progress = api, folder, progress
-        self.without = _without(folder)
+        self.without = noted(folder / WITHOUT)
         self.batches_failed = 0
 
     def place(self, paper: Paper) -> Path:
@@ -134,7 +113,7 @@ class _Fetch:
     # ------------------------------------------------------------ many at once
 
     def _batch(self, batch: list[Paper]) -> int:
-        """How many of the batch's PDFs came; 0 where the server does not give several at once."""
+        """How many of the batch's PDFs came; 0 where the server does not give many at once."""
         ids = ",".join(paper.id for paper in batch)
         place = self.folder / f".{hashlib.sha256(ids.encode()).hexdigest()[:16]}.zip"
         try:
@@ -166,14 +145,9 @@ class _Fetch:
 
     def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:
         incoming = self.folder / f".{paper.id}.incoming"
-        left = MAX_PDF_BYTES
         with incoming.open("wb") as file:
-            while left > 0 and (block := stream.read(BLOCK_BYTES)):
+            while file.tell() <= MAX_PDF_BYTES and (block := stream.read(BLOCK_BYTES)):
                 file.write(block)
-                left -= len(block)
-        if left <= 0:
-            _remove(incoming)
-            return False
         return self._admitted(paper, incoming, "/attachment")
 
     # ------------------------------------------------------------ one
@@ -212,8 +186,9 @@ class _Fetch:
             return False
         place, size = self.place(paper), incoming.stat().st_size
         facts = {"note": paper.id, "site_path": paper.path or ""}
-        note_fetch(place, self.api.base_url + address.split("?")[0], size, sha256_of(incoming), facts)
-        os.replace(incoming, place)
+        url = self.api.base_url + address.split("?")[0]
+        note_fetch(place, url, size, {"sha256": sha256_of(incoming)}, facts)
+        incoming.replace(place)
         _remove(incoming)
         return True
 
@@ -222,8 +197,9 @@ class _Fetch:
             self.api.http.download(
                 self.api.base_url + address,
                 place,
+                at_most=max_bytes,
                 credentials=credentials,
-                progress=_Bounded(self.progress, max_bytes),
+                progress=self.progress,
                 retry_after=limit_reset,
             )
 
@@ -231,9 +207,7 @@ class _Fetch:
 
     def _note_without(self, paper: Paper, reason: str) -> None:
         self.without[paper.id] = reason
-        half = self.folder / f".{WITHOUT}.half"
-        half.write_text(json.dumps(self.without, indent=0, sort_keys=True))
-        os.replace(half, self.folder / WITHOUT)
+        write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
 
 
 def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
@@ -246,7 +220,7 @@ def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
 
 
 def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
-    """The members that can be told to be one paper's, each paper once, of a size that a PDF may have."""
+    """The members that are one paper's, each paper once, of a size that a PDF may have."""
     by_id = {paper.id: paper for paper in batch}
     numbers = [paper.number for paper in batch]
     by_number = {paper.number: paper for paper in batch if paper.number and numbers.count(paper.number) == 1}
@@ -259,14 +233,6 @@ def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zip
             yield member, paper
 
 
-def _without(folder: Path) -> dict[str, str]:
-    try:
-        found = json.loads((folder / WITHOUT).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _remove(file: Path) -> None:
-    for ending in ("", SIDE_FILE, ".part", ".part.json"):
-        file.with_name(file.name + ending).unlink(missing_ok=True)
+    for ending in ("", ".part", *NOTES):
+        remove(file.with_name(file.name + ending))

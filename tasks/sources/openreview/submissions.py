@@ -35,15 +35,14 @@ from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
 from schemas.sources.openreview import SUBMISSIONS
-from tasks.sources.files.batches import batch_of
-from tasks.sources.files.found import moment
+from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines, unpacked
 
 GROUP = "openreview"
 SITE = "https://openreview.net"
 REPLIES = ".replies.jsonl"
 BATCH_ROWS = 1_000
-RAW_CHARS = 2_000
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _YEAR = re.compile(r"/((?:19|20)[0-9]{2})/")
@@ -86,8 +85,8 @@ def text(content: Any, name: str) -> str | None:
 def invitations(note: Note) -> list[str]:
     """Of API v1 one, of API v2 all."""
     found = note.get("invitations")
-    given = found if isinstance(found, list) else [note.get("invitation")]
-    return [one for one in given if isinstance(one, str)]
+    values = found if isinstance(found, list) else [note.get("invitation")]
+    return [one for one in values if isinstance(one, str)]
 
 
 def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
@@ -114,15 +113,15 @@ def year_of(note: Note) -> int | None:
 def direct_replies(note: Note) -> list[Note]:
     """The replies to the submission itself that came with it."""
     details = note.get("details")
-    given = details.get("directReplies") if isinstance(details, dict) else None
-    return [reply for reply in given if isinstance(reply, dict)] if isinstance(given, list) else []
+    values = details.get("directReplies") if isinstance(details, dict) else None
+    return [reply for reply in values if isinstance(reply, dict)] if isinstance(values, list) else []
 
 
 def names(found: Any) -> list[str]:
     """Full names; none of an anonymous submission."""
     people = found if isinstance(found, list) else [found]
-    given = [person.get("fullname") if isinstance(person, dict) else person for person in people]
-    stripped = [name.strip() for name in given if isinstance(name, str)]
+    values = [person.get("fullname") if isinstance(person, dict) else person for person in people]
+    stripped = [name.strip() for name in values if isinstance(name, str)]
     return [name for name in stripped if name and not name.lower().startswith("anonymous")]
 
 
@@ -186,37 +185,37 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
 
 def read_decision(words: str) -> str:
     """The decision of a decision note or a recommendation: "Accept: notable-top-25%", "Accept (Talk)", "Reject"."""
-    said = words.lower()
-    if "workshop" in said:
+    lowered = words.lower()
+    if "workshop" in lowered:
         return "invite_to_workshop"
-    if "withdraw" in said:
+    if "withdraw" in lowered:
         return "withdrawn"
-    if "reject" in said:
-        return "desk_rejected" if "desk" in said else "reject"
-    return _accepted(said) if re.search(r"(?<!not )\baccept", said) else "unknown"
+    if "reject" in lowered:
+        return "desk_rejected" if "desk" in lowered else "reject"
+    return _accepted(lowered) if re.search(r"(?<!not )\baccept", lowered) else "unknown"
 
 
 def read_venue(words: str) -> str:
     """The decision of a venue: "ICLR 2024 spotlight", "Submitted to ICLR 2024", "ICLR 2022 Submitted"."""
-    said = words.lower().strip()
-    if "workshop" in said and "invite" in said:
+    lowered = words.lower().strip()
+    if "workshop" in lowered and "invite" in lowered:
         return "invite_to_workshop"
-    if "withdraw" in said:
+    if "withdraw" in lowered:
         return "withdrawn"
-    if "desk" in said and "reject" in said:
+    if "desk" in lowered and "reject" in lowered:
         return "desk_rejected"
-    if said.startswith("submitted to ") or said.endswith((" submitted", " reject", " rejected")):
+    if lowered.startswith("submitted to ") or lowered.endswith((" submitted", " reject", " rejected")):
         return "reject"
-    kind = _accepted(said)
-    return kind if kind != "accept" or said.endswith((" accept", " accepted")) else "unknown"
+    kind = _accepted(lowered)
+    return kind if kind != "accept" or lowered.endswith((" accept", " accepted")) else "unknown"
 
 
-def _accepted(said: str) -> str:
-    if re.search(r"\b(oral|talk)\b|\btop[- ]5\b", said):
+def _accepted(lowered: str) -> str:
+    if re.search(r"\b(oral|talk)\b|\btop[- ]5\b", lowered):
         return "accept_oral"
-    if re.search(r"\bspotlight\b|\btop[- ]25\b", said):
+    if re.search(r"\bspotlight\b|\btop[- ]25\b", lowered):
         return "accept_spotlight"
-    return "accept_poster" if re.search(r"\bposter\b", said) else "accept"
+    return "accept_poster" if re.search(r"\bposter\b", lowered) else "accept"
 
 
 def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
@@ -238,8 +237,8 @@ def _to_itself(note: Note, kinds: Mapping[str, list[Note]], *names: str) -> list
     return [reply for name in names for reply in kinds.get(name, ()) if reply.get("replyto") in own]
 
 
-def _agreed(said: Iterable[str | None], source: str) -> Decision | None:
-    raws = list(dict.fromkeys(one for one in said if one))
+def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
+    raws = list(dict.fromkeys(one for one in texts if one))
     if len({read_decision(one) for one in raws}) > 1:
         return Decision("unknown", " | ".join(raws), "disagreement")
     return Decision(read_decision(raws[0]), raws[0], source) if raws else None
@@ -388,27 +387,17 @@ def is_reply(note: Note) -> bool:
 @stage(SUBMISSIONS, revision=1)
 def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions with their decisions and ratings, in the order of the file."""
-    retrieved = dict(files.source.facts)["retrieved_at"]
-    yield from parse_submissions(read_lines(files), replies, None if retrieved is None else moment(retrieved))
+    yield from parse_submissions(read_lines(files), replies, retrieved_at(files.source))
 
 
 def parse_submissions(
     lines: Iterable[bytes], replies: Replies, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of SUBMISSIONS, and a Rejected for every line that is no submission or one seen before."""
-    rows: list[tuple[Any, ...]] = []
     seen: set[str] = set()
-    for position, line in enumerate(lines, start=1):
-        row = _row(line, position, replies, retrieved, seen)
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        rows.append(row)
-        if len(rows) == BATCH_ROWS:
-            yield batch_of(rows, SUBMISSIONS)
-            rows = []
-    if rows:
-        yield batch_of(rows, SUBMISSIONS)
+    rows = (_row(line, position, replies, retrieved, seen) for position, line in enumerate(lines, start=1))
+    weighed = (row if isinstance(row, Rejected) else (row, 1) for row in rows)
+    yield from batched(weighed, lambda rows: batch_of(rows, SUBMISSIONS), rows=BATCH_ROWS)
 
 
 def _row(
@@ -431,4 +420,4 @@ def _row(
 
 
 def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
-    return Rejected(key, "defect", reason, detail, line.decode("utf-8", "replace")[:RAW_CHARS])
+    return Rejected(key, "defect", reason, detail, raw_text(line))

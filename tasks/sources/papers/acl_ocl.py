@@ -33,7 +33,7 @@ from longform.errors import SourceError
 from schemas.sources.papers import METADATA, PAPERS
 from tasks.sources.files.batches import batch_of
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import moment, raw_text, retrieved_at
 from tasks.sources.files.sizes import lines_of, of_source
 from tasks.sources.papers.body import batch_of as papers_of
 from tasks.sources.s2orc.s2orc import Unusable, from_doc2json
@@ -180,8 +180,7 @@ def _number(value: Any) -> int | None:
 @stage(METADATA, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
 def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each paper of the table, in its order. Counts papers with and without a full text."""
-    retrieved = dict(files.source.facts)["retrieved_at"]
-    when = None if retrieved is None else moment(retrieved)
+    when = retrieved_at(files.source)
     seen: set[str] = set()
     for batch in _table(files):
         _count_texts(context, batch)
@@ -258,8 +257,7 @@ def acl_id_of(name: str) -> str | None:
 
 
 def _defect(key: str, reason: str, member: Member, detail: str | None = None) -> Rejected:
-    raw = member.content[: 4 * RAW_CHARS].decode("utf-8", "replace")[:RAW_CHARS]
-    return Rejected(key, "defect", reason, detail, raw)
+    return Rejected(key, "defect", reason, detail, raw_text(member.content))
 
 
 @stage(PAPERS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))

@@ -7,11 +7,9 @@
          500 "[TIMEOUT] PDF to XML …"        every failure of processing; the text may be missing
          503                                 all engines are busy: wait
 
-The client is grobid-client-python 0.2, whose parameters and forms are used as they are. Around it is put what it lacks:
-construction reconfigures logging and checks nothing; a 503 is asked again without end, in recursion; every fault of
-transport is reported as a 400; there is no deadline but one between two bytes; what is false is not sent, so that the
-server's default holds. Its `post` is replaced by one that notes what happened, and this module decides what follows.
-Consolidation is off: it asks Crossref, and no run would be as the last.
+One form is all that is sent, so no client library stands between: those there are ask again without end on a 503,
+report a lost connection as a 400, and have no deadline for a PDF as a whole. Consolidation is off: it asks Crossref,
+and no run would be as the last.
 """
 
 from __future__ import annotations
@@ -19,14 +17,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import logging
 import random
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,17 +30,25 @@ from typing import IO, Any
 
 import requests
 
+from longform.addresses import origin, shown
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError
 from longform.net import wire
+from longform.net.ahead import in_order
 from longform.net.http import user_agent
-from longform.net.wire import shown
+from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
 from tasks.sources.papers import tei
 from tasks.sources.papers.pdf import check
 from tasks.sources.papers.unreadable import UnreadableError
 
-SERVICE = "processFulltextDocument"
+SERVICE = "/api/processFulltextDocument"
+FORM = {
+    "consolidateHeader": "0",
+    "consolidateCitations": "0",
+    "consolidateFunders": "0",
+    "includeRawCitations": "1",
+}
 CONCURRENCY = 4
 SECONDS = 300.0
 PATIENCE_SECONDS = 600.0
@@ -52,7 +56,6 @@ READY_SECONDS = 120.0
 CONNECT_SECONDS = 10.0
 LOST_TRIES = 3
 DEADLINE = "deadline"
-MAX_TEI_BYTES = tei.MAX_BYTES
 CODES = frozenset(
     (
         "BAD_INPUT_DATA",
@@ -85,61 +88,16 @@ class Outcome:
     fault: str = ""
 
 
-# ---------------------------------------------------------------- the client
-
-
-def client_of(url: str, seconds: float) -> Any:
-    """A GrobidClient that sends each request once, notes what came of it, and keeps its hands off logging."""
-    from grobid_client.grobid_client import GrobidClient
-
-    session = wire.new_session(user_agent())
-
-    class Client(GrobidClient):
-        """`outcome` is that of the calling thread's last request."""
-
-        noted = threading.local()
-
-        @property
-        def outcome(self) -> Outcome:
-            return getattr(self.noted, "outcome", Outcome(fault="no request was sent"))
-
-        def post(
-            self, url: str, params: Any = None, data: Any = None, files: Any = None, **_: Any
-        ) -> tuple[requests.Response, int]:
-            """Explicit about consolidation; raises where its caller would do as it likes."""
-            form = {"consolidateHeader": "0", "consolidateCitations": "0", "consolidateFunders": "0", **(data or {})}
-            self.noted.outcome = outcome = sent(session, url, files, form, seconds)
-            if outcome.fault or outcome.status == 503:
-                raise ValueError(outcome.fault or "busy")
-            return requests.Response(), outcome.status
-
-    with _logging_kept():
-        client = Client(grobid_server=url, timeout=int(seconds), check_server=False)
-    client.logger = logging.Logger("grobid", logging.CRITICAL + 1)
-    return client
-
-
-@contextmanager
-def _logging_kept() -> Iterator[None]:
-    """The client's constructor takes its logger's handlers away, adds one that prints, and cuts it off from others."""
-    logger = logging.getLogger("grobid_client.grobid_client")
-    kept = (logger.handlers[:], logger.propagate, logger.level)
-    try:
-        yield
-    finally:
-        logger.handlers[:], logger.propagate = kept[0], kept[1]
-        logger.setLevel(kept[2])
-
-
-def sent(session: requests.Session, url: str, files: Any, form: dict[str, str], seconds: float) -> Outcome:
-    """Send one form and read the whole reply before the deadline, no further than a TEI may be long."""
+def send(connections: Wire, url: str, content: bytes, seconds: float) -> Outcome:
+    """Send one PDF and read the whole reply before the deadline, no further than a TEI may be long."""
     until = time.monotonic() + seconds
-    request = requests.Request("POST", url, files=files, data=form, headers={"Accept": "application/xml"})
+    file = {"input": ("input.pdf", content, "application/pdf")}
+    request = requests.Request("POST", url, files=file, data=FORM, headers={"Accept": "application/xml"})
     try:
-        with wire.send(session, request, (CONNECT_SECONDS, seconds), seconds) as reply:
-            content = wire.body(reply, limit=MAX_TEI_BYTES, within=max(0.1, until - time.monotonic()))
-            return Outcome(reply.status_code, content)
-    except wire.Dropped as error:
+        with connections.send(request, (CONNECT_SECONDS, seconds)) as reply:
+            body = wire.body(reply, limit=tei.MAX_BYTES, within=max(0.1, until - time.monotonic()))
+            return Outcome(reply.status_code, body)
+    except Dropped as error:
         return Outcome(fault=DEADLINE if time.monotonic() > until - 0.05 * seconds else str(error))
     except SourceError as error:
         return Outcome(status=200, fault=str(error))
@@ -161,18 +119,18 @@ def connect(
     `seconds` one PDF may take, `patience_seconds` it may wait for a busy server; no more PDFs at once than engines.
     """
     base = url.rstrip("/").removesuffix("/api")
-    wire.origin(base)
-    session = wire.new_session(user_agent())
-    _wait_until_ready(session, base, ready_seconds)
-    at_once = min(concurrency, _engines(session, base) or concurrency)
-    return Grobid(base, _version(session, base), max(1, at_once), seconds, patience_seconds)
+    origin(base)
+    connections = Wire(user_agent())
+    _wait_until_ready(connections, base, ready_seconds)
+    at_once = min(concurrency, _engines(connections, base) or concurrency)
+    return Grobid(base, _version(connections, base), max(1, at_once), seconds, patience_seconds)
 
 
-def _wait_until_ready(session: requests.Session, base: str, seconds: float) -> None:
+def _wait_until_ready(connections: Wire, base: str, seconds: float) -> None:
     until = time.monotonic() + seconds
     while True:
-        status, told = _get(session, base, "isalive")
-        if status == 200 and told.strip().lower() == b"true":
+        status, body = _get(connections, base, "isalive")
+        if status == 200 and body.strip().lower() == b"true":
             return
         if status is None:
             raise SourceError(f"No GROBID server answers at {shown(base)}: {_START}.")
@@ -183,32 +141,32 @@ def _wait_until_ready(session: requests.Session, base: str, seconds: float) -> N
         time.sleep(min(2.0, seconds / 10))
 
 
-def _get(session: requests.Session, base: str, path: str) -> tuple[int | None, bytes]:
+def _get(connections: Wire, base: str, path: str) -> tuple[int | None, bytes]:
     """(status, body); no status where nobody answers."""
     request = requests.Request("GET", f"{base}/api/{path}")
     try:
-        with wire.send(session, request, (CONNECT_SECONDS, CONNECT_SECONDS), CONNECT_SECONDS) as reply:
+        with connections.send(request, (CONNECT_SECONDS, CONNECT_SECONDS)) as reply:
             return reply.status_code, wire.body(reply, limit=1 << 20, within=CONNECT_SECONDS)
-    except wire.Dropped:
+    except Dropped:
         return None, b""
 
 
-def _version(session: requests.Session, base: str) -> str:
-    status, told = _get(session, base, "version")
+def _version(connections: Wire, base: str) -> str:
+    status, body = _get(connections, base, "version")
     if status != 200:
         return "unknown"
     try:
-        document = json.loads(told)
+        document = json.loads(body)
     except ValueError:
-        document = told.decode(errors="replace")
+        document = body.decode(errors="replace")
     parts = [document.get("version"), document.get("revision")] if isinstance(document, dict) else [document]
     return " ".join(" ".join(str(part).split()) for part in parts if part)[:60] or "unknown"
 
 
-def _engines(session: requests.Session, base: str) -> int | None:
+def _engines(connections: Wire, base: str) -> int | None:
     """PDFs the server works on at once, where it says so (from 0.9 on)."""
     try:
-        engines = json.loads(_get(session, base, "health")[1])["pool"]["maxActive"]
+        engines = json.loads(_get(connections, base, "health")[1])["pool"]["maxActive"]
     except (ValueError, KeyError, TypeError):
         return None
     return engines if isinstance(engines, int) and engines > 0 else None
@@ -227,23 +185,13 @@ class Grobid:
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
         """What each PDF says, in their order; no more than `concurrency` of them are in memory."""
         asking = _Asking(self, home / "locks")
-        waiting: deque[tuple[Member, Future[Row | UnreadableError]]] = deque()
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
         try:
-            for member in members:
-                waiting.append((member, pool.submit(asking.paper, member)))
-                if len(waiting) > self.concurrency:
-                    yield _first(waiting)
-            while waiting:
-                yield _first(waiting)
+            for member, future in in_order(pool, asking.paper, members, self.concurrency):
+                yield member, future.result()
         finally:
             asking.stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _first(waiting: deque[tuple[Member, Future[Row | UnreadableError]]]) -> tuple[Member, Row | UnreadableError]:
-    member, future = waiting.popleft()
-    return member, future.result()
 
 
 # ---------------------------------------------------------------- asking
@@ -255,7 +203,7 @@ class _Asking:
     def __init__(self, server: Grobid, locks: Path) -> None:
         self.server, self.locks = server, locks
         self.stopped = threading.Event()
-        self.client = client_of(server.base, server.seconds)
+        self.connections = Wire(user_agent())
         self.draw = random.Random()
 
     def paper(self, member: Member) -> Row | UnreadableError:
@@ -290,14 +238,10 @@ class _Asking:
 
     def ask(self, member: Member) -> Outcome:
         with _place(self.locks, self.server.concurrency, self.stopped):
-            self.client.process_pdf(
-                SERVICE, member.content, consolidate_header=False, include_raw_citations=True, generate_ids=False
-            )
-            outcome: Outcome = self.client.outcome
-            return outcome
+            return send(self.connections, self.server.base + SERVICE, member.content, self.server.seconds)
 
     def _wait(self, until: float, what: str) -> None:
-        """Wait some seconds; Incomplete after the moment given, or when another PDF ended the unit."""
+        """Wait some seconds; Incomplete where that would be past `until`, or when another PDF ended the unit."""
         pause = self.draw.uniform(0.5, 1.5) * min(5.0, self.server.patience_seconds / 8)
         if time.monotonic() + pause > until or self.stopped.wait(pause):
             raise Incomplete(

@@ -14,16 +14,11 @@ it costs that PDF, which becomes a rejected row.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import select
 import statistics
-import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import pairwise
@@ -33,6 +28,7 @@ from typing import Any
 
 from longform.artifacts.rows import Row
 from tasks.sources.files.bundles import Member
+from tasks.sources.files.child import Child
 from tasks.sources.papers import pdf_lines
 from tasks.sources.papers.body import Paragraph, Section, laid_out
 from tasks.sources.papers.unreadable import UnreadableError
@@ -107,17 +103,17 @@ class Pdfium:
 
 
 class Reader:
-    """One process that opens PDFs, started anew after a PDF that ended it."""
+    """Reads PDFs one by one, in a process of their own. `folder` is for what does not stay in memory."""
 
     def __init__(self, parser: Pdfium, folder: Path) -> None:
         self.parser, self.place = parser, folder / "input.pdf"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.child = Child([sys.executable, "-P", pdf_lines.__file__], max_bytes=MAX_REPLY_BYTES)
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self.child.close()
         self.place.unlink(missing_ok=True)
 
     def paper(self, member: Member) -> Row | UnreadableError:
@@ -135,50 +131,16 @@ class Reader:
 
     def _pages(self) -> list[list[list[Any]]]:
         wanted = {"path": str(self.place), "pages": self.parser.pages, "seconds": self.parser.seconds}
-        reply = self._asked(json.dumps(wanted).encode() + b"\n")
+        try:
+            reply = self.child.ask(wanted, self.parser.seconds)
+        except TimeoutError:
+            raise UnreadableError("too slow", f"more than {self.parser.seconds:g} seconds") from None
+        except EOFError:
+            raise UnreadableError("breaks the reader") from None
         if "fault" in reply:
             raise UnreadableError(reply["fault"], reply["detail"])
         pages: list[list[list[Any]]] = reply["pages"]
         return pages
-
-    def _asked(self, request: bytes) -> Any:
-        process = self.process or self._begin()
-        assert process.stdin
-        with suppress(BrokenPipeError):
-            process.stdin.write(request)
-            process.stdin.flush()
-        return json.loads(self._line(process))
-
-    def _line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """What the process answers; UnreadableError where it dies or takes too long, and then it is ended."""
-        assert process.stdout
-        found, until, size = [], time.monotonic() + self.parser.seconds, 0
-        while True:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
-                self._end()
-                raise UnreadableError("too slow", f"more than {self.parser.seconds:g} seconds")
-            block = process.stdout.read1(1 << 20)  # type: ignore[attr-defined]
-            size += len(block)
-            if not block or size > MAX_REPLY_BYTES:
-                self._end()
-                raise UnreadableError("breaks the reader")
-            found.append(block)
-            if block.endswith(b"\n"):
-                return b"".join(found)
-
-    def _begin(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", pdf_lines.__file__]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-        return self.process
-
-    def _end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            with suppress(BrokenPipeError):
-                self.process.communicate()
-            self.process = None
 
 
 def check(member: Member) -> None:
@@ -251,7 +213,7 @@ def _is_running(text: str, seen: Counter[str]) -> bool:
 
 
 class _Layout:
-    """The lines of a paper, told apart."""
+    """The lines of a paper by what they are."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.outside: list[Paragraph] = []
@@ -341,7 +303,7 @@ class _Layout:
     def _head(self, line: Line, found: list[Section]) -> None:
         """A new section, or the second line of the head before."""
         number, printed = split_number(line.text)
-        head, before = self.mended(printed or line.text), found[-1]
+        head, before = self.rejoined(printed or line.text), found[-1]
         two = not before.paragraphs and number is None and before.head is not None and self._style(line)
         if two and not (role_of(head) or _KNOWN.fullmatch(plain(head)) or _KNOWN.fullmatch(plain(before.head or ""))):
             before.head = f"{before.head} {head}"
@@ -420,9 +382,9 @@ class _Layout:
                 found[-1] = f"{before[:-1]}\ufffe{whole}"
             else:
                 found.append(whole)
-        return self.mended(" ".join(found))
+        return self.rejoined(" ".join(found))
 
-    def mended(self, text: str) -> str:
+    def rejoined(self, text: str) -> str:
         """Broken words whole: with a hyphen only where the paper writes them so elsewhere."""
 
         def whole(match: re.Match[str]) -> str:

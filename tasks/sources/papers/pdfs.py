@@ -12,7 +12,7 @@ from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.papers.tei import batched, identified, rejected
+from tasks.sources.papers.tei import identified, in_batches, rejected
 from tasks.sources.papers.unreadable import UnreadableError
 
 ENDINGS = (".pdf",)
@@ -32,12 +32,12 @@ def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterato
     """Papers of PDFs. What breaks a parser costs its own row; a server that is not there leaves the part open."""
     licence = dict(files.source.facts).get("licence")
     found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), context.store.home)
-    for item in batched(_row(member, told, licence) for member, told in found):
+    for item in in_batches(_row(member, parsed, licence) for member, parsed in found):
         context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
         yield item
 
 
-def _row(member: Member, told: Row | UnreadableError, licence: str | None) -> Row | Rejected:
-    if isinstance(told, UnreadableError):
-        return rejected(member, told.reason, told.detail)
-    return identified(told, member, licence)
+def _row(member: Member, parsed: Row | UnreadableError, licence: str | None) -> Row | Rejected:
+    if isinstance(parsed, UnreadableError):
+        return rejected(member, parsed.reason, parsed.detail)
+    return identified(parsed, member, licence)

@@ -2,7 +2,7 @@
 
 Noise is no head, merged heads are two, repeated ones are one; an introduction is found where it has no head, where its
 head is the paper's title or begins its first paragraph ("Introduction. Kites ..."), and at the end of the abstract;
-related work where its head begins a paragraph ("Related work. Moss flew ..."). What was done is told in `notes`.
+related work where its head begins a paragraph ("Related work. Moss flew ..."). `notes` say what was done.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NEXT_TOPIC = re.compile(
 # ---------------------------------------------------------------- the body
 
 
-def mended(sections: list[Section], title: str | None, notes: list[str]) -> list[Section]:
+def repaired(sections: list[Section], title: str | None, notes: list[str]) -> list[Section]:
     """The sections of a body."""
     found: list[Section] = []
     for section in sections:
@@ -115,9 +115,9 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
     section.number, section.head = number, head
     if (match := _RUN_IN_INTRODUCTION.match(head)) and section.paragraphs and section.paragraphs[0].text[0].islower():
         notes.append("head parted from its paragraph")
-        begun = Paragraph(head[match.end() :])
-        begun.append(section.paragraphs[0].text, section.paragraphs[0].citations)
-        return [Section(number, match["head"], [begun, *section.paragraphs[1:]])]
+        paragraph = Paragraph(head[match.end() :])
+        paragraph.append(section.paragraphs[0].text, section.paragraphs[0].citations)
+        return [Section(number, match["head"], [paragraph, *section.paragraphs[1:]])]
     if match := _SUB_HEAD.fullmatch(head):
         above = match["above"]
         if number in (None, above):

@@ -37,10 +37,11 @@ from lxml import etree
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
+from tasks.sources.files.batches import batched
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import moment, raw_text
 from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out
-from tasks.sources.papers.repairs import introduced, letters, mended, numbered
+from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
 from tasks.sources.papers.unreadable import UnreadableError
 from tasks.text.headings import is_front
 
@@ -48,7 +49,6 @@ GROUP = "file"
 ENDINGS = (".xml", ".tei")
 MAX_BYTES = 32 << 20
 MAX_TAGS = 1_000_000
-RAW_CHARS = 2_000
 BATCH_ROWS = 16
 BATCH_CHARS = 32 << 20
 FILES_PER_BUNDLE = 512
@@ -117,7 +117,7 @@ def _paper(root: etree._Element) -> Row:
     if not (any(section.paragraphs for section in body) or any(section.paragraphs for section in back)):
         raise UnreadableError("empty body")
     described = _described(header)
-    body = mended(body, described["title"], reader.notes)
+    body = repaired(body, described["title"], reader.notes)
     abstract = introduced(abstract, body, reader.notes)
     notes = [*dict.fromkeys(reader.notes)]
     return {
@@ -606,8 +606,7 @@ def read(member: Member, licence: str | None) -> Row | Rejected:
     try:
         row = paper_of(member.content)
     except UnreadableError as error:
-        raw = member.content[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-        return rejected(member, error.reason, error.detail, raw)
+        return rejected(member, error.reason, error.detail, raw_text(member.content))
     return identified(row, member, licence)
 
 
@@ -618,27 +617,16 @@ def identified(row: Row, member: Member, licence: str | None) -> Row:
     return {**row, "paper_id": f"{GROUP}/{member.sha256[:16]}", "licence": own, "retrieved_at": when}
 
 
-def batched(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
+def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
     """Rows of PAPERS in batches."""
-    rows: list[Row] = []
-    chars = 0
-    for item in items:
-        if isinstance(item, Rejected):
-            yield item
-            continue
-        rows.append(item)
-        chars += len(item["text"])
-        if len(rows) == BATCH_ROWS or chars > BATCH_CHARS:
-            yield batch_of(rows)
-            rows, chars = [], 0
-    if rows:
-        yield batch_of(rows)
+    weighed = (item if isinstance(item, Rejected) else (item, len(item["text"])) for item in items)
+    yield from batched(weighed, batch_of, rows=BATCH_ROWS, size=BATCH_CHARS + 1)
 
 
 @stage(PAPERS, revision=1)
 def read_tei(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Papers of TEI documents: sections, paragraphs, citations, bibliography."""
     licence = dict(files.source.facts).get("licence")
-    for item in batched(read(member, licence) for member in members(files, endings=ENDINGS, max_bytes=MAX_BYTES)):
+    for item in in_batches(read(member, licence) for member in members(files, endings=ENDINGS, max_bytes=MAX_BYTES)):
         context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
         yield item

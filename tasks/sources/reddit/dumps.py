@@ -31,7 +31,8 @@ from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
 from schemas.sources.reddit import ITEMS
-from tasks.sources.files.found import moment, open_files
+from tasks.sources.files.batches import batched
+from tasks.sources.files.found import RAW_CHARS, moment, open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.zst_blocks import block_rows
 
@@ -41,7 +42,6 @@ LICENCE = "Reddit User Agreement"
 PIECE_BYTES = 64 << 20
 BATCH_ROWS = 2_000
 BATCH_BYTES = 16 << 20
-RAW_CHARS = 2_000
 LAST_SECOND = 253_402_300_799  # the end of the year 9999
 LARGEST_VOTES = (1 << 31) - 1
 
@@ -338,11 +338,11 @@ def _submission(
 def _comment(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, repairs: int
 ) -> Item | Rejected:
-    text, given = record.get("body"), record.get("parent_id")
-    thread = bare_id(record.get("link_id"), "t3_") or _thread_of(given)
+    text, parent_id = record.get("body"), record.get("parent_id")
+    thread = bare_id(record.get("link_id"), "t3_") or _thread_of(parent_id)
     if thread is None:
         return _defect(post_id, "missing or ill-formed link_id")
-    parent = _parent(given, thread)
+    parent = _parent(parent_id, thread)
     if parent is None:
         return _defect(post_id, "missing or ill-formed parent_id")
     if not isinstance(text, str):
@@ -452,21 +452,16 @@ class Reading:
 
     def batches(self, lines: Iterable[bytes]) -> Iterator[pa.RecordBatch | Rejected]:
         """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item."""
-        items: list[Item] = []
-        held = 0
+        items = self._items(lines)
+        yield from batched(items, lambda some: batch_of(some, self.retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
+
+    def _items(self, lines: Iterable[bytes]) -> Iterator[tuple[Item, int] | Rejected]:
+        """Each item with the bytes of its line."""
         for line in lines:
             self.lines += 1
             item = self._read(line)
-            if isinstance(item, Rejected):
-                yield item
-            elif item is not None:
-                items.append(item)
-                held += len(line)
-                if len(items) == BATCH_ROWS or held > BATCH_BYTES:
-                    yield batch_of(items, self.retrieved)
-                    items, held = [], 0
-        if items:
-            yield batch_of(items, self.retrieved)
+            if item is not None:
+                yield item if isinstance(item, Rejected) else (item, len(line))
 
     def _read(self, line: bytes) -> Item | Rejected | None:
         if self.wanted and is_elsewhere(line, self.wanted):
@@ -497,7 +492,7 @@ def _completed(item: Rejected, line: bytes) -> Rejected:
 
 
 def _raw(line: bytes) -> str:
-    return _AUTHOR.sub(rb"\1?", line[: 4 * RAW_CHARS]).decode(errors="replace")[:RAW_CHARS]
+    return raw_text(_AUTHOR.sub(rb"\1?", line[: 4 * RAW_CHARS]))
 
 
 @stage(ITEMS, revision=1)

@@ -16,15 +16,12 @@ from __future__ import annotations
 import base64
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import requests
-
 from longform import __version__
 from longform.errors import HttpError, SourceError, UsageError
-from longform.net.http import Http, Reply
+from longform.net.http import Http, Login
 from tasks.sources.permalinks import record_of
 from tasks.sources.reddit.dumps import BY_AUTHOR, GROUP, Record, bare_id, gone, ratio, votes
 
@@ -66,16 +63,6 @@ def things(document: Any) -> Iterator[tuple[str, Record]]:
             elif isinstance(kind, str):
                 yield kind, data
                 waiting.append(data.get("replies"))
-
-
-def more_ids(document: Any) -> list[str]:
-    """Full names of the comments that a page leaves out. Of "continue this thread" there are none to ask for."""
-    found = []
-    for kind, data in things(document):
-        children = data.get("children")
-        if kind == "more" and isinstance(children, list):
-            found += [f"t1_{own}" for child in children if (own := bare_id(child, "t1_"))]
-    return found
 
 
 def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
@@ -124,9 +111,8 @@ class RedditApi:
     ) -> None:
         self.http, self.client, self.base_url, self.token_url = http, client, base_url.rstrip("/"), token_url
         self.headers = {"User-Agent": f"{sys.platform}:longform:{__version__} (by /u/{account})"} if account else {}
-        self.seconds_a_request = 60 / requests_a_minute
-        self._token: str | None = None
-        self._next = 0.0
+        self.login = Login(self._log_in)
+        http.keep_rate(self.base_url, requests_a_minute / 60)
 
     def info(self, names: Sequence[str]) -> Any:
         """The listing of up to 100 items."""
@@ -143,28 +129,12 @@ class RedditApi:
 
     def get(self, path: str, params: Mapping[str, str | int]) -> Any:
         """The document at `path`."""
-        try:
-            return self._get(path, params)
-        except HttpError as error:
-            if error.status != 401 or self._token is None:
-                raise
-        self._token = None
-        return self._get(path, params)
-
-    def _get(self, path: str, params: Mapping[str, str | int]) -> Any:
-        self._token = self._token or self._new_token()
-        self._take_turn()
-        reply = self.http.get(
-            f"{self.base_url}{path}",
-            params=params,
-            credentials={"Authorization": f"bearer {self._token}"},
-            headers=self.headers,
-            retry_after=reset_seconds,
+        url = f"{self.base_url}{path}"
+        return self.login.use(
+            lambda token: self.http.get(url, params=params, credentials=token, headers=self.headers).json()
         )
-        self._heed(reply)
-        return reply.json()
 
-    def _new_token(self) -> str:
+    def _log_in(self) -> dict[str, str]:
         basic = base64.b64encode(":".join(self.client).encode()).decode()
         try:
             reply = self.http.post(
@@ -172,7 +142,6 @@ class RedditApi:
                 data={"grant_type": "client_credentials"},
                 credentials={"Authorization": f"Basic {basic}"},
                 headers=self.headers,
-                retry_after=reset_seconds,
             )
         except HttpError as error:
             raise HttpError(
@@ -184,29 +153,4 @@ class RedditApi:
         token = document.get("access_token") if isinstance(document, dict) else None
         if not (isinstance(token, str) and token.isascii() and token.isprintable()):
             raise SourceError(f"{self.token_url} gave no token: check REDDIT_CLIENT_ID and the address.")
-        return token
-
-    def _take_turn(self) -> None:
-        now = time.monotonic()
-        if self._next > now:
-            self.http.sleep(self._next - now)
-        self._next = max(now, self._next) + self.seconds_a_request
-
-    def _heed(self, reply: Reply) -> None:
-        """Where the period's requests are used up, the next one waits for the next period."""
-        left, reset = _positive(reply.headers.get("X-Ratelimit-Remaining")), _positive(_reset(reply.headers))
-        if left is not None and left < 1 and reset:
-            self._next = max(self._next, time.monotonic() + min(reset, 600))
-
-
-def reset_seconds(response: requests.Response) -> float | None:
-    """Seconds to the next period, of a 429 without Retry-After."""
-    return _positive(_reset(response.headers))
-
-
-def _reset(headers: Mapping[str, str]) -> str | None:
-    return headers.get("X-Ratelimit-Reset")
-
-
-def _positive(text: str | None) -> float | None:
-    return float(text) if text and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) else None
+        return {"Authorization": f"bearer {token}"}

@@ -11,19 +11,11 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rejected
 from longform.engine.stage import PerGroup, StageContext, stage
-from schemas.sources.reddit import ITEMS, REDDIT_ANSWER, REDDIT_THREADS
-from tasks.sources.files.ranges import Ranges, marked, number_of_ranges, repeated
+from schemas.sources.reddit import ITEMS, REDDIT_THREADS
+from tasks.sources.files.ranges import THREAD_ORDER, Ranges, families, in_lists, marked, number_of_ranges, repeated
 from tasks.sources.reddit.dumps import BATCH_ROWS
 
-_SORT_KEYS = [
-    ("question_hash", "ascending"),
-    ("question_id", "ascending"),
-    ("kind", "descending"),
-    ("votes", "descending"),
-    ("number", "ascending"),
-]
 _NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(text), md5(text), title, created"
-_RENAMED = {"answer_id": "post_id"}
 
 
 def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
@@ -42,7 +34,7 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
             yield from _left_out(once.filter(replies), "reply to a comment")
             ranges.add(once.filter(pc.invert(replies)))
     for table in ranges.tables():
-        (items_in_order,) = table.sort_by(_SORT_KEYS).combine_chunks().to_batches()
+        (items_in_order,) = table.sort_by(THREAD_ORDER).combine_chunks().to_batches()
         yield from _nest(items_in_order)
 
 
@@ -57,29 +49,19 @@ def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
 
 def _nest(items: pa.RecordBatch) -> Iterator[pa.RecordBatch | Rejected]:
     """Threads, of sorted items whose groups are whole and begin with the submission."""
-    ids = items["question_id"]
-    group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
-    asks = pc.equal(items["kind"], "submission").to_numpy(zero_copy_only=False)
-    asked = np.isin(group, group[asks])
-    yield from _left_out(items.filter(pa.array(~asked)), "no submission in these dumps")
-    whole, starts = items.filter(pa.array(asked)), np.append(np.flatnonzero(asks[asked]), asked.sum())
-    for first in range(0, len(starts) - 1, BATCH_ROWS):
-        cut = starts[first : first + BATCH_ROWS + 1]
-        yield _threads(whole.slice(cut[0], cut[-1] - cut[0]), cut - cut[0])
+    alone, families_of = families(items, "submission", BATCH_ROWS)
+    yield from _left_out(alone, "no submission in these dumps")
+    for questions, answers, counts in families_of:
+        yield _threads(questions, answers, counts)
 
 
-def _threads(items: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
-    """One thread from each of `starts`, whose last one is the end."""
-    asks = np.isin(np.arange(len(items)), starts)
-    questions, answers, counts = items.filter(pa.array(asks)), items.filter(pa.array(~asks)), np.diff(starts) - 1
-    given = [answers[_RENAMED.get(field.name, field.name)] for field in REDDIT_ANSWER]
-    nested = pa.StructArray.from_arrays(given, fields=list(REDDIT_ANSWER))
-    offsets = pa.array(np.append([0], np.cumsum(counts)), pa.int32())
-    made = {
+def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
+    own = {**{name: answers[name] for name in ITEMS.names}, "answer_id": answers["post_id"]}
+    derived = {
         "site": pc.binary_join_element_wise("reddit.com/r/", questions["community"], ""),
-        "answers": pa.ListArray.from_arrays(offsets, nested, type=REDDIT_THREADS.field("answers").type),
+        "answers": in_lists(own, counts, REDDIT_THREADS.field("answers").type),
     }
-    columns = [made[name] if name in made else questions[name] for name in REDDIT_THREADS.names]
+    columns = [derived[name] if name in derived else questions[name] for name in REDDIT_THREADS.names]
     return pa.RecordBatch.from_arrays(columns, schema=REDDIT_THREADS)
 
 

@@ -46,13 +46,13 @@ def names_of(what: Iterable[str]) -> list[str]:
     A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or an id a line.
     """
     found: dict[str, None] = {}
-    for given in what:
-        if name := fullname(given):
+    for text in what:
+        if name := fullname(text):
             found[name] = None
-        elif Path(given).is_file():
-            found.update(dict.fromkeys(_in_file(Path(given))))
+        elif Path(text).is_file():
+            found.update(dict.fromkeys(_in_file(Path(text))))
         else:
-            raise UsageError(f'"{given}" is neither an id of Reddit, such as reddit/t1_kod0b1, nor a file of them.')
+            raise UsageError(f'"{text}" is neither an id of Reddit, such as reddit/t1_kod0b1, nor a file of them.')
     return list(found)
 
 
@@ -68,8 +68,8 @@ def _in_file(path: Path) -> Iterator[str]:
 
 
 def _in_line(text: str, place: str) -> str:
-    given = _record_of(text) or {}
-    name = next((given[field] for field in _ID_FIELDS if isinstance(given.get(field), str)), text)
+    fields = _record_of(text) or {}
+    name = next((fields[field] for field in _ID_FIELDS if isinstance(fields.get(field), str)), text)
     if found := fullname(name):
         return found
     raise UsageError(f"{place}, holds no id of Reddit: write one a line, such as reddit/t1_kod0b1.")

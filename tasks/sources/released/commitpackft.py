@@ -23,15 +23,14 @@ import xxhash
 from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.code import COMMITS
-from tasks.sources.files.batches import batch_of
-from tasks.sources.files.found import moment
+from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines
 
 GROUP = "commitpackft"
 REPOSITORY = "bigcode/commitpackft"
 BATCH_ROWS = 1_000
 BATCH_BYTES = 16 << 20
-RAW_CHARS = 2_000
 FIELDS = ("old_file", "new_file", "old_contents", "new_contents", "subject", "message", "lang", "repos")
 
 _fields = itemgetter(*FIELDS)
@@ -46,12 +45,12 @@ def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...]
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit := commit.lower()):
         return "missing or ill-formed commit"
     try:
-        given = _fields(record)
+        values = _fields(record)
     except KeyError as missing:
         return f"missing or ill-formed {missing.args[0]}"
-    if [*map(type, given)] != _TEXTS:
+    if [*map(type, values)] != _TEXTS:
         return f"missing or ill-formed {next(name for name in FIELDS if not isinstance(record[name], str))}"
-    old_file, new_file, old_contents, new_contents, subject, message, language, repos = given
+    old_file, new_file, old_contents, new_contents, subject, message, language, repos = values
     if not new_contents:
         return "no contents after the commit"
     if not new_file:
@@ -90,27 +89,21 @@ def permalink(repos: list[str], commit: str) -> str | None:
 @stage(COMMITS, revision=1)
 def read_commits(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Commits in the order of the file; of a commit and file that come twice the first."""
-    retrieved = dict(files.source.facts)["retrieved_at"]
-    yield from parse_commits(read_lines(files), None if retrieved is None else moment(retrieved))
+    yield from parse_commits(read_lines(files), retrieved_at(files.source))
 
 
 def parse_commits(lines: Iterable[bytes], retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of COMMITS, and a Rejected for every line that is no commit, no change, or one seen before."""
-    rows: list[tuple[Any, ...]] = []
+    rows = _rows(lines, retrieved)
+    yield from batched(rows, lambda rows: batch_of(rows, COMMITS), rows=BATCH_ROWS, size=BATCH_BYTES)
+
+
+def _rows(lines: Iterable[bytes], retrieved: int | None) -> Iterator[tuple[tuple[Any, ...], int] | Rejected]:
+    """Each row with the bytes of its line."""
     seen: set[int] = set()
-    held = 0
     for position, line in enumerate(lines, start=1):
         row = _row(line, position, retrieved, seen)
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        rows.append(row)
-        held += len(line)
-        if len(rows) == BATCH_ROWS or held >= BATCH_BYTES:
-            yield batch_of(rows, COMMITS)
-            rows, held = [], 0
-    if rows:
-        yield batch_of(rows, COMMITS)
+        yield row if isinstance(row, Rejected) else (row, len(line))
 
 
 def _row(line: bytes, position: int, retrieved: int | None, seen: set[int]) -> tuple[Any, ...] | Rejected:
@@ -134,4 +127,4 @@ def _row(line: bytes, position: int, retrieved: int | None, seen: set[int]) -> t
 
 
 def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
-    return Rejected(key, "defect", reason, detail, line[: 4 * RAW_CHARS].decode("utf-8", "replace")[:RAW_CHARS])
+    return Rejected(key, "defect", reason, detail, raw_text(line))

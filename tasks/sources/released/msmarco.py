@@ -5,7 +5,7 @@
     qrels.dev.tsv        1048	0	7	1
 
 Together in collectionandqueries.tar.gz. In passages some characters are UTF-8 that was read as Latin-1 and written
-again, beside others that are right, in the same passage; these are mended one by one, and each row says how many.
+again, beside others that are right, in the same passage; these are repaired one by one, and each row says how many.
 Mangled characters hold U+0085, at which Python's splitlines and text readers cut a line in two. Quotes stand for
 themselves, often alone. The columns 0 and 1 of judgements are filler of TREC's form, in TREC's own files grades;
 what is not judged is unknown, not wrong. Some copies end their lines with a carriage return and a line feed.
@@ -31,7 +31,8 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
-from tasks.sources.files.found import WHOLE, moment
+from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
 from tasks.sources.files.tarballs import members
 
@@ -39,7 +40,6 @@ GROUP = "msmarco"
 LICENCE = "MS MARCO terms: non-commercial research"
 PIECE_BYTES = 64 << 20
 BATCH_ROWS = 1_000
-RAW_CHARS = 2_000
 LONGEST_TEXT = 64 << 10
 LONGEST_LINE = LONGEST_TEXT + 16
 PIDS = 100_000_000
@@ -125,25 +125,25 @@ def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def repaired(text: str) -> tuple[str, int]:
-    """The text with every run of characters that is one character's UTF-8 read as Latin-1 mended, and their number.
+    """The text with every run of characters that is one character's UTF-8 read as Latin-1 repaired, and their number.
 
     The rule of ir_datasets (FixEncoding), in one pass: 2 to 4 characters between U+0080 and U+00FF whose bytes
     decode to exactly one. A lead byte says how long its run is, so that runs never overlap.
     """
-    mended = 0
+    repairs = 0
 
     def one(match: re.Match[str]) -> str:
-        nonlocal mended
+        nonlocal repairs
         run = match[0].encode("latin-1")
         length = 2 if run[0] < 0xE0 else 3 if run[0] < 0xF0 else 4
         try:
             character = run[:length].decode()
         except UnicodeDecodeError:
             return match[0]
-        mended += 1
+        repairs += 1
         return character + match[0][length:]
 
-    return _MANGLED.sub(one, text), mended
+    return _MANGLED.sub(one, text), repairs
 
 
 # ---------------------------------------------------------------- passages
@@ -167,22 +167,16 @@ class Seen:
 
 
 Values = tuple[Any, ...]
+Parsed = tuple[Values, int] | Rejected
 
 
-def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[list[Values] | Rejected]:
-    """What `parse` makes of the lines, some thousand at a time; where it raises ValueError, a defect that says why."""
-    rows: list[Values] = []
+def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[Parsed]:
+    """What `parse` makes of each line; where it raises ValueError, a defect that says why."""
     for line in lines:
         try:
-            rows.append(parse(line))
+            yield parse(line), 1
         except ValueError as error:
             yield _defect(letter, line, error)
-            continue
-        if len(rows) == BATCH_ROWS:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
 
 
 def passages(
@@ -197,7 +191,7 @@ def passages(
         pids, texts = columns
         repairs = pa.repeat(pa.scalar(0, pa.int32()), len(texts))
         if repair:
-            texts, repairs = _mended(texts)
+            texts, repairs = _repaired(texts)
         yield from _first(_batch(pids, texts, repairs, retrieved), seen.again(pids.to_numpy()))
 
 
@@ -235,7 +229,7 @@ def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
         if isinstance(item, Rejected):
             yield item
         else:
-            found += item
+            found.append(item[0])
     pids, texts = zip(*found, strict=True) if found else ((), ())
     return pa.array(pids, pa.int64()), pa.array(texts, pa.string())
 
@@ -246,16 +240,16 @@ def passage(line: bytes) -> tuple[int, str]:
     return _careful(number, rest), rest.removesuffix(b"\r").decode()
 
 
-def _mended(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
-    """The texts, those that hold mangled characters mended, and how many characters were."""
+def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
+    """The texts, those that hold mangled characters repaired, and how many characters were."""
     rows = suspicious(texts)
     repairs = np.zeros(len(texts), np.int32)
     if len(rows):
-        mended = [repaired(text) for text in texts.take(pa.array(rows)).to_pylist()]
-        repairs[rows] = [number for _, number in mended]
+        fixed = [repaired(text) for text in texts.take(pa.array(rows)).to_pylist()]
+        repairs[rows] = [number for _, number in fixed]
         order = np.arange(len(texts))
         order[rows] = len(texts) + np.arange(len(rows))
-        texts = pa.concat_arrays([texts, pa.array([text for text, _ in mended], pa.string())]).take(pa.array(order))
+        texts = pa.concat_arrays([texts, pa.array([text for text, _ in fixed], pa.string())]).take(pa.array(order))
     return texts, pa.array(repairs)
 
 
@@ -293,8 +287,7 @@ def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
     reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     number = line[:64].split(b"\t")[0]
     key = number.decode() if number.isdigit() else f"?{xxhash.xxh3_64_hexdigest(line)}"
-    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-    return Rejected(f"{GROUP}/{letter}{key}", "defect", reason, raw=raw)
+    return Rejected(f"{GROUP}/{letter}{key}", "defect", reason, raw=raw_text(line))
 
 
 def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | None) -> pa.RecordBatch:
@@ -325,7 +318,7 @@ def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Itera
     """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
     seen = Seen()
     for _, lines in lines_of(files, COLLECTION):
-        for item in passages(lines, seen, repair=repair, retrieved=_retrieved(files)):
+        for item in passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source)):
             _count(context, item)
             yield item
 
@@ -336,11 +329,6 @@ def _count(context: StageContext, item: pa.RecordBatch | Rejected) -> None:
         return
     context.count("read", item.num_rows)
     context.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
-
-
-def _retrieved(piece: Shard) -> int | None:
-    when = dict(piece.source.facts)["retrieved_at"]
-    return None if when is None else moment(when)
 
 
 def in_one(sources: Sequence[Source]) -> list[Source]:
@@ -369,7 +357,7 @@ def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterat
         query_id = f"{GROUP}/q{_careful(qid, rest)}"
         return query_id, _hash(query_id), rest.removesuffix(b"\r").decode(), split, retrieved
 
-    yield from _tables(_parsed(lines, parse, "q"), QUERY_LINES)
+    yield from batched(_parsed(lines, parse, "q"), lambda rows: batch_of(rows, QUERY_LINES), rows=BATCH_ROWS)
 
 
 def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejected]:
@@ -380,16 +368,7 @@ def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejec
         query_id = f"{GROUP}/q{qid}"
         return f"{query_id}-p{pid}", query_id, _hash(query_id), f"{GROUP}/p{pid}", relevance, split
 
-    yield from _tables(_parsed(lines, parse, "q"), QREL_LINES)
-
-
-def _tables(items: Iterable[list[Values] | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
-    for item in items:
-        if isinstance(item, Rejected):
-            yield item
-            continue
-        columns = zip(zip(*item, strict=True), schema, strict=True)
-        yield pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
+    yield from batched(_parsed(lines, parse, "q"), lambda rows: batch_of(rows, QREL_LINES), rows=BATCH_ROWS)
 
 
 def _hash(query_id: str) -> int:
@@ -411,7 +390,7 @@ def _judgement(columns: list[bytes]) -> tuple[int, int, int]:
 def read_queries(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Queries as their files list them."""
     for name, lines in lines_of(files, ASKED):
-        yield from queries(lines, split_of(name), _retrieved(files))
+        yield from queries(lines, split_of(name), retrieved_at(files.source))
 
 
 @stage(QREL_LINES, revision=1)

@@ -14,7 +14,7 @@
 Ratings are texts, "N/A" where a model gave none; fine-grained_score, their mean, may be NaN, which JSON has not. One
 that is no mean of ratings (outside 1 to 5, infinite) is null, and `doubt` says so.
 Before 2023-12-29 (commit 40b4365 of the repository) 2,628 answers that deserved 1 have an overall_score of 10: upstream
-wrote 1 where the mean of the ratings was at most 2, kept those above 4 and had the others rated anew. The source
+wrote 1 where the mean of the ratings was at most 2, kept those above 4 and had the others rated again. The source
 truthful_qa is a benchmark, and is left out. Some records have fewer than four completions.
 """
 
@@ -34,7 +34,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.preferences import COMPLETIONS
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import moment, raw_text
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -43,12 +43,11 @@ from tasks.sources.files.sizes import lines_of, of_source
 GROUP = "ultrafeedback"
 LICENCE = "MIT"
 REPOSITORY = "openbmb/UltraFeedback"
-MENDED = "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
+CORRECTED = "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
 CONTAMINATED = "truthful_qa"
 ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 BATCH_ROWS = 200
-RAW_CHARS = 2_000
 LEAST = '{"instruction":"a","completions":[{"response":"a"},{"response":"b"}]}'
 
 
@@ -56,7 +55,7 @@ class Filtered(ValueError):
     """A rule of the method leaves the record out."""
 
 
-def instruction(record: Any, *, mended: bool) -> Row:
+def instruction(record: Any, *, corrected: bool) -> Row:
     """A row of COMPLETIONS without what is the file's; ValueError says what is wrong with the record."""
     if not isinstance(record, dict):
         raise ValueError("no record")
@@ -65,8 +64,8 @@ def instruction(record: Any, *, mended: bool) -> Row:
         raise ValueError("no instruction")
     if source == CONTAMINATED:
         raise Filtered("source is a benchmark")
-    given = _list(record.get("completions"))
-    found = [completion(one, mended=mended) for one in given if _response(one)]
+    listed = _list(record.get("completions"))
+    found = [completion(one, corrected=corrected) for one in listed if _response(one)]
     if len(found) < 2:
         raise Filtered("fewer than two completions")
     return {
@@ -74,7 +73,7 @@ def instruction(record: Any, *, mended: bool) -> Row:
         "source": source,
         "instruction": text,
         "completions": found,
-        "left_out": len(given) - len(found),
+        "left_out": len(listed) - len(found),
         "correct_answers": _answers(record.get("correct_answers")),
         "incorrect_answers": _answers(record.get("incorrect_answers")),
         "licence": LICENCE,
@@ -90,9 +89,9 @@ def _response(completion: Any) -> bool:
     return isinstance(response, str) and bool(response.strip())
 
 
-def _answers(given: Any) -> list[str]:
+def _answers(value: Any) -> list[str]:
     """Without the text None, which stands for no answer."""
-    return [text for text in _list(given) if isinstance(text, str) and text != "None"]
+    return [text for text in _list(value) if isinstance(text, str) and text != "None"]
 
 
 def content_hash(source: str, text: str, completions: list[Row]) -> str:
@@ -101,13 +100,13 @@ def content_hash(source: str, text: str, completions: list[Row]) -> str:
     return hashlib.sha256(document).hexdigest()[:16]
 
 
-def completion(record: dict[str, Any], *, mended: bool) -> Row:
+def completion(record: dict[str, Any], *, corrected: bool) -> Row:
     ratings = {aspect: rating(_annotation(record, aspect).get("Rating")) for aspect in ASPECTS}
     overall = number(record.get("overall_score"))
     fine, fine_doubt = fine_grained(
         record.get("fine-grained_score"), [one for one in ratings.values() if one is not None]
     )
-    doubt = doubt_of(overall, fine, mended=mended)
+    doubt = doubt_of(overall, fine, corrected=corrected)
     return {
         "model": _text(record.get("model")) or "",
         "response": record["response"],
@@ -129,16 +128,16 @@ OUTSIDE = "fine-grained score outside 1 to 5"
 
 def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, str | None]:
     """The score, and why there is none. Where none was given, or NaN, it is the mean of the ratings that are known."""
-    given = _float(value)
-    if given is None or math.isnan(given):
+    score = _float(value)
+    if score is None or math.isnan(score):
         return (sum(ratings) / len(ratings), None) if ratings else (None, NO_FINE)
-    return (given, None) if 1 <= given <= 5 else (None, OUTSIDE)
+    return (score, None) if 1 <= score <= 5 else (None, OUTSIDE)
 
 
-def doubt_of(overall: float | None, fine: float | None, *, mended: bool) -> str | None:
-    """Why an overall score is not to be trusted: by the rule that upstream mended them with (OpenBMB, 2023-12-29).
+def doubt_of(overall: float | None, fine: float | None, *, corrected: bool) -> str | None:
+    """Why an overall score is not to be trusted: by the rule that upstream corrected them by (OpenBMB, 2023-12-29).
 
-    `mended`: the file is of the commit that mended them, where a 10 with middling ratings was rated anew.
+    `corrected`: the file is of the commit that did so, where a 10 with middling ratings was rated once more.
     """
     if overall is None:
         return MISSING
@@ -146,7 +145,7 @@ def doubt_of(overall: float | None, fine: float | None, *, mended: bool) -> str 
         return None
     if fine is not None and fine <= 2:
         return TEN_FOR_ONE
-    return None if mended or (fine is not None and fine > 4) else MAYBE_TEN_FOR_ONE
+    return None if corrected or (fine is not None and fine > 4) else MAYBE_TEN_FOR_ONE
 
 
 def _annotation(record: dict[str, Any], aspect: str) -> dict[str, Any]:
@@ -211,12 +210,12 @@ def _finite(text: str) -> float | str | None:
     return found if math.isfinite(found) else None if math.isnan(found) else text
 
 
-def instructions(given: Iterable[Any], origin: dict[str, Any], *, mended: bool) -> Iterator[Row | Rejected]:
+def instructions(listed: Iterable[Any], origin: dict[str, Any], *, corrected: bool) -> Iterator[Row | Rejected]:
     """Rows of COMPLETIONS, and a Rejected for every record that becomes none; of repeated ones the first stays."""
     seen: set[str] = set()
-    for record in given:
+    for record in listed:
         try:
-            row = instruction(record, mended=mended)
+            row = instruction(record, corrected=corrected)
         except ValueError as error:
             yield _rejected(record, error)
             continue
@@ -233,7 +232,7 @@ def _rejected(record: Any, error: ValueError) -> Rejected:
     if isinstance(error, Filtered):
         return Rejected(key, "filtered", str(error))
     reason = "no JSON" if isinstance(record, bytes) else str(error)
-    return Rejected(key, "defect", reason, raw=raw[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS])
+    return Rejected(key, "defect", reason, raw=raw_text(raw))
 
 
 def _raw(record: Any) -> bytes:
@@ -250,7 +249,7 @@ def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rej
     when = dict(files.source.facts)["retrieved_at"]
     retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
     columns = {**origin, "retrieved_at": retrieved}
-    for item in instructions(records(files), columns, mended=origin["revision"] == MENDED):
+    for item in instructions(records(files), columns, corrected=origin["revision"] == CORRECTED):
         context.count("read", 1)
         if not isinstance(item, Rejected):
             doubts = [why for one in item["completions"] for why in (one["doubt"] or "").split("; ")]

@@ -27,13 +27,12 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.preferences import COMPARISONS
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import moment, raw_text
 from tasks.sources.files.lines import read_lines
 
 GROUP = "webgpt"
 URL = "https://openaipublic.blob.core.windows.net/webgpt-answer-viewer/comparisons.jsonl"
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-RAW_CHARS = 2_000
 SIDES = (0, 1)
 
 _CITATION = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
@@ -77,11 +76,11 @@ def side(record: dict[str, Any], number: int) -> Row:
     }
 
 
-def quotes(given: Any) -> list[Row]:
+def quotes(value: Any) -> list[Row]:
     """Of lists of titles and of extracts."""
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise ValueError("no quotes")
-    titles, extracts = given.get("title"), given.get("extract")
+    titles, extracts = value.get("title"), value.get("extract")
     if not isinstance(titles, list) or not isinstance(extracts, list) or len(titles) != len(extracts):
         raise ValueError("titles and extracts do not match")
     if not all(isinstance(text, str) for text in (*titles, *extracts)):
@@ -128,8 +127,7 @@ def comparisons(lines: Iterable[bytes], retrieved: datetime | None) -> Iterator[
 
 
 def _defect(line: bytes, reason: str) -> Rejected:
-    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-    return Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", reason, raw=raw)
+    return Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", reason, raw=raw_text(line))
 
 
 @stage(COMPARISONS, revision=1)

@@ -62,8 +62,8 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
     number = _number(record)
     if number is None:
         raise ValueError("no upstream id")
-    given = record.get("conversation")
-    turns = [turn_of(turn) for turn in given] if isinstance(given, list) else []
+    listed_turns = record.get("conversation")
+    turns = [turn_of(turn) for turn in listed_turns] if isinstance(listed_turns, list) else []
     if not any(turn["content"].strip() for turn in turns):
         raise ValueError("empty conversation")
     return {
@@ -241,9 +241,9 @@ def _plain(batch: pa.RecordBatch) -> np.ndarray:
     flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
     content, role = _field(flat, "content"), _field(flat, "role")
     broken = pc.or_(pc.is_null(content), pc.is_null(role))
-    said = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(content, 0, 100))), 0)
+    worded = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(content, 0, 100))), 0)
     good = pc.and_(pc.fill_null(pc.less_equal(pc.binary_length(ids), 200), False), pc.greater(_lengths(ids), 0))
-    plain: np.ndarray = _array(good) & ~_any(broken, parents, len(batch)) & _any(said, parents, len(batch))
+    plain: np.ndarray = _array(good) & ~_any(broken, parents, len(batch)) & _any(worded, parents, len(batch))
     return plain
 
 

@@ -58,14 +58,14 @@ def from_2020(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> 
 def from_2019(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of a record of the release of 2019."""
     corpus_id = corpus_id_of(record.get("paper_id"))
-    said = mapping(record.get("metadata"))
+    fields = mapping(record.get("metadata"))
     parse = mapping(record.get("grobid_parse")) or mapping(record.get("latex_parse"))
     assembled = _assembled(parse, link="links")
-    abstract = assembled.pop("abstract") or newlines(string(said.get("abstract")))
+    abstract = assembled.pop("abstract") or newlines(string(fields.get("abstract")))
     return row_of(
         "s2orc_2019", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        **described(said),
+        **described(fields),
         abstract=abstract,
         **assembled,
         corpus_id=corpus_id,
@@ -87,16 +87,16 @@ def from_doc2json(
     `paper_id` is the row's id; columns that the caller knows better may be set in the row.
     """
     parse = next((record[key] for key in ("pdf_parse", "latex_parse") if isinstance(record.get(key), dict)), record)
-    said = {**mapping(record.get("metadata")), **{k: v for k, v in record.items() if k in _DESCRIBED and v}}
+    fields = {**mapping(record.get("metadata")), **{k: v for k, v in record.items() if k in _DESCRIBED and v}}
     assembled = _assembled(parse, link=None)
-    abstract = said.get("abstract")
+    abstract = fields.get("abstract")
     if not assembled["abstract"]:
-        given = abstract if isinstance(abstract, str) else BLANK_LINE.join(texts(abstract))
-        assembled["abstract"] = given or None
+        text = abstract if isinstance(abstract, str) else BLANK_LINE.join(texts(abstract))
+        assembled["abstract"] = text or None
     return row_of(
         "doc2json", "doc2json", retrieved_at,
         paper_id=paper_id,
-        **described(said),
+        **described(fields),
         **assembled,
         pdf_sha=string(parse.get("_pdf_hash")) or string(record.get("pdf_hash")),
         licence=licence,
@@ -107,18 +107,18 @@ def from_doc2json(
 _DESCRIBED = ("title", "authors", "year", "venue", "journal", "identifiers", "abstract", "doi", "arxiv_id", "acl_id")
 
 
-def described(said: Mapping[str, Any]) -> Row:
+def described(fields: Mapping[str, Any]) -> Row:
     """title, authors, year, venue and identifiers, as the metadata of the releases names them."""
-    ids = mapping(said.get("identifiers"))
+    ids = mapping(fields.get("identifiers"))
     ids = {str(name).lower().removesuffix("_id"): value for name, value in ids.items()}
     return {
-        "title": words(string(said.get("title")) or "") or None,
-        "authors": names_of(said.get("authors")),
-        "year": year_of(said.get("year")),
-        "venue": string(said.get("venue")) or string(said.get("journal")),
-        "doi": doi_of(said.get("doi") or ids.get("doi")),
-        "arxiv_id": arxiv_of(said.get("arxiv_id") or ids.get("arxiv")),
-        "acl_id": string(said.get("acl_id") or ids.get("acl")),
+        "title": words(string(fields.get("title")) or "") or None,
+        "authors": names_of(fields.get("authors")),
+        "year": year_of(fields.get("year")),
+        "venue": string(fields.get("venue")) or string(fields.get("journal")),
+        "doi": doi_of(fields.get("doi") or ids.get("doi")),
+        "arxiv_id": arxiv_of(fields.get("arxiv_id") or ids.get("arxiv")),
+        "acl_id": string(fields.get("acl_id") or ids.get("acl")),
     }
 
 
@@ -156,7 +156,7 @@ class _Assembly:
         self.notes: Counter[str] = Counter()
         self.cited: list[str | None] = []
         self.last: tuple[str | None, str | None] | None = None
-        self.said: tuple[Any, Any] | None = None  # section and number, as the last paragraph has them
+        self.place: tuple[Any, Any] | None = None  # section and number, as the last paragraph has them
 
     def add(self, paragraph: Any) -> None:
         text = paragraph.get("text") if isinstance(paragraph, dict) else None
@@ -167,9 +167,9 @@ class _Assembly:
             return
         section, number = paragraph.get("section"), paragraph.get("sec_num")
         plain = type(section) is str and (number is None or type(number) is str)
-        if not plain or (section, number) != self.said:
+        if not plain or (section, number) != self.place:
             self._section(*_section_of(paragraph))
-            self.said = section, number
+            self.place = section, number
         start = self._part(text)
         spans = cite_spans(text, paragraph.get("cite_spans"), self.notes)
         citations = [{"start": start + a, "end": start + b, "ref_id": ref_id} for a, b, ref_id in spans]
@@ -201,14 +201,16 @@ class _Assembly:
 
 
 def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    said = paragraph.get("section")
-    if isinstance(said, list):  # parses of LaTeX: [["2", "Related work"], ["2.1", "Parsers"]]
-        said = said[-1] if said else None
-        if isinstance(said, list):
-            return _section_of({"sec_num": said[0] if len(said) > 1 else None, "section": said[-1] if said else None})
-    if not isinstance(said, str) or not said.strip():
+    found = paragraph.get("section")
+    if isinstance(found, list):  # parses of LaTeX: [["2", "Related work"], ["2.1", "Parsers"]]
+        found = found[-1] if found else None
+        if isinstance(found, list):
+            return _section_of(
+                {"sec_num": found[0] if len(found) > 1 else None, "section": found[-1] if found else None}
+            )
+    if not isinstance(found, str) or not found.strip():
         return None, None
-    number, head = heading_of(said, paragraph.get("sec_num"))
+    number, head = heading_of(found, paragraph.get("sec_num"))
     return number, head
 
 
@@ -245,24 +247,28 @@ def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[in
 def _entries(entries: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     named = entries.items() if isinstance(entries, dict) else ((None, entry) for entry in listed(entries))
     for n, (name, entry) in enumerate(named):
-        said = mapping(entry)
-        yield str(name or said.get("ref_id") or f"?{n}"), said
+        fields = mapping(entry)
+        yield str(name or fields.get("ref_id") or f"?{n}"), fields
 
 
-def _entry(ref_id: str, said: Mapping[str, Any], link: str | None) -> Row:
-    target = said.get(link) if link else None
+def _entry(ref_id: str, fields: Mapping[str, Any], link: str | None) -> Row:
+    target = fields.get(link) if link else None
     if isinstance(target, list):
         target = target[0] if target else None
-    title, year, doi = string(said.get("title")), said.get("year"), said.get("doi") or _other_doi(said.get("other_ids"))
+    title, year, doi = (
+        string(fields.get("title")),
+        fields.get("year"),
+        fields.get("doi") or _other_doi(fields.get("other_ids")),
+    )
     return {
         "ref_id": ref_id,
         "paper_id": None if target is None else linked(target),
         "title": words(title) or None if title else None,
         "year": None if year is None else year_of(year),
-        "venue": string(said.get("venue")),
+        "venue": string(fields.get("venue")),
         "doi": doi_of(doi) if doi else None,
-        "raw": string(said.get("raw_text")),
-        "authors": names_of(said.get("authors")),
+        "raw": string(fields.get("raw_text")),
+        "authors": names_of(fields.get("authors")),
     }
 
 

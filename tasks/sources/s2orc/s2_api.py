@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -32,7 +32,7 @@ BASE_URL = "https://api.semanticscholar.org/datasets/v1"
 DATASETS = ("s2orc", "s2orc_v2", "papers", "abstracts", "citations")
 KEY_HEADER = "x-api-key"
 KEY_PAGE = "https://www.semanticscholar.org/product/api"
-SECONDS_BETWEEN = 1.0
+PER_SECOND = 1.0
 
 _RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -70,17 +70,10 @@ class DatasetsApi:
     """Requests to the API, one a second, with the key."""
 
     def __init__(
-        self,
-        http: Downloader,
-        base_url: str = BASE_URL,
-        *,
-        key: str | None,
-        seconds_between: float = SECONDS_BETWEEN,
-        sleep: Callable[[float], None] = time.sleep,
+        self, http: Downloader, base_url: str = BASE_URL, *, key: str | None, per_second: float = PER_SECOND
     ) -> None:
         self.http, self.base_url, self.key = http, base_url.rstrip("/"), key
-        self.seconds_between, self.sleep = seconds_between, sleep
-        self.next = 0.0
+        http.keep_rate(self.base_url, per_second)
 
     def release(self, name: str) -> str:
         """The id of a release; of `latest`, that of today."""
@@ -100,7 +93,6 @@ class DatasetsApi:
         return [_difference(step, dataset) for step in found.get("diffs") or []]
 
     def _get(self, path: str) -> dict[str, Any]:
-        self._pause()
         credentials = {KEY_HEADER: self.key} if self.key else None
         try:
             found = self.http.get(f"{self.base_url}/{path}", credentials=credentials).json()
@@ -110,16 +102,10 @@ class DatasetsApi:
             raise SourceError(f"{self.base_url}/{path} answers with no JSON object: is base_url the Datasets API?")
         return found
 
-    def _pause(self) -> None:
-        wait = self.next - time.monotonic()
-        if wait > 0:
-            self.sleep(wait)
-        self.next = time.monotonic() + self.seconds_between
-
     def _explained(self, error: HttpError, path: str) -> Exception:
         if error.status in (401, 403):
-            said = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
-            return UsageError(f"Semantic Scholar {said}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
+            problem = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
+            return UsageError(f"Semantic Scholar {problem}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
         if error.status == 404:
             return SourceError(f"Semantic Scholar has no {path}: see {self.base_url}/release/ for what there is.")
         return error
@@ -225,20 +211,19 @@ def _download(
 
 
 class _Links:
-    """Signed links by path. Asked a second time for one, they are all asked for anew: the first has expired."""
+    """Signed links by path. Asked a second time for one, all are replaced: the first has expired."""
 
     def __init__(self, links: dict[str, str], again: Callable[[], dict[str, str]]) -> None:
         self.links, self.again = links, again
 
     def of(self, path: str) -> Callable[[], str]:
-        given: list[str] = []
+        asked = count()
 
         def link() -> str:
-            if self.links.get(path) in given:
+            if next(asked):
                 self.links = self.again()
             if path not in self.links:
                 raise SourceError(f"Semantic Scholar lists {path} no longer: fetch the release again.")
-            given.append(self.links[path])
             return self.links[path]
 
         return link
@@ -256,10 +241,10 @@ def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:
 def file_names(paths: Sequence[str]) -> dict[str, str]:
     """A name for each path of a link: its last part, without what a file system could take for something else.
 
-    Names that are the same for several get a number in front.
+    A name that more than one has gets a number in front.
     """
     plain = {path: _UNSAFE.sub("_", posixpath.basename(unquote(path))).lstrip("._-") or "file" for path in paths}
-    several = Counter(plain.values())
+    uses = Counter(plain.values())
     return {
-        path: f"{number:05d}-{name}" if several[name] > 1 else name for number, (path, name) in enumerate(plain.items())
+        path: f"{number:05d}-{name}" if uses[name] > 1 else name for number, (path, name) in enumerate(plain.items())
     }

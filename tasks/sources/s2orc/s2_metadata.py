@@ -28,7 +28,7 @@ from longform.artifacts.rows import PerGroup, Rejected, Row, Shard, read_parquet
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import METADATA
 from schemas.sources.s2orc import CITATIONS, METADATA_RECORDS
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import retrieved_at
 from tasks.sources.s2orc.doc2json import described
 from tasks.sources.s2orc.s2_releases import RANK, REASON, database, quoted
 from tasks.sources.s2orc.s2_values import GROUP, PERMALINK, Unusable, corpus_id_of, linked, names_of, newlines, year_of
@@ -83,13 +83,13 @@ def _of_2020(record: Mapping[str, Any]) -> Row:
 
 def _of_papers(record: Mapping[str, Any]) -> Row:
     journal = record.get("journal")
-    said = {
+    fields = {
         "title": record.get("title"),
         "venue": record.get("venue") or (journal.get("name") if isinstance(journal, dict) else None),
         "identifiers": record.get("externalids"),
     }
     authors, year = names_of(record.get("authors")), year_of(record.get("year"))
-    return {**_NOTHING, **described(said), "authors": authors, "year": year}
+    return {**_NOTHING, **described(fields), "authors": authors, "year": year}
 
 
 def _of_abstracts(record: Mapping[str, Any]) -> Row:
@@ -113,13 +113,12 @@ def _deletion(record: Mapping[str, Any], dataset: str) -> Row:
 def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of papers, abstracts and metadata, of any mix; those of deletions as rows that say so."""
     version, facts = version_of(files.source), dict(files.source.facts)
-    when = facts.get("retrieved_at")
-    retrieved_at = moment(when) if when else None
+    when = retrieved_at(files.source)
 
     def row(record: dict[str, Any]) -> Row:
         if version["change"] == "delete":
             return {**_deletion(record, facts.get("dataset") or "papers"), **version}
-        return {**from_metadata(record, retrieved_at=retrieved_at), **version}
+        return {**from_metadata(record, retrieved_at=when), **version}
 
     for item in in_batches((converted(line, row) for line in records_of(files)), METADATA_RECORDS):
         context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)

@@ -41,8 +41,8 @@ _EMPTY: Row = {
 
 def heading_of(printed: str, number: Any) -> tuple[str | None, str | None]:
     head = " ".join(printed.split())
-    said = str(number).strip(" .):\n") if number is not None else ""
-    return (said, head) if said else split_number(head)
+    text = str(number).strip(" .):\n") if number is not None else ""
+    return (text, head) if text else split_number(head)
 
 
 def with_roles(sections: list[Row]) -> list[Row]:

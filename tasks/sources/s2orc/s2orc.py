@@ -50,7 +50,8 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.s2orc import RECORDS
-from tasks.sources.files.found import moment
+from tasks.sources.files.batches import batched
+from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source
 from tasks.sources.s2orc.doc2json import BLANK_LINE, from_2019, from_2020, from_doc2json
@@ -81,7 +82,6 @@ from tasks.text.headings import is_noise
 
 __all__ = ["Unusable", "from_2019", "from_2020", "from_doc2json", "from_record", "read_s2orc", "shape_of"]
 
-RAW_CHARS = 2_000
 BATCH_ROWS = 500
 BATCH_CHARS = 2 << 20
 SPANS_LOOKED_AT = 16
@@ -321,8 +321,8 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     return sections, paragraphs
 
 
-def _section(text: str, start: int, end: int, said: Mapping[str, Any]) -> Row:
-    number, head = heading_of(text[start:end], said.get("n"))
+def _section(text: str, start: int, end: int, attributes: Mapping[str, Any]) -> Row:
+    number, head = heading_of(text[start:end], attributes.get("n"))
     return {"number": number, "head": head, "role": None, "start": start, "end": end}
 
 
@@ -330,9 +330,9 @@ def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
     """Put citations into the paragraphs they stand in, and what only they say of a paper into the bibliography."""
     entries = {entry["ref_id"]: entry for entry in bibliography}
     at, stop, outside = 0, len(paragraphs), 0
-    for start, end, said in spans.of("bib_ref"):
-        ref_id = string(said.get("ref_id"))
-        if (matched := said.get("matched_paper_id")) is not None:
+    for start, end, attributes in spans.of("bib_ref"):
+        ref_id = string(attributes.get("ref_id"))
+        if (matched := attributes.get("matched_paper_id")) is not None:
             ref_id = _matched(bibliography, entries, ref_id, matched)
         if ref_id is not None and ref_id not in entries:
             spans.notes["citations of no entry"] += 1
@@ -365,15 +365,15 @@ def _bibliography(spans: Spans) -> list[Row]:
         return []
     text, found = spans.text, []
     titles, venues, authors = (_Reader(spans.of(name)) for name in ("bib_title", "bib_venue", "bib_author"))
-    for n, (start, end, said) in enumerate(entries):
+    for n, (start, end, attributes) in enumerate(entries):
         raw = text[start:end]
         names = [text[a:b].strip(_NAME_END) for a, b, _ in authors.within(start, end)]
         doi = _DOI.search(raw) if "10." in raw else None
         title = _first_words(text, titles.within(start, end))
         found.append(
             {
-                "ref_id": string(said.get("id")) or f"?{n}",
-                "paper_id": linked(said.get("matched_paper_id")),
+                "ref_id": string(attributes.get("id")) or f"?{n}",
+                "paper_id": linked(attributes.get("matched_paper_id")),
                 "title": title,
                 "authors": names if all(names) else [name for name in names if name],
                 "year": None,
@@ -517,8 +517,7 @@ def rejected(line: bytes, record: Mapping[str, Any], error: Unusable) -> Rejecte
     key = own or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
     if error.filtered:
         return Rejected(key, "filtered", error.reason, error.detail)
-    raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-    return Rejected(key, "defect", error.reason, error.detail, raw)
+    return Rejected(key, "defect", error.reason, error.detail, raw_text(line))
 
 
 def version_of(source: Source) -> Row:
@@ -541,20 +540,11 @@ def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Re
 
 def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
     """Rows as record batches, which hold BATCH_ROWS rows or about BATCH_CHARS of text at most."""
-    rows: list[Row] = []
-    size = 0
+    weighed = (item if isinstance(item, Rejected) else (item, len(item.get("text") or "")) for item in items)
     with _no_cycles():
-        for item in items:
-            if isinstance(item, Rejected):
-                yield item
-                continue
-            rows.append(item)
-            size += len(item.get("text") or "")
-            if len(rows) >= BATCH_ROWS or size >= BATCH_CHARS:
-                yield pa.RecordBatch.from_pylist(rows, schema=schema)
-                rows, size = [], 0
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        yield from batched(
+            weighed, lambda rows: pa.RecordBatch.from_pylist(rows, schema=schema), rows=BATCH_ROWS, size=BATCH_CHARS
+        )
 
 
 @contextmanager
@@ -579,11 +569,10 @@ def deletion(record: Mapping[str, Any]) -> Row:
 @stage(RECORDS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", '{"corpusid":1}')))
 def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of full texts, of any mix of shapes; those of deletions as rows that say so."""
-    version, when = version_of(files.source), dict(files.source.facts).get("retrieved_at")
-    retrieved_at = moment(when) if when else None
+    version, when = version_of(files.source), retrieved_at(files.source)
 
     def row(record: dict[str, Any]) -> Row:
-        one = deletion(record) if version["change"] == "delete" else from_record(record, retrieved_at=retrieved_at)
+        one = deletion(record) if version["change"] == "delete" else from_record(record, retrieved_at=when)
         return {**one, **version, "updated": updated_of(record)}
 
     for item in in_batches((converted(line, row) for line in records_of(files)), RECORDS):

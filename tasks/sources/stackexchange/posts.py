@@ -35,9 +35,8 @@ from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of
-from tasks.sources.files.found import WHOLE, fetched_at, moment
+from tasks.sources.files.found import WHOLE, fetched_at, moment, raw_text
 from tasks.sources.stackexchange.tables import (
-    RAW_CHARS,
     check_table,
     file_name,
     parse_row,
@@ -322,9 +321,7 @@ def _licence(created: datetime) -> str:
 
 
 def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
-    return Rejected(
-        _key(row, site), "defect", reason, detail, row[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-    )
+    return Rejected(_key(row, site), "defect", reason, detail, raw_text(row))
 
 
 def _key(row: bytes, site: str) -> str:

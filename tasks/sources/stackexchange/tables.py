@@ -21,12 +21,11 @@ from lxml import etree
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError
 from tasks.sources.files import archives
-from tasks.sources.files.found import WHOLE
+from tasks.sources.files.found import RAW_CHARS, WHOLE
 
 BLOCK_BYTES = 1 << 20
 HEAD_BYTES = 64 << 10
 MAX_ROW_BYTES = 16 << 20
-RAW_CHARS = 2_000
 
 _PROLOGUE = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*+", re.DOTALL)
 _ROOT = re.compile(rb"<([A-Za-z]+)[\s/>]")

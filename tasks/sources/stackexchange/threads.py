@@ -11,19 +11,12 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rejected
 from longform.engine.stage import AtMost, PerGroup, StageContext, stage
-from schemas.sources.stackexchange import ANSWER, POSTS, THREADS
-from tasks.sources.files.ranges import Ranges, marked, number_of_ranges, repeated
+from schemas.sources.stackexchange import POSTS, THREADS
+from tasks.sources.files.found import RAW_CHARS
+from tasks.sources.files.ranges import THREAD_ORDER, Ranges, families, in_lists, marked, number_of_ranges, repeated
 from tasks.sources.stackexchange.posts import BATCH_ROWS
-from tasks.sources.stackexchange.tables import RAW_CHARS
 from tasks.sources.stackexchange.users import named
 
-_SORT_KEYS = [
-    ("question_hash", "ascending"),
-    ("question_id", "ascending"),
-    ("kind", "descending"),
-    ("votes", "descending"),
-    ("number", "ascending"),
-]
 _COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name for name in POSTS.names)
 
 
@@ -43,21 +36,16 @@ def threads(
             yield from _rejected(batch.filter(is_repeated), "duplicate id")
             ranges.add(batch.filter(pc.invert(is_repeated)))
     for table in ranges.tables():
-        (sorted_posts,) = table.sort_by(_SORT_KEYS).combine_chunks().to_batches()
+        (sorted_posts,) = table.sort_by(THREAD_ORDER).combine_chunks().to_batches()
         yield from _nest(named(sorted_posts, users, memory_limit_mb) if users else sorted_posts)
 
 
 def _nest(posts: pa.RecordBatch) -> Iterator[pa.RecordBatch | Rejected]:
     """Threads, of sorted posts whose groups are whole and begin with the question."""
-    ids = posts["question_id"]
-    group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
-    asks = pc.equal(posts["kind"], "question").to_numpy(zero_copy_only=False)
-    asked = np.isin(group, group[asks])
-    yield from _rejected(posts.filter(pa.array(~asked)), "orphan answer")
-    whole, starts = posts.filter(pa.array(asked)), np.append(np.flatnonzero(asks[asked]), asked.sum())
-    for first in range(0, len(starts) - 1, BATCH_ROWS):
-        cut = starts[first : first + BATCH_ROWS + 1]
-        yield _threads(whole.slice(cut[0], cut[-1] - cut[0]), cut - cut[0])
+    orphans, families_of = families(posts, "question", BATCH_ROWS)
+    yield from _rejected(orphans, "orphan answer")
+    for questions, answers, counts in families_of:
+        yield _threads(questions, answers, counts)
 
 
 def _rejected(posts: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
@@ -65,17 +53,11 @@ def _rejected(posts: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
         yield Rejected(key, "defect", reason, raw=text[:RAW_CHARS])
 
 
-def _threads(posts: pa.RecordBatch, starts: np.ndarray) -> pa.RecordBatch:
-    """One thread from each of `starts`, whose last one is the end."""
-    asks = np.isin(np.arange(len(posts)), starts)
-    questions, answers, counts = posts.filter(pa.array(asks)), posts.filter(pa.array(~asks)), np.diff(starts) - 1
+def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
     accepted = questions["accepted_id"].take(pa.array(np.repeat(np.arange(len(questions)), counts)))
-    given = {name: answers[name] for name in POSTS.names}
-    given["answer_id"] = given["post_id"]
-    given["accepted"] = pc.fill_null(pc.equal(given["post_id"], accepted), False)
-    nested = pa.StructArray.from_arrays([given[field.name] for field in ANSWER], fields=list(ANSWER))
-    offsets = pa.array(np.append([0], np.cumsum(counts)), pa.int32())
-    lists = pa.ListArray.from_arrays(offsets, nested, type=THREADS.field("answers").type)
+    own = {name: answers[name] for name in POSTS.names}
+    own |= {"answer_id": own["post_id"], "accepted": pc.fill_null(pc.equal(own["post_id"], accepted), False)}
+    lists = in_lists(own, counts, THREADS.field("answers").type)
     columns = [lists if name == "answers" else questions[name] for name in THREADS.names]
     return pa.RecordBatch.from_arrays(columns, schema=THREADS)
 

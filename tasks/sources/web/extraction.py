@@ -12,10 +12,8 @@ import json
 import os
 import re
 import resource
-import select
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
+from tasks.sources.files.child import Child
 from tasks.sources.papers.pdf import Pdfium, Reader
 from tasks.sources.papers.unreadable import UnreadableError
 
@@ -32,7 +31,14 @@ HTML_CHARACTERS = 5_000_000
 TEXT_CHARACTERS = 5_000_000
 TAGS = 100_000
 LONG_TAG, TAG_PARTS = 10_000, 1_000
+MAX_ANSWER_BYTES = 64 << 20
 SNIFFED = 1_024
+SERVE = (
+    sys.executable,
+    "-c",
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r}); "
+    "from tasks.sources.web.extraction import serve; serve()",
+)
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufdd0-\ufdef]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -68,14 +74,14 @@ class Text(NamedTuple):
 
 
 class Extractor:
-    """Makes text of pages. `folder` is for what does not stay in memory."""
+    """Makes text of pages. `folder` is for what does not stay in memory; `command` starts what takes HTML apart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, seconds: float = SECONDS, command: Sequence[str] = SERVE) -> None:
         if find_spec("trafilatura") is None:
             raise UsageError(
                 'Web pages need trafilatura: install the extra with `pip install -c constraints.txt -e ".[web]"`.'
             )
-        self._folder, self._worker = folder, _Worker()
+        self._folder, self._seconds, self._child = folder, seconds, Child(command, max_bytes=MAX_ANSWER_BYTES)
         self._pdfs: Reader | None = None
         self._named = f"trafilatura {version('trafilatura')}"
 
@@ -83,33 +89,40 @@ class Extractor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._worker.close()
+        self._child.close()
         if self._pdfs is not None:
             self._pdfs.__exit__()
 
     def text(self, content: bytes, headers: Mapping[str, str]) -> Text:
         """Unusable where the page is no text, or has none."""
         kind = media(content, headers.get("content-type", ""))
-        said = _language(headers.get("content-language", ""))
+        declared = _language(headers.get("content-language", ""))
         if kind == "html":
-            return self._html(decoded(content, headers.get("content-type", "")), said)
+            return self._html(decoded(content, headers.get("content-type", "")), declared)
         if kind == "text":
-            return _found(None, decoded(content, headers.get("content-type", "")), said, kind, "as it is")
+            return _found(None, decoded(content, headers.get("content-type", "")), declared, kind, "as it is")
         if kind == "pdf":
-            return self._pdf(content, said)
+            return self._pdf(content, declared)
         raise Unusable("not html, text or pdf", headers.get("content-type", "")[:100] or None)
 
-    def _html(self, page: str, said: str | None) -> Text:
+    def _html(self, page: str, declared: str | None) -> Text:
         check_html(page)
-        title, text, language = self._worker.extract(page)
-        return _found(title, text, _language(language) or said, "html", self._named)
+        try:
+            found = self._child.ask(_SURROGATE.sub("\ufffd", page), self._seconds)
+        except TimeoutError:
+            raise Unusable("page too complex", f"not read in {self._seconds:g} s") from None
+        except EOFError:
+            raise Unusable("page too complex", "it ended the process that read it") from None
+        if found is None:
+            raise Unusable("no text in the page")
+        return _found(found["title"], found["text"], _language(found["language"]) or declared, "html", self._named)
 
-    def _pdf(self, content: bytes, said: str | None) -> Text:
+    def _pdf(self, content: bytes, declared: str | None) -> Text:
         self._pdfs = self._pdfs or Reader(Pdfium(), self._folder)
         found = self._pdfs.paper(Member("page.pdf", "", content, None))
         if isinstance(found, UnreadableError):
             raise Unusable(f"pdf: {found.reason}", found.detail)
-        return _found(found["title"], found["text"], said, "pdf", found["parser"])
+        return _found(found["title"], found["text"], declared, "pdf", found["parser"])
 
 
 def check_html(page: str) -> None:
@@ -151,10 +164,10 @@ def decoded(content: bytes, declared: str) -> str:
             return content.decode(name)
         except (UnicodeError, LookupError):
             continue
-    return _mended(content, [name for name in named if name != "utf-8"])
+    return _repaired(content, [name for name in named if name != "utf-8"])
 
 
-def _mended(content: bytes, named: list[str]) -> str:
+def _repaired(content: bytes, named: list[str]) -> str:
     """As UTF-8 where it is that but for some bytes, else as the charset named, or as Windows-1252."""
     read = content.decode("utf-8", "replace")
     broken = read.count("\ufffd")
@@ -210,71 +223,13 @@ def _found(title: str | None, text: str, language: str | None, kind: str, extrac
 # ---------------------------------------------------------------- the process that takes HTML apart
 
 
-class _Worker:
-    """Started with the first page; a page that is too much for it ends it, and the next one starts another."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def extract(self, page: str) -> tuple[str | None, str, str | None]:
-        """Title, text and language."""
-        sent = _SURROGATE.sub("\ufffd", page).encode()
-        try:
-            answer = self._exchange(sent)
-        except TimeoutError:
-            self.close()
-            raise Unusable("page too complex", f"not read in {SECONDS:g} s") from None
-        except (OSError, EOFError):
-            self.close()
-            raise Unusable("page too complex", "it ended the process that read it") from None
-        if answer is None:
-            raise Unusable("no text in the page")
-        return answer["title"], answer["text"], answer["language"]
-
-    def _exchange(self, sent: bytes) -> dict[str, Any] | None:
-        process = self._process = self._process or _start()
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(len(sent).to_bytes(8, "big") + sent)
-        process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], SECONDS)
-        if not ready:
-            raise TimeoutError
-        head = process.stdout.read(8)
-        body = process.stdout.read(int.from_bytes(head, "big"))
-        if len(head) < 8 or len(body) < int.from_bytes(head, "big"):
-            raise EOFError
-        answer: dict[str, Any] | None = json.loads(body)
-        return answer
-
-    def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()
-
-
-def _start() -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).parents[3])
-    program = f"import sys; sys.path.insert(0, {root!r}); from tasks.sources.web.extraction import serve; serve()"
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a Ctrl-C must not look like a page that was too much
-    )
-
-
 def serve() -> None:
-    """Answer pages on stdin, each behind its length, until there are no more."""
+    """Answer pages on stdin, a line of JSON each, until there are no more."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    pages, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    while head := pages.read(8):
-        answer = json.dumps(extract(pages.read(int.from_bytes(head, "big")).decode())).encode()
-        answers.write(len(answer).to_bytes(8, "big") + answer)
-        answers.flush()
+    for page in sys.stdin:
+        print(json.dumps(extract(json.loads(page))), file=answers, flush=True)
 
 
 def extract(page: str) -> dict[str, Any] | None:

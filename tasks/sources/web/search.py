@@ -232,43 +232,29 @@ def _searched(searcher: Searcher, asked: Sequence[tuple[str, str]], k: int) -> d
 
 
 def _write_index(backend: str, passages: Iterable[Passage], folder: Path) -> None:
-    folder.mkdir()
-    if backend == "bm25":
-        _write_fixed(((row.name, row.text) for row in passages), folder)
-    elif backend == "tantivy":
-        _write_growing(((row.name, row.text) for row in passages), folder)
-    else:
-        texts: list[tuple[str, str]] = []
-        _write_dense(passages, texts if backend == "hybrid" else None, folder)
-        if backend == "hybrid":
-            _write_fixed(texts, folder)
-
-
-def _write_fixed(texts: Iterable[tuple[str, str]], folder: Path) -> None:
+    from tasks.retrieval.dense import write_vectors
     from tasks.retrieval.fixed import FixedIndex
-
-    FixedIndex.build(texts, folder / "bm25")
-
-
-def _write_growing(texts: Iterable[tuple[str, str]], folder: Path) -> None:
     from tasks.retrieval.growing import GrowingIndex
 
-    with GrowingIndex(folder / "tantivy", write=True) as index:
-        index.add(texts)
-        index.commit()
+    folder.mkdir()
+    if backend == "tantivy":
+        with GrowingIndex(folder / "tantivy", write=True) as index:
+            index.add((row.name, row.text) for row in passages)
+            return index.commit()
+    if backend != "bm25":
+        texts: deque[Passage] = deque(maxlen=None if backend == "hybrid" else 0)
+        write_vectors(_vectors_of(passages, texts), folder)
+        passages = texts
+    if backend != "dense":
+        FixedIndex.build(((row.name, row.text) for row in passages), folder / "bm25")
+    return None
 
 
-def _write_dense(passages: Iterable[Passage], texts: list[tuple[str, str]] | None, folder: Path) -> None:
-    """`texts`, if given, takes what it went past."""
-    from tasks.retrieval.dense import write_vectors
-
-    def pairs() -> Iterator[tuple[str, Vector]]:
-        for row in passages:
-            if texts is not None:
-                texts.append((row.name, row.text))
-            yield row.name, row.vector
-
-    write_vectors(pairs(), folder)
+def _vectors_of(passages: Iterable[Passage], texts: deque[Passage]) -> Iterator[tuple[str, Vector]]:
+    """Names and vectors; `texts` takes the passages without theirs."""
+    for row in passages:
+        texts.append(row._replace(vector=()))
+        yield row.name, row.vector
 
 
 def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searcher:

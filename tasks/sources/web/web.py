@@ -40,8 +40,6 @@ from tasks.sources.permalinks import names_of_address
 from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
 
 if TYPE_CHECKING:
-    import requests
-
     from longform.net.pages import Page
     from longform.net.web import Visitor
 
@@ -215,27 +213,16 @@ def _ask_searxng(backend: WebBackend, credentials: Mapping[str, str] | None, tex
 
 
 def _settled(reply: Reply) -> bool:
-    """Whether some engine answered."""
-    said = reply.json()
-    return not isinstance(said, dict) or bool(said.get("results")) or not said.get("unresponsive_engines")
+    """Whether it is a document, and some engine answered: Brave, which is one engine, says nothing of that."""
+    document = reply.json()
+    return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
 
 
 def _ask_brave(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
     fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
     params = {"q": fitting, "count": str(BRAVE_COUNT), "offset": str(page), **dict(backend.parameters)}
     url = backend.url.rstrip("/") + "/res/v1/web/search"
-    return Ask(url, tuple(params.items()), "brave", credentials, retry_after=_brave_wait, settled=_is_document)
-
-
-def _is_document(reply: Reply) -> bool:
-    reply.json()
-    return True
-
-
-def _brave_wait(response: requests.Response) -> float | None:
-    """Seconds until the first of its limits is open again: X-RateLimit-Reset: 1, 1419704"""
-    first = response.headers.get("X-RateLimit-Reset", "").partition(",")[0].strip()
-    return float(first) if re.fullmatch(r"\d{1,9}", first) else None
+    return Ask(url, tuple(params.items()), "brave", credentials, settled=_settled)
 
 
 Adapter = tuple[Callable[[Any], list[Found]], Callable[[WebBackend, Mapping[str, str] | None, str, int], Ask], int]

@@ -27,10 +27,11 @@ from longform.errors import StoreError
 from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Price, Request
-from longform.llm.client import CHAT, EMBEDDINGS, body_of, embedding_body
-from longform.llm.estimate import Estimate, Estimator
+from longform.llm.estimate import Estimator
+from longform.llm.price.figures import Figures
 from longform.llm.responses.records import TOMBSTONE, Record
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
+from longform.llm.send.bodies import CHAT, EMBEDDINGS, body_of, embedding_body
 from schemas import column, table
 
 MINE = Endpoint(
@@ -100,7 +101,7 @@ def estimating(path: Path, endpoint: Endpoint = MINE) -> Iterator[Estimator]:
         yield estimator
 
 
-def estimate(path: Path, requests: list[Request], endpoint: Endpoint = MINE) -> Estimate:
+def estimate(path: Path, requests: list[Request], endpoint: Endpoint = MINE) -> Figures:
     with estimating(path, endpoint) as estimator:
         for request in requests:
             estimator.add(request)
@@ -152,7 +153,7 @@ def test_without_stored_answers_the_prompts_are_counted_and_replies_bounded_by_t
     assert found.usd_low is not None
     assert found.usd_high is not None
     assert found.usd_low < usd(requests) < found.usd_high
-    assert found.seconds_online is None
+    assert found.seconds is None
 
 
 def test_a_request_that_comes_again_counts_once_and_another_sample_does_not(tmp_path: Path) -> None:
@@ -196,14 +197,14 @@ def test_prompt_tokens_that_the_provider_had_cached_are_cheaper_in_all_but_the_h
 def test_a_price_that_is_not_known_is_unknown_and_not_zero(tmp_path: Path) -> None:
     found = estimate(tmp_path / "r.sqlite", [question(1)], replace(MINE, price=None))
     assert (found.calls, found.usd, found.usd_low, found.usd_high) == (1, None, None, None)
-    assert (found + Estimate(usd=3.0)).usd is None
+    assert (found + Figures(usd=3.0)).usd is None
 
 
 def test_the_time_is_the_longest_of_what_requests_tokens_and_latency_ask_for(tmp_path: Path) -> None:
     fill(tmp_path / "r.sqlite", [stored(question(number)) for number in range(50)])
     requests = [question(number) for number in range(250)]
     seconds = {
-        name: estimate(tmp_path / "r.sqlite", requests, replace(MINE, **limits)).seconds_online
+        name: estimate(tmp_path / "r.sqlite", requests, replace(MINE, **limits)).seconds
         for name, limits in {
             "latency": {"concurrency": 10}, "rpm": {"rpm": 60}, "tpm": {"tpm": 1000, "rpm": 60},
         }.items()

@@ -15,7 +15,7 @@ from flows.cli.main import app
 from flows.cli.shared.costs import costs_lines, costs_table, paid
 from longform.errors import UsageError
 from longform.llm.responses.records import Paid, Record
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 
 
 def line(stage: str, recipe: str, key: int, cost: int | None, **fields: Any) -> Paid:

@@ -23,8 +23,8 @@ from longform.artifacts.versions import find, keys_used
 from longform.errors import StoreError, UsageError
 from longform.llm.ask.keys import canonical, key_of, request_key
 from longform.llm.responses.exchange import SCHEMA, export_parquet, import_parquet
-from longform.llm.responses.records import TOMBSTONE, Paid, Record, ResponseStore
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.records import TOMBSTONE, Paid, Record
+from longform.llm.responses.store import ResponseStore, open_responses
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 

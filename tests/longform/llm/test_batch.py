@@ -30,7 +30,7 @@ from longform.llm.batch import jobs as batches
 from longform.llm.batch.jobs import Counts, Item, Reply, cancel, prefetch
 from longform.llm.price.budget import Budget
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 from longform.llm.send.wire import Wire
 
 REPO = paths.ROOT
@@ -475,10 +475,10 @@ def test_killed_twice_at_any_two_steps(tmp_path: Path) -> None:
             provider.close()
 
 
+CHILDS = {**os.environ, "PYTHONPATH": paths.PYTHONPATH}
 CHILD = """
 import sys
 from pathlib import Path
-sys.path += [".", "tests/support"]
 from tests.longform.llm.test_batch import Place, items_of
 class Elsewhere:
     url = sys.argv[1]
@@ -495,7 +495,7 @@ def test_a_process_killed_in_a_window_submits_nothing_twice(
 ) -> None:
     provider.faults = [(request_, moment)]
     try:
-        with started([sys.executable, "-c", CHILD, provider.url, place.folder], cwd=REPO) as child:
+        with started([sys.executable, "-c", CHILD, provider.url, place.folder], cwd=REPO, env=CHILDS) as child:
             while not provider.held.wait(0.1):
                 assert child.poll() is None
     finally:

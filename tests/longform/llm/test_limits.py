@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longform.llm.gate.limits import Bucket, Gate, duration
+from longform.llm.gate.buckets import Bucket
+from longform.llm.gate.limits import Gate, duration
 
 LATENCY = 0.05
 

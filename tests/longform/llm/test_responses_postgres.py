@@ -25,9 +25,10 @@ from postgresql import Server
 from processes import started
 
 from longform.errors import StoreError
-from longform.llm.responses.postgres import ENTRIES_PER_COMMIT, PostgresResponses
-from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record, ResponseStore
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.groups import MOST_IN_A_GROUP
+from longform.llm.responses.postgres import PostgresDatabase
+from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record
+from longform.llm.responses.store import ResponseStore, open_responses
 
 pytestmark = pytest.mark.check
 
@@ -87,15 +88,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ResponseSt
 
 
 @pytest.fixture
-def mine(postgres_url: str) -> Iterator[PostgresResponses]:
-    opened = PostgresResponses(postgres_url)
+def mine(postgres_url: str) -> Iterator[ResponseStore]:
+    opened = ResponseStore(PostgresDatabase(postgres_url))
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def theirs(postgres_url: str) -> Iterator[PostgresResponses]:
-    opened = PostgresResponses(postgres_url)
+def theirs(postgres_url: str) -> Iterator[ResponseStore]:
+    opened = ResponseStore(PostgresDatabase(postgres_url))
     yield opened
     opened.close()
 
@@ -233,9 +234,7 @@ ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200), texts=st.lists(ANY_TEXT, min_size=5, max_size=5))
-def test_any_bytes_and_any_text_come_back_as_they_were(
-    mine: PostgresResponses, content: bytes, texts: list[str]
-) -> None:
+def test_any_bytes_and_any_text_come_back_as_they_were(mine: ResponseStore, content: bytes, texts: list[str]) -> None:
     endpoint, task, finish, model, dataset = texts
     record = Record(endpoint, "m", task, "", content, content, finish=finish, served_model=model, created=1.0)
     put(mine, (key(1), record), lines=[paid(dataset=dataset, stage=task)])
@@ -243,7 +242,7 @@ def test_any_bytes_and_any_text_come_back_as_they_were(
     assert task in [line["stage"] for line in mine.ledger(dataset)]
 
 
-def test_columns_can_be_read_without_our_code(postgres: Server, postgres_url: str, mine: PostgresResponses) -> None:
+def test_columns_can_be_read_without_our_code(postgres: Server, postgres_url: str, mine: ResponseStore) -> None:
     put(mine, (key(1), RECORD), lines=[paid()])
     query = "SELECT encode(key, 'hex'), task, served_model, input_tokens, cost_nano, state FROM longform.response"
     assert [tuple(row) for row in postgres.execute(query, postgres_url)] == [
@@ -253,7 +252,7 @@ def test_columns_can_be_read_without_our_code(postgres: Server, postgres_url: st
     assert dict(meta) == {"format": "1", "key_version": "1"}
 
 
-def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: str, mine: PostgresResponses) -> None:
+def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: str, mine: ResponseStore) -> None:
     keys = [key(number) for number in range(2_000)]
 
     async def puts() -> None:
@@ -274,14 +273,14 @@ def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: 
     print(f"\nput {2_000 / (between - before):,.0f} a second, got {2_000 / (after - between):,.0f} a second")
     # xmin is the transaction that wrote a row
     ((transactions,),) = postgres.execute("SELECT count(DISTINCT xmin::text) FROM longform.response", postgres_url)
-    assert transactions <= 1 + -(-len(keys) // ENTRIES_PER_COMMIT)
+    assert transactions <= 1 + -(-len(keys) // MOST_IN_A_GROUP)
     assert mine.ledger("axioms")[0]["calls"] == 2_000
 
 
 # PostgreSQL: several processes
 
 
-def test_a_lease_is_granted_to_one_at_a_time(mine: PostgresResponses, theirs: PostgresResponses) -> None:
+def test_a_lease_is_granted_to_one_at_a_time(mine: ResponseStore, theirs: ResponseStore) -> None:
     assert lease(mine, key(1), key(2)) == {key(1), key(2)}
     assert lease(theirs, key(1), key(2), key(3)) == {key(3)}
     assert lease(mine, key(1)) == {key(1)}
@@ -291,9 +290,7 @@ def test_a_lease_is_granted_to_one_at_a_time(mine: PostgresResponses, theirs: Po
     assert lease(theirs, key(1)) == {key(1)}
 
 
-def test_an_answer_ends_the_lease_and_nobody_is_granted_another(
-    mine: PostgresResponses, theirs: PostgresResponses
-) -> None:
+def test_an_answer_ends_the_lease_and_nobody_is_granted_another(mine: ResponseStore, theirs: ResponseStore) -> None:
     broken = made(2, code="unusable")
     assert lease(mine, key(0), key(1), key(2)) == {key(0), key(1), key(2)}
     put(mine, (key(0), RECORD), (key(1), STONE), (key(2), broken))
@@ -302,23 +299,23 @@ def test_an_answer_ends_the_lease_and_nobody_is_granted_another(
     assert theirs.get([key(0)]) == {key(0): RECORD}
 
 
-def test_closing_gives_leases_back(postgres_url: str, mine: PostgresResponses) -> None:
-    other = PostgresResponses(postgres_url)
+def test_closing_gives_leases_back(postgres_url: str, mine: ResponseStore) -> None:
+    other = ResponseStore(PostgresDatabase(postgres_url))
     assert lease(other, key(1)) == {key(1)}
     other.close()
     assert lease(mine, key(1)) == {key(1)}
 
 
-def test_two_who_want_the_same_keys_ask_for_each_once(mine: PostgresResponses, theirs: PostgresResponses) -> None:
+def test_two_who_want_the_same_keys_ask_for_each_once(mine: ResponseStore, theirs: ResponseStore) -> None:
     """As workers do: ask where granted, else look for the other's answer. Overlapping groups in any order."""
     asked: Counter[str] = Counter()
 
-    async def work(store: PostgresResponses, seed: int) -> None:
+    async def work(store: ResponseStore, seed: int) -> None:
         shuffled = random.Random(seed).sample(range(120), 120)
         groups = [[key(n) for n in shuffled[at : at + 3]] for at in range(0, 120, 3)]
         await asyncio.gather(*[answered(store, group) for group in groups])
 
-    async def answered(store: PostgresResponses, group: list[str]) -> None:
+    async def answered(store: ResponseStore, group: list[str]) -> None:
         missing = set(group)
         while missing:
             granted = await store.lease(list(missing))
@@ -339,8 +336,9 @@ def test_two_who_want_the_same_keys_ask_for_each_once(mine: PostgresResponses, t
 
 HOLD = """
 import asyncio, sys
-from longform.llm.responses.postgres import PostgresResponses
-store = PostgresResponses(sys.argv[1], lease_seconds=float(sys.argv[2]))
+from longform.llm.responses.postgres import PostgresDatabase
+from longform.llm.responses.store import ResponseStore
+store = ResponseStore(PostgresDatabase(sys.argv[1], lease_seconds=float(sys.argv[2])))
 print(len(asyncio.run(store.lease(sys.argv[3:]))), flush=True)
 sys.stdin.read()
 """
@@ -359,7 +357,7 @@ def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres: S
 
     command = [sys.executable, "-c", HOLD, postgres_url, str(seconds), key(1)]
     with started(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        store = PostgresResponses(postgres_url, lease_seconds=seconds)
+        store = ResponseStore(PostgresDatabase(postgres_url, lease_seconds=seconds))
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == b"1\n"
@@ -380,11 +378,12 @@ def test_a_killed_process_loses_its_leases_and_a_living_one_does_not(postgres: S
 
 FIRST = """
 import asyncio, sys
-from longform.llm.responses.postgres import PostgresResponses
+from longform.llm.responses.postgres import PostgresDatabase
+from longform.llm.responses.store import ResponseStore
 from longform.llm.responses.records import Record
 print("ready", flush=True)
 sys.stdin.readline()
-store = PostgresResponses(sys.argv[1])
+store = ResponseStore(PostgresDatabase(sys.argv[1]))
 asyncio.run(store.put([(sys.argv[2], Record("e", "m", "t", "", b"{}"))]))
 store.close()
 """
@@ -405,12 +404,12 @@ def test_four_may_be_the_first_to_open_a_database(postgres_url: str) -> None:
         for worker in workers:
             worker.communicate(timeout=600)
         assert [worker.returncode for worker in workers] == [0] * 4
-    store = PostgresResponses(postgres_url)
+    store = ResponseStore(PostgresDatabase(postgres_url))
     assert len(list(store.scan())) == 4
     store.close()
 
 
-def test_a_batch_under_way_is_not_staged_again(mine: PostgresResponses, theirs: PostgresResponses) -> None:
+def test_a_batch_under_way_is_not_staged_again(mine: ResponseStore, theirs: ResponseStore) -> None:
     job = Job("j1", "test", "STAGED", 1, created=1.0)
     mine.stage_job(job, [key(1)])
     theirs.stage_job(job, [key(1)])
@@ -425,7 +424,7 @@ def test_a_batch_under_way_is_not_staged_again(mine: PostgresResponses, theirs: 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 def test_puts_go_on_over_a_restart_and_are_booked_once(
-    postgres: Server, mine: PostgresResponses, how: signal.Signals
+    postgres: Server, mine: ResponseStore, how: signal.Signals
 ) -> None:
     stored = threading.Event()
     over = threading.Event()
@@ -511,7 +510,7 @@ def losing_the_first_commit(port: int) -> Iterator[tuple[int, list[bytes]]]:
 
 def test_a_put_whose_commit_was_not_heard_of_is_booked_once(postgres: Server, postgres_url: str) -> None:
     with losing_the_first_commit(postgres.port) as (port, lost):
-        store = PostgresResponses(postgres_url.replace(f":{postgres.port}/", f":{port}/"))
+        store = ResponseStore(PostgresDatabase(postgres_url.replace(f":{postgres.port}/", f":{port}/")))
         put(store, (key(1), RECORD), lines=[paid(1)])
         assert b"COMMIT" in lost[0]
         assert store.get([key(1)]) == {key(1): RECORD}
@@ -520,7 +519,7 @@ def test_a_put_whose_commit_was_not_heard_of_is_booked_once(postgres: Server, po
 
 
 def test_a_store_can_be_closed_while_the_server_is_away(postgres: Server, postgres_url: str) -> None:
-    store = PostgresResponses(postgres_url)
+    store = ResponseStore(PostgresDatabase(postgres_url))
     lease(store, key(1))
     postgres.stop()
     try:
@@ -538,7 +537,7 @@ def test_a_store_can_be_closed_while_the_server_is_away(postgres: Server, postgr
 def opening(url: str, *secrets: str) -> str:
     """What is said of a URL that cannot be opened; no log that shows where it came from has the secrets."""
     with pytest.raises(StoreError) as told:
-        PostgresResponses(url)
+        ResponseStore(PostgresDatabase(url))
     shown = "".join(traceback.format_exception(told.value))
     assert not any(secret in shown for secret in secrets)
     assert told.value.__cause__ is None
@@ -589,15 +588,15 @@ def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
 
 @pytest.mark.parametrize("change", ["UPDATE longform.meta SET v = '7' WHERE k = 'format'", "DELETE FROM longform.meta"])
 def test_a_store_of_another_release_is_refused(postgres: Server, postgres_url: str, change: str) -> None:
-    PostgresResponses(postgres_url).close()
+    ResponseStore(PostgresDatabase(postgres_url)).close()
     postgres.execute(change, postgres_url)
     assert "this release reads format 1 with keys of version 1: use the release that wrote it" in opening(postgres_url)
-    PostgresResponses(postgres.database()).close()
+    ResponseStore(PostgresDatabase(postgres.database())).close()
 
 
 def test_nothing_is_left_running(postgres_url: str) -> None:
     before = set(threading.enumerate())
     with pytest.raises(StoreError):
-        PostgresResponses(postgres_url.replace("owner", "nobody"))
-    PostgresResponses(postgres_url).close()
+        ResponseStore(PostgresDatabase(postgres_url.replace("owner", "nobody")))
+    ResponseStore(PostgresDatabase(postgres_url)).close()
     assert not set(threading.enumerate()) - before  # those of other tests may end meanwhile

@@ -22,8 +22,9 @@ from processes import started
 
 from longform.errors import BusyError, StoreError
 from longform.llm.ask.keys import request_key
-from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record, ResponseStore
-from longform.llm.responses.sqlite import Responses, open_responses
+from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record
+from longform.llm.responses.sqlite import SqliteDatabase
+from longform.llm.responses.store import ResponseStore, open_responses
 
 REPO = paths.ROOT
 KEY = request_key("test", "/chat/completions", {"model": "m"})
@@ -169,7 +170,7 @@ def test_a_damaged_reply_is_told(path: Path) -> None:
     database.commit()
     database.close()
     store = open_responses(path)
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreError, match="holds a damaged record"):
         store.get([KEY])
     store.close()
 
@@ -235,7 +236,7 @@ def test_all_of_a_process_share_one_store_and_other_processes_are_kept_out(path:
     code = """
 import sys
 from longform.errors import BusyError
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 try:
     open_responses(sys.argv[1])
 except BusyError as error:
@@ -267,8 +268,9 @@ import asyncio, sys
 from pathlib import Path
 from longform.errors import StoreError
 from longform.llm.responses.records import Record
-from longform.llm.responses.sqlite import Responses
-store = Responses(Path(sys.argv[1]), machine="elsewhere", lease_seconds=float(sys.argv[2]))
+from longform.llm.responses.sqlite import SqliteDatabase
+from longform.llm.responses.store import ResponseStore
+store = ResponseStore(SqliteDatabase(Path(sys.argv[1]), machine="elsewhere", lease_seconds=float(sys.argv[2])))
 asyncio.run(store.put([("00" * 32, Record("e", "m", "t", "p", b"{}"))]))
 print("stored", flush=True)
 sys.stdin.readline()
@@ -287,9 +289,9 @@ def test_a_second_machine_is_refused_while_the_first_uses_the_file(path: Path) -
         assert first.stdout.readline() == "stored\n"
         for read_only in (False, True):
             with pytest.raises(StoreError, match=rf"in use by process {first.pid} on .* set LONGFORM_RESPONSES to"):
-                Responses(path, read_only=read_only)
+                SqliteDatabase(path, read_only=read_only)
         first.communicate("\n", timeout=600)
-    store = Responses(path)
+    store = ResponseStore(SqliteDatabase(path))
     assert store.get(["00" * 32, "01" * 32]).keys() == {"00" * 32, "01" * 32}
     store.close()
 
@@ -308,11 +310,11 @@ def test_a_file_moves_to_another_machine_for_good_and_the_first_writes_no_more(p
         store.close()
 
 
-def opened_in_time(path: Path) -> Responses:
+def opened_in_time(path: Path) -> ResponseStore:
     deadline = time.monotonic() + 600
     while True:
         try:
-            return Responses(path)
+            return ResponseStore(SqliteDatabase(path))
         except StoreError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -324,7 +326,7 @@ WRITE_FOREVER = """
 import asyncio, sys
 from longform.llm.ask.keys import request_key
 from longform.llm.responses.records import Record
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 
 store = open_responses(sys.argv[1])
 record = Record('e', 'm', 't', 'p', b'{}', b'paid' * 500)
@@ -373,7 +375,7 @@ def test_readers_work_while_another_process_writes_and_change_nothing(path: Path
         assert reader.stats()[0]["answers"] >= len(seen)
         with pytest.raises(StoreError, match="open to read"):
             put(reader, [(KEY, RECORD)])
-        with pytest.raises(StoreError, match="readonly"):
+        with pytest.raises(StoreError, match="open to read"):
             reader.add([(KEY, RECORD)])
         with pytest.raises(BusyError, match=f"process {child.pid}"):
             open_responses(path)

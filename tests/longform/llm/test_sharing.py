@@ -24,7 +24,7 @@ from standin_server import Server, serve
 from longform.llm.ask.types import Answer, Endpoint, Request
 from longform.llm.gate.sharing import fair_shares, shared_now
 from longform.llm.models import Models
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.store import open_responses
 
 pytestmark = pytest.mark.check
 

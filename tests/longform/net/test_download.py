@@ -297,7 +297,7 @@ def test_a_wrong_digest_is_tried_once_more_and_named(server: Server, place: Path
 @pytest.mark.parametrize(
     "etags", [('"one"', '"two"'), ("W/one", "W/two"), (None, None)], ids=["strong", "weak", "none"]
 )
-def test_a_file_that_changed_is_begun_anew(server: Server, place: Path, etags: tuple[str, str]) -> None:
+def test_a_file_that_changed_is_fetched_again(server: Server, place: Path, etags: tuple[str, str]) -> None:
     server.on("/a.7z", dropping(70_000, etag=etags[0]), Answer(body=OTHER, etag=etags[1], ranges=True))
     whole(client().download(server.url + "/a.7z", place), OTHER)
 
@@ -308,7 +308,7 @@ def test_a_server_that_ignores_if_range_is_caught_by_its_etag(server: Server, pl
     whole(client().download(server.url + "/a.7z", place), OTHER)
 
 
-def test_a_file_that_is_shorter_now_is_begun_anew(server: Server, place: Path) -> None:
+def test_a_file_that_is_shorter_now_is_fetched_again(server: Server, place: Path) -> None:
     server.on("/a.7z", dropping(70_000, etag=None), Answer(body=OTHER[:30_000], ranges=True))
     whole(client().download(server.url + "/a.7z", place), OTHER[:30_000])
 
@@ -371,7 +371,7 @@ def expiring(valid: list[str]) -> Callable[[Asked], Answer]:
     return answer
 
 
-def test_a_link_that_expired_is_made_anew(server: Server, place: Path) -> None:
+def test_a_link_that_expired_is_replaced(server: Server, place: Path) -> None:
     given: list[str] = []
 
     def link() -> str:
@@ -589,7 +589,7 @@ def test_what_a_loss_of_power_may_have_taken_is_fetched_again(server: Server, pl
 @pytest.mark.parametrize(
     "notes", [b"", b"{", b"[]", b'{"etag": "x", "more": 1}', b'{"size": 5}', b'{"size": "x"}', b"[" * 100_000]
 )
-def test_a_part_that_nothing_is_known_of_is_begun_anew(server: Server, place: Path, notes: bytes) -> None:
+def test_a_part_that_nothing_is_known_of_is_fetched_again(server: Server, place: Path, notes: bytes) -> None:
     place.parent.mkdir()
     place.with_name("a.7z.part").write_bytes(b"something else")
     place.with_name("a.7z.part.json").write_bytes(notes)
@@ -598,7 +598,7 @@ def test_a_part_that_nothing_is_known_of_is_begun_anew(server: Server, place: Pa
 
 
 @pytest.mark.parametrize("where", [0, 40_000, 69_999])
-def test_a_part_that_was_damaged_meanwhile_is_begun_anew(server: Server, place: Path, where: int) -> None:
+def test_a_part_that_was_damaged_meanwhile_is_fetched_again(server: Server, place: Path, where: int) -> None:
     server.on("/a.7z", dropping(70_000), Answer(404), FILE)
     with pytest.raises(HttpError):
         client().download(server.url + "/a.7z", place)

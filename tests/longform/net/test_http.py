@@ -19,9 +19,9 @@ from http_server import Answer, Asked, Server, document, serve
 from ports import nobody
 
 from longform import __version__
+from longform.addresses import origin, shown
 from longform.errors import HttpError, Incomplete, LongformError, SourceError, UsageError
 from longform.net.http import Http, retry_after_seconds, user_agent
-from longform.net.wire import origin, shown
 
 KEY = {"x-api-key": "s3cret-key"}
 
@@ -363,7 +363,7 @@ def test_a_connection_that_comes_too_late_is_not_used(server: Server, monkeypatc
 
     monkeypatch.setattr(socket, "getaddrinfo", late)
     server.on("*", Answer())
-    with pytest.raises(Incomplete, match=r"sent no whole head of a reply in 0\.1 s"):
+    with pytest.raises(Incomplete, match=r"gave no connection in 0\.1 s"):
         client(tries=2, patience_seconds=0.1)[0].get(server.url + "/a")
     assert server.asked == []
 

@@ -16,7 +16,7 @@ from longform.llm.ask.types import Request
 from longform.llm.read.replies import cited_passages, strip_end_mark
 from longform.llm.read.structured import read_reply
 from schemas.replies import Corruption
-from tasks.axioms.falsify import falsify
+from tasks.axioms.corruption import corrupt
 from tasks.text.prose import blocks, sentences
 
 FOLDER = paths.ROOT / "prompts"
@@ -58,7 +58,7 @@ def corrupted(answer: str, passages: list[str] | None = None) -> Corruption:
 
 def falsified(sentence: str, first_draw: int, evidence: str = "") -> list[str]:
     """`first_draw` 0 starts with numbers, 1 with opposites, 2 with names."""
-    return falsify(sentence, evidence, bytes([0, first_draw] * 16), read=20_000)[1]
+    return corrupt(sentence, evidence, bytes([0, first_draw] * 16), read=20_000)[1]
 
 
 # open book
@@ -83,7 +83,7 @@ def test_two_passages_are_quoted_even_if_one_alone_is_near_the_question() -> Non
     assert cited_passages(text) == [1, 2]
 
 
-def test_passages_without_a_sentence_are_said_to_say_nothing() -> None:
+def test_passages_without_a_sentence_give_an_answer_without_quotation() -> None:
     text = reply("open_book", question=QUESTION, passages=["```\nkeg = beer\n```", "Why?"])
     assert text == "The passages given here say nothing that could be quoted on this question."
 
@@ -326,7 +326,7 @@ def test_no_text_breaks_a_reply(question: str, passages: list[str], first: str, 
 
 @given(answer=markdown, evidence=markdown, dice=st.binary(min_size=32, max_size=32))
 def test_the_answer_changes_exactly_where_claims_were_falsified(answer: str, evidence: str, dice: bytes) -> None:
-    claims, changed, rewritten = falsify(answer, evidence, dice, read=20_000)
+    claims, changed, rewritten = corrupt(answer, evidence, dice, read=20_000)
     assert (rewritten != answer) == bool(changed)
     assert len(changed) <= (len(claims) + 1) // 2
     assert [b.kind for b in blocks(answer)] == [b.kind for b in blocks(rewritten)]

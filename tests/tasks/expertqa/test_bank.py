@@ -20,11 +20,11 @@ from longform.artifacts.rows import Rejected, Shard
 from longform.errors import SourceError
 from longform.files import sha256_of
 from schemas.expertqa import QUESTIONS
+from tasks.annotation.values import Unfit
 from tasks.expertqa import bank
 from tasks.expertqa.bank import csv_records, jsonl_records, open_banks, parse_questions, question_id, released_record
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
 from tasks.expertqa.vocabulary import (
-    UnknownLabel,
     field_of_study,
     fields,
     label,
@@ -141,7 +141,7 @@ def test_what_looks_like_trouble_and_is_none_is_kept():
     ],
 )
 def test_spellings_come_to_one_label_and_are_kept_where_they_differ(property, said, ours, said_as):
-    assert label(property, said) == (ours, said_as)
+    assert label(property, said, "c") == (ours, said_as)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_spellings_come_to_one_label_and_are_kept_where_they_differ(property, sa
     ],
 )
 def test_an_unknown_label_names_property_and_label(property, said, says):
-    with pytest.raises(UnknownLabel) as error:
-        label(property, said)
-    assert str(error.value) == says
+    with pytest.raises(Unfit) as error:
+        label(property, said, "c")
+    assert f"{error.value.reason}: {error.value.detail}" == f"{says} of c"
 
 
 def test_what_a_person_may_choose_is_table_3():
@@ -175,7 +175,9 @@ def test_what_a_person_may_choose_is_table_3():
     assert ratings("informativeness") == ("Very relevant", "A bit relevant", "Not too important", "Uninformative")
     assert ratings("worthiness") == ("Yes", "No")
     for property in ("usefulness", "support", "informativeness", "correctness", "reliability", "worthiness"):
-        assert [label(property, rating) for rating in ratings(property)] == [(one, None) for one in ratings(property)]
+        assert [label(property, rating, "c") for rating in ratings(property)] == [
+            (one, None) for one in ratings(property)
+        ]
 
 
 @pytest.mark.parametrize(

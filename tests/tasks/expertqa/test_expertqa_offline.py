@@ -19,7 +19,7 @@ from longform.llm.ask.types import Request
 from longform.llm.read.replies import strip_end_mark
 from longform.llm.read.structured import read_reply
 from schemas.replies import AtomicClaims, Entailment, Judgement
-from tasks.expertqa.offline import atomic_claims, holds, said, share, supports
+from tasks.expertqa.offline import atomic_claims, content, holds, share, supports
 
 REPO = paths.ROOT
 NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
@@ -140,9 +140,9 @@ def test_a_claim_is_supported_by_two_thirds_of_its_words_and_all_of_its_numbers(
 
 
 def test_shares_are_of_words_without_endings() -> None:
-    assert share(said("Storing berries pays."), said("He stored a berry.")) == 2 / 3
-    assert share(said("a house"), said("many houses")) == 1.0
-    assert share(said("house 3"), said("houses 4")) == 0.0
+    assert share(content("Storing berries pays."), content("He stored a berry.")) == 2 / 3
+    assert share(content("a house"), content("many houses")) == 1.0
+    assert share(content("house 3"), content("houses 4")) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_claims_are_taken_apart_at_clauses_verbs_and_lists(claim: str, statement
     assert parsed == AtomicClaims(atomic_claim=statements)
 
 
-def test_at_most_twenty_statements_are_made() -> None:
+def test_a_claim_gives_at_most_twenty_statements() -> None:
     listed = "Kegs need " + ", ".join(f"part {n}" for n in range(300)) + " and gas."
     assert len(atomic_claims(listed)) == 20
 
@@ -270,7 +270,8 @@ def test_the_task_of_each_prompt_is_found_by_its_labels() -> None:
 
 
 CHILD = """
-import hashlib, test_offline_expertqa as here
+import hashlib
+from tests.tasks.expertqa import test_expertqa_offline as here
 print(hashlib.sha256(repr([here.respond(r) for r in here.requests()]).encode()).hexdigest())
 """
 

@@ -188,7 +188,18 @@ def test_load_gives_a_split_or_a_stage_of_the_latest_or_a_named_version(built: B
     assert shown == set(threads)
 
 
+def test_load_in_pandas_keeps_every_type_and_null(built: Built) -> None:
+    for asked in ({"dataset": "axioms/pairs"}, {"dataset": "axioms", "stage": "select_questions"}):
+        table = longform.load(**asked, version="2026.11.20", home=str(built.home))
+        frame = longform.load(**asked, version="2026.11.20", home=str(built.home), as_pandas=True)
+        back = pa.Table.from_pandas(frame, preserve_index=False)
+        assert back.cast(table.schema).equals(table)
+        assert [field.type for field in back.schema] == [field.type for field in table.schema]
+        assert frame.isna().sum().to_dict() == {name: table[name].null_count for name in table.column_names}
+
+
 @pytest.mark.parametrize(("asked", "sentence"), [
+    ({"dataset": "axioms/pears"}, 'axioms 2026.11.20 has no config pears; did you mean "pairs"?'),
     ({"dataset": "axoims"}, 'axoims has no version in HOME: did you mean "axioms"?'),
     ({"dataset": "kiwi"}, "kiwi has no version in HOME: build one with `longform build kiwi`, or give another --home"),
     ({"version": "2026.11.2"}, 'axioms has no version 2026.11.2; did you mean "2026.11.20"?'),

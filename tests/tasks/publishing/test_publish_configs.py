@@ -31,7 +31,7 @@ from longform.engine.stage import PerGroup, Row, Rows, StageContext, stage
 from longform.errors import LongformError, NothingToPublish, UsageError
 from schemas import column, table
 from schemas.sources.stackexchange import MOMENT
-from tasks.publishing.card import Figure, Paper, ReportTable, Wording
+from tasks.publishing.card import Figure, Paper, ReportTable, Wording, table_of
 from tasks.publishing.publish import About, Published, Table, publish, publish_version
 
 mlc = pytest.importorskip("mlcroissant")
@@ -146,7 +146,7 @@ SQUARE = (
 
 
 def tables() -> list[ReportTable]:
-    return [ReportTable("Rows by day", "", ("day", "rows"), [("Monday", 3)])]
+    return [table_of("Rows by day", "", ("day", "rows"), [("Monday", 3)])]
 
 
 def squares() -> list[Figure]:

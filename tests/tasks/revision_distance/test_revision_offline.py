@@ -183,7 +183,7 @@ def test_a_message_is_checked_by_its_words(message: str, verdict: str, kind: str
 # drafts
 
 
-def test_a_message_has_a_greeting_paragraphs_and_a_closing_and_says_what_was_asked() -> None:
+def test_a_message_has_a_greeting_paragraphs_a_closing_and_the_requested_points() -> None:
     text = reply("write")
     assert text.startswith("Subject: The broken heating in my flat\n\nDear landlord,\n\n")
     assert text.endswith("\n\nKind regards,")
@@ -205,7 +205,7 @@ def words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["write", "related_vanilla", "related_cot"])
-def test_with_low_effort_a_draft_is_shorter_and_says_less(name: str) -> None:
+def test_with_low_effort_a_draft_is_shorter_with_fewer_points(name: str) -> None:
     plain, low = reply(name), reply(name, "low")
     assert low
     assert len(low) < len(plain)
@@ -237,7 +237,7 @@ def test_drafts_differ_between_requests() -> None:
     assert len(texts) == 30
 
 
-def test_vanilla_quotes_a_sentence_of_each_paper_in_the_order_given_by_title() -> None:
+def test_vanilla_quotes_a_sentence_of_each_paper_in_their_order_by_title() -> None:
     text = reply("related_vanilla")
     places = [text.index(paper.partition("\n")[0]) for paper in PAPERS]
     assert places == sorted(places)
@@ -269,7 +269,7 @@ def test_nothing_is_recalled_that_could_be_a_fact() -> None:
     assert "pruning" in text.lower()
 
 
-def test_papers_without_an_abstract_are_named_and_said_to_be_unknown() -> None:
+def test_papers_without_an_abstract_are_named_as_unknown() -> None:
     for name in ("related_vanilla", "related_cot"):
         text = reply(name, papers=["A Title {x} of its own"])
         assert 'Of "A Title {x} of its own" only the title is known here.' in text.replace(": of", ": Of")
@@ -377,7 +377,7 @@ def test_a_draft_with_nothing_to_see_gets_no_edit() -> None:
          "Call [phone] or write to [mail] [1] or [the site](https://example.org)."),
     ],
 )  # fmt: skip
-def test_what_a_reader_would_mend_is_mended(draft: str, revised: str) -> None:
+def test_obvious_defects_are_edited(draft: str, revised: str) -> None:
     assert applied(draft, freely(draft)) == revised
 
 

@@ -15,8 +15,8 @@ from revision_rows import case, cited, draft, drafted, edits_of, made, rating_of
 from longform.artifacts.parts import Parts
 from longform.artifacts.rows import Row
 from longform.llm.ask.fence import fenced
-from longform.llm.responses.records import Record, ResponseStore
-from longform.llm.responses.sqlite import open_responses
+from longform.llm.responses.records import Record
+from longform.llm.responses.store import ResponseStore, open_responses
 from longform.settings import responses
 from schemas.revision_distance import (
     CANDIDATES,

@@ -80,7 +80,7 @@ def of_webgpt(deep: bytes) -> Iterable[Any]:
 
 
 def of_ultrafeedback(deep: bytes) -> Iterable[Any]:
-    return ultrafeedback.instructions([ultrafeedback.document(b'{"instruction":%s}' % deep)], {}, mended=True)
+    return ultrafeedback.instructions([ultrafeedback.document(b'{"instruction":%s}' % deep)], {}, corrected=True)
 
 
 def of_commitpackft(deep: bytes) -> Iterable[Any]:
@@ -247,7 +247,7 @@ def whole(path: Path) -> Shard:
     ],
     ids=["no UTF-8", "another type", "bytes for text", "no UTF-8 in a broken row"],
 )
-def test_columns_that_cannot_be_read_are_told(tmp_path: Path, columns: dict[str, pa.Array]) -> None:
+def test_columns_that_cannot_be_read_are_errors(tmp_path: Path, columns: dict[str, pa.Array]) -> None:
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="is no whole Parquet file of this source"):
         list(wildchat.conversations(whole(tmp_path / "a.parquet"), np.zeros(0, int), toxic=False))

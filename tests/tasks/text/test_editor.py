@@ -437,7 +437,7 @@ def test_the_intention_of_a_change_is_by_its_words(draft: str, reference: str, i
     assert (edit["action_name"], edit["revision_intention"]) == ("change", intention)
 
 
-def test_repeated_sentences_are_told_apart_by_what_precedes_them() -> None:
+def test_repeated_sentences_are_distinguished_by_what_precedes_them() -> None:
     draft = "Alda paid. It was late. Bruno paid. It was late. Clara paid. It was late."
     reference = "Alda paid. It was late. Bruno paid. It was early. Clara paid. It was late."
     (edit,) = revise(draft, reference)

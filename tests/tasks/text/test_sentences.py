@@ -154,7 +154,7 @@ def test_words_longer_than_the_window_have_the_tokens_of_spacy() -> None:
         assert sentence_spans(word + " B.") == their_spans(word + " B."), word
 
 
-def test_addresses_are_told_from_words_as_spacy_does() -> None:
+def test_addresses_are_recognised_as_spacy_does() -> None:
     """Their pattern for the user before an @ is quadratic; ours is another that takes the same words."""
     chance = random.Random(13)
     pattern = theirs().tokenizer.url_match

@@ -113,14 +113,6 @@ def test_a_run_is_spacys_up_to_its_limit() -> None:
     ]
 
 
-def test_words_are_forgotten_and_cut_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FORGOTTEN_AFTER", 5)
-    english = module._English()
-    text = " ".join(f"isn't{number}, ({number})" for number in range(50)) + " isn't0, (0)"
-    assert list(english.tokens(text)) == whole(text)
-    assert len(english._known) <= 5
-
-
 def test_an_encoding_that_is_not_there_is_named() -> None:
     if importlib.util.find_spec("tiktoken"):
         pytest.skip("tiktoken is installed")

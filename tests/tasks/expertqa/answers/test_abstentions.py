@@ -85,7 +85,7 @@ def test_an_answer_that_declines_is_an_abstention(text: str, words: str | None) 
         "I don't know. " + "I cannot say. " * 60,
     ],
 )  # fmt: skip
-def test_an_answer_that_only_says_so_is_none(text: str) -> None:
+def test_declining_words_within_an_answer_are_no_abstention(text: str) -> None:
     assert abstention(text) is None
 
 
@@ -136,7 +136,7 @@ def test_a_caveat_before_an_answer_is_none(text: str) -> None:
     assert abstention(text) is None
 
 
-def test_of_the_written_answers_nearly_all_are_told_apart() -> None:
+def test_97_percent_of_written_abstentions_are_found_with_at_most_two_false_alarms() -> None:
     rows = [line.split("\t") for line in WRITTEN.read_text("utf-8").splitlines()]
     found = [kind for kind, text in rows if abstention(text)]
     assert found.count("declines") >= 0.97 * sum(kind == "declines" for kind, _ in rows)

@@ -22,6 +22,7 @@ from longform.engine.tasks import InTurn
 from longform.files import sha256_of
 from longform.llm.models import Models
 from schemas.expertqa import ANSWERS, LABELS
+from tasks.annotation.values import Unfit
 from tasks.expertqa.answers.claims import released_claims
 from tasks.expertqa.answers.released import (
     answers_of,
@@ -87,7 +88,7 @@ def labels_and_wrong(answer: dict[str, Any]) -> tuple[dict[str, Any], list[tuple
     later = {name: None for name in LABELS.names if name not in found}
     row_check(LABELS)(found | later)
     check_batch(pa.RecordBatch.from_pylist([found | later], schema=LABELS), LABELS)
-    return found, [(reason, detail.replace(row["answer_id"], "a")) for reason, detail in wrong]
+    return found, [(each.reason, str(each.detail).replace(row["answer_id"], "a")) for each in wrong]
 
 
 def labelled(answer: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def labelled(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def claim_labelled(given: dict[str, Any]) -> dict[str, Any]:
-    wrong: list[tuple[str, str]] = []
+    wrong: list[Unfit] = []
     found = claim_labels("c", given, wrong)
     assert wrong == []
     return found

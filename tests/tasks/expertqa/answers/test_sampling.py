@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import paths
 import pytest
@@ -25,7 +24,7 @@ from scipy.stats import chisquare
 from toy_stages import building
 
 from longform.artifacts.rows import Rejected, Row
-from tasks.expertqa.answers.sampling import abstention_rates, draw, sample, sample_answers, take_claims
+from tasks.expertqa.answers.sampling import draw, sample, sample_answers, take_claims
 
 SYSTEMS = ["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4", "bing_chat"]
 RELEASED = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
@@ -134,19 +133,6 @@ def sampled_of(name: str, answers: list[Row], counts: Counter[str]) -> list[Row]
     own = [one for one in answers if one["question_id"] == f"expertqa/{name}"]
     items = sample(f"expertqa/{name}", own, counts, most_claims=10, seed=7)
     return [item for item in items if not isinstance(item, Rejected)]
-
-
-def test_abstention_rates_are_those_of_generated_answers_alone() -> None:
-    declines: Any = {"abstention": "I don't know"}
-    answers = [answer(f"q{n}", **(declines if n < 3 else {})) for n in range(8)]
-    answers += [answer("q9", "bing_chat", kind="imported"), answer("q9", "gpt4", kind="released")]
-    answers += [answer("q8", "rr_gs_gpt4", kind="released")]
-    shown = [{"system": "gpt4"}, {"system": "gpt4"}, {"system": "rr_gs_gpt4"}]
-    assert [tuple(row.values()) for row in abstention_rates(answers, shown)] == [
-        ("bing_chat", 0, 1, 0, 0.0),
-        ("gpt4", 2, 8, 3, 0.375),
-        ("rr_gs_gpt4", 1, 0, 0, None),
-    ]
 
 
 def test_all_real_released_answers_are_kept_also_those_of_more_than_ten_claims() -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pandas
 import paths
 import pytest
 from autoais_claims import claim, given_claims, made_rejections
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import precision_recall_fscore_support
 from standin_server import Server, standin
 from toy_stages import building, source
 
@@ -27,17 +25,14 @@ from longform.llm.ask.types import Endpoint
 from longform.llm.offline import MODEL
 from tasks.answers import NO_MODEL
 from tasks.expertqa.estimates.autoais import (
-    autoais_against_people,
-    autoais_table,
-    disagreements,
     estimate_attribution,
     evidence_texts,
     judged_text,
     opened_backend,
     sources,
 )
+from tasks.expertqa.tables.estimates import table_6_autoais_against_people
 from tasks.metrics.entailment import (
-    LEXICAL_THRESHOLD,
     MOST_TOKENS,
     Evidence,
     Nli,
@@ -329,170 +324,6 @@ def test_a_claim_is_judged_without_its_marks() -> None:
     assert judged_text(claim(0, "Casks  are served\nat 12 degrees [1] [2, 3].")) == "Casks are served at 12 degrees."
 
 
-# ---------------------------------------------------------------- figures
-
-
-def labelled(number: int, seed: int = 0) -> list[Row]:
-    dice = random.Random(seed)
-    systems = ("post_hoc_gs_gpt4", "gpt4", "bing_chat", "other")
-    answers = [(f"a{n}", dice.choice(systems)) for n in range(max(1, number // 4))]
-    rows = []
-    for at in range(number):
-        answer, system = dice.choice(answers)
-        rows.append(
-            {
-                "system": system,
-                "answer_id": answer,
-                "claim_id": f"{answer}#{at}",
-                "claim": f"claim {at}",
-                "evidence": "e",
-                "score": dice.choice([None, 0.25, 0.5]),
-                "sources": dice.randrange(3),
-                "autoais": dice.choice([True, False, False, None]),
-                "support": dice.choice(["Complete", "Complete", "Partial", "Incomplete", "Missing", "N/A", None]),
-                "worthiness": dice.choice(["Yes", "Yes", "No", None]),
-            }
-        )
-    return rows
-
-
-def scored(system: str, answer: str, *values: bool | None, support: str | None = "Complete", **more: Any) -> list[Row]:
-    row = {"system": system, "answer_id": answer, "support": support, "worthiness": "Yes", **more}
-    return [{**row, "autoais": value} for value in values]
-
-
-def cell(rows: list[Row], selection: str, system: str) -> Row:
-    return next(row for row in rows if (row["selection"], row["system"]) == (selection, system))
-
-
-def test_table_5_by_hand() -> None:
-    """Two answers, 1 of 1 and 1 of 4: macro (1 + 1/4) / 2, micro 2 of 5; what is not scored counts nowhere."""
-    rows = [
-        *scored("gpt4", "a", True, None),
-        *scored("gpt4", "b", True, False, False, False),
-        *scored("gpt4", "c", None),
-        *scored("gpt4", "b", True, True, support="Partial"),
-        *scored("bing_chat", "d", None),
-    ]
-    found = autoais_table(rows)
-    gpt4 = cell(found, "complete support", "gpt4")
-    assert (gpt4["macro"], gpt4["micro"]) == (5 / 8, 2 / 5)
-    assert (gpt4["claims"], gpt4["answers"], gpt4["unscored"]) == (5, 2, 2)
-    assert (gpt4["macro_low"], gpt4["macro_high"]) == (0.25, 1.0)
-    bing = cell(found, "complete support", "bing_chat")
-    assert (bing["macro"], bing["macro_low"], bing["micro"], bing["claims"], bing["unscored"]) == (
-        None,
-        None,
-        None,
-        0,
-        1,
-    )
-    assert cell(found, "all claims", "gpt4")["macro"] == (1 + 3 / 6) / 2
-    assert cell(found, "complete support", "all")["micro"] == 2 / 5
-
-
-@pytest.mark.parametrize("number", [0, 1, 7, 60, 400])
-def test_pandas_says_the_same_of_table_5(number: int) -> None:
-    rows = labelled(number, seed=number)
-    frame = pd.DataFrame(rows, columns=["system", "answer_id", "autoais", "support", "worthiness"])
-    selections = {
-        "complete support": frame.support.eq("Complete"),
-        "complete support, cite-worthy": frame.support.eq("Complete") & frame.worthiness.eq("Yes"),
-        "cite-worthy": frame.worthiness.eq("Yes"),
-        "all claims": pd.Series(True, index=frame.index),
-    }
-    found = autoais_table(rows)
-    order = [system for system in ("gpt4", "bing_chat", "post_hoc_gs_gpt4", "other") if system in set(frame.system)]
-    assert [(row["selection"], row["system"]) for row in found] == [(s, o) for s in selections for o in [*order, "all"]]
-    for row in found:
-        chosen = frame[selections[row["selection"]]]
-        chosen = chosen if row["system"] == "all" else chosen[chosen.system == row["system"]]
-        known = chosen.dropna(subset=["autoais"]).astype({"autoais": float})
-        assert (row["claims"], row["unscored"]) == (len(known), chosen.autoais.isna().sum())
-        assert row["answers"] == known.answer_id.nunique()
-        assert row["macro"] == nearly(known.groupby("answer_id").autoais.mean().mean())
-        assert row["micro"] == nearly(known.autoais.mean())
-        for name in ("macro", "micro"):
-            if row["answers"] > 1:
-                assert row[f"{name}_low"] - 1e-6 <= row[name] <= row[f"{name}_high"] + 1e-6
-            else:
-                assert row[f"{name}_low"] is row[f"{name}_high"] is None
-
-
-def nearly(value: Any) -> Any:
-    return None if pd.isna(value) else pytest.approx(value)
-
-
-def test_table_6_by_hand() -> None:
-    rows = [
-        *scored("gpt4", "a", True, True, False, None),
-        *scored("gpt4", "b", True, support="N/A"),
-        *scored("gpt4", "b", False, True, support=None),
-        *scored("gpt4", "c", False, support="Missing", worthiness="No"),
-        *scored("bing_chat", "d", False),
-        *scored("rr_gs_gpt4", "e", True, support="Incomplete"),
-    ]
-    found = autoais_against_people(rows)
-    gpt4 = cell(found, "labelled", "gpt4")
-    assert [gpt4[name] for name in ("precision", "recall", "f1")] == [2 / 3, 2 / 3, 2 / 3]
-    assert [gpt4[name] for name in ("claims", "attributable", "complete", "unscored")] == [5, 3, 3, 1]
-    assert cell(found, "labelled, cite-worthy", "gpt4")["claims"] == 4
-    bing, rr = cell(found, "labelled", "bing_chat"), cell(found, "labelled", "rr_gs_gpt4")
-    assert [bing[name] for name in ("precision", "recall", "f1")] == [None, 0.0, 0.0]
-    assert [rr[name] for name in ("precision", "recall", "f1")] == [0.0, None, 0.0]
-
-
-@pytest.mark.parametrize("number", [0, 5, 50, 400])
-def test_scikit_learn_says_the_same_of_table_6(number: int) -> None:
-    rows = labelled(number, seed=number + 1)
-    frame = pd.DataFrame(rows, columns=["system", "answer_id", "autoais", "support", "worthiness"])
-    frame = frame.dropna(subset=["autoais", "support"])
-    for row in autoais_against_people(rows):
-        chosen = frame if row["system"] == "all" else frame[frame.system == row["system"]]
-        chosen = chosen[chosen.worthiness == "Yes"] if "worthy" in row["selection"] else chosen
-        assert row["claims"] == len(chosen)
-        if chosen.empty:
-            assert row["precision"] is row["recall"] is row["f1"] is row["f1_low"] is None
-            continue
-        wanted = precision_recall_fscore_support(
-            chosen.support.eq("Complete"), chosen.autoais.astype(bool), average="binary", zero_division=math.nan
-        )
-        assert [row["precision"], row["recall"], row["f1"]] == [nearly(value) for value in wanted[:3]]
-
-
-def test_the_order_of_the_rows_changes_no_figure() -> None:
-    rows = labelled(120, seed=4)
-    shuffled = random.Random(1).sample(rows, len(rows))
-    assert autoais_table(rows) == autoais_table(shuffled)
-    assert autoais_against_people(rows) == autoais_against_people(shuffled)
-    assert disagreements(rows, 5) == disagreements(shuffled, 5)
-
-
-def test_disagreements_are_of_both_kinds_and_tell_several_sources() -> None:
-    rows = labelled(200, seed=8)
-    found = disagreements(rows, 7)
-    missed, granted = found[:7], found[7:]
-    assert len(granted) == 7
-    assert all(row["support"] == "Complete" and row["autoais"] is False for row in missed)
-    assert all(row["support"] not in ("Complete", None) and row["autoais"] is True for row in granted)
-    assert {row["kind"] for row in missed} == {"people: Complete, AutoAIS: 0"}
-    assert all(row["multi_source"] is (row["sources"] > 1) for row in found)
-    assert {row["multi_source"] for row in found} == {True, False}
-    worthy = [row["worthiness"] == "Yes" for row in granted]
-    assert worthy == sorted(worthy, reverse=True)
-    assert disagreements(rows, 0) == []
-
-
-def test_the_surest_disagreement_comes_first() -> None:
-    base = {"system": "gpt4", "answer_id": "a", "worthiness": "Yes", "claim": "c", "evidence": "e", "sources": 1}
-    rows = [
-        base
-        | {"claim_id": name, "score": score, "autoais": autoais, "support": "Complete" if not autoais else "Missing"}
-        for name, score, autoais in (("x", 0.4, False), ("y", 0.1, False), ("v", 0.7, True), ("w", 1.0, True))
-    ]
-    assert [row["claim_id"] for row in disagreements(rows, 5)] == ["y", "x", "w", "v"]
-
-
 # ---------------------------------------------------------------- real data
 
 
@@ -509,12 +340,13 @@ def test_the_lexical_judge_is_precise_but_misses_much_as_the_papers_model_does(t
                 claims.append(claim(at, released["claim_string"], *texts, answer=name, system=system))
                 rows.append({**released, "system": system, "answer_id": name})
     found, _ = estimated(tmp_path, claims, "lexical")
-    table = autoais_against_people(
-        [{**row, "autoais": one["attributable"]} for row, one in zip(rows, found, strict=True)]
+    claims_of_people = pandas.DataFrame(
+        {**row, "autoais": one["attributable"]} for row, one in zip(rows, found, strict=True)
     )
-    both = cell(table, "labelled", "all")
-    assert both["claims"] == sum(
+    table = table_6_autoais_against_people(claims_of_people).set_index(["claims", "system"])
+    both = table.loc["labelled", "all"]
+    assert both["scored"] == sum(
         row["support"] is not None and one["score"] is not None for row, one in zip(rows, found, strict=True)
     )
-    assert both["precision"] > 0.75 > 0.5 > both["recall"] > 0.35
-    print(LEXICAL_THRESHOLD, both)
+    assert both["precision, %"] > 75 > 50 > both["recall, %"] > 35
+    assert both["precision, % paper"] == 88

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from autoais_claims import claim, given_claims, made_rejections
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score
 from standin_server import Server, serve, standin
 from toy_stages import building, source
 
@@ -31,7 +29,6 @@ from tasks.expertqa.estimates.factscore import (
     best_passages,
     break_claims,
     fact_score,
-    factscore_table,
     judge_facts,
     leave_facts,
 )
@@ -209,71 +206,3 @@ def test_the_score_of_a_claim_is_the_share_of_its_judged_atomic_claims_that_are_
 def test_pandas_says_the_same_of_a_claim(values: list[bool | None]) -> None:
     mean = pd.Series([None if value is None else float(value) for value in values], dtype=float).mean()
     assert fact_score(values) == (None if math.isnan(mean) else pytest.approx(mean))
-
-
-def row(system: str, answer: str, score: float | None, correctness: str | None) -> Row:
-    return {"system": system, "answer_id": answer, "fact_score": score, "correctness": correctness}
-
-
-def test_table_8_by_hand() -> None:
-    """Exactly 0.5 is not factual; unsure is not factual; what is not scored or not labelled counts nowhere."""
-    rows = [
-        row("gpt4", "a", 1.0, "Definitely correct"),
-        row("gpt4", "a", 0.75, "Probably correct"),
-        row("gpt4", "a", 0.5, "Definitely correct"),
-        row("gpt4", "b", 0.6, "Unsure"),
-        row("gpt4", "b", 0.0, "Likely incorrect"),
-        row("gpt4", "b", None, "Definitely correct"),
-        row("gpt4", "c", 0.2, None),
-    ]
-    found = factscore_table(rows)
-    assert [one["system"] for one in found] == ["gpt4", "all"]
-    gpt4 = found[0]
-    assert gpt4["f1_true"] == 2 * 2 / (2 * 2 + 1 + 1)
-    assert gpt4["f1_false"] == 2 * 1 / (2 * 1 + 1 + 1)
-    assert gpt4["f1_overall"] == 3 / 5
-    assert (gpt4["claims"], gpt4["scored"], gpt4["unscored"]) == (5, 6, 1)
-    assert gpt4["score"] == pytest.approx((1 + 0.75 + 0.5 + 0.6 + 0 + 0.2) / 6)
-    assert gpt4["f1_overall_low"] <= gpt4["f1_overall"] <= gpt4["f1_overall_high"]
-
-
-def test_of_nothing_table_8_says_nothing() -> None:
-    found = factscore_table([row("gpt4", "a", None, "Definitely correct")])[0]
-    assert found["unscored"] == 1
-    assert {found[name] for name in found if name.startswith(("f1", "score")) and name != "scored"} == {None}
-    only_factual = factscore_table([row("gpt4", "a", 1.0, "Definitely correct")])[0]
-    assert (only_factual["f1_true"], only_factual["f1_false"], only_factual["f1_overall"]) == (1.0, None, 1.0)
-
-
-LABELS = ["Definitely correct", "Probably correct", "Unsure", "Likely incorrect", "Definitely incorrect", None]
-
-
-@pytest.mark.parametrize("number", [1, 20, 300])
-def test_pandas_and_scikit_learn_say_the_same_of_table_8(number: int) -> None:
-    dice = random.Random(number)
-    systems = ["post_hoc_gs_gpt4", "bing_chat", "gpt4"]
-    rows = []
-    for _ in range(number):
-        at = dice.randrange(30)
-        score = dice.choice([None, *(part / whole for whole in (1, 2, 3, 4) for part in range(whole + 1))])
-        rows.append(row(systems[at % 3], f"a{at}", score, dice.choice(LABELS)))
-    frame = pd.DataFrame(rows)
-    found = factscore_table(rows)
-    wanted_order = [name for name in ("gpt4", "bing_chat", "post_hoc_gs_gpt4") if name in set(frame.system)]
-    assert [one["system"] for one in found] == [*wanted_order, "all"]
-    assert found == factscore_table(dice.sample(rows, len(rows)))
-    for one in found:
-        chosen = frame if one["system"] == "all" else frame[frame.system == one["system"]]
-        known = chosen.dropna(subset=["fact_score"])
-        assert (one["scored"], one["unscored"]) == (len(known), len(chosen) - len(known))
-        mean = known.fact_score.astype(float).mean()
-        assert one["score"] == (None if math.isnan(mean) else pytest.approx(mean))
-        both = known.dropna(subset=["correctness"])
-        assert one["claims"] == len(both)
-        if both.empty:
-            continue
-        said, true = both.fact_score.astype(float).gt(0.5), both.correctness.str.endswith("y correct")
-        for name, positive in (("f1_true", True), ("f1_false", False)):
-            value = f1_score(true, said, pos_label=positive, labels=[False, True], zero_division=math.nan)
-            assert one[name] == (None if math.isnan(value) else pytest.approx(value))
-        assert one["f1_overall"] == pytest.approx(accuracy_score(true, said))

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from expertqa_tables import Home, filled, kept, refused
 from hypothesis import given, settings
@@ -20,13 +19,12 @@ from rouge_score.rouge_scorer import RougeScorer
 from longform.artifacts.rows import Row
 from longform.errors import SourceError
 from longform.files import sha256_of
-from schemas.expertqa import DOMAIN_SPLIT, PREDICTIONS, RANDOM_SPLIT
+from schemas.expertqa import DOMAIN_SPLIT, RANDOM_SPLIT
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.predictions import (
     References,
     open_predictions,
     predictions,
-    predictions_table,
     read_predictions,
     scorer_of,
 )
@@ -272,40 +270,3 @@ def test_without_its_package_or_models_qafacteval_is_left_out(tmp_path: Path) ->
     assert not installed(tmp_path, package="no_such_package")
     (tmp_path / MODELS[0]).unlink()
     assert not installed(tmp_path, package="json")
-
-
-# ---------------------------------------------------------------- tables
-
-
-def scored(config: str, model: str, key: str, value: float, **given: Any) -> Row:
-    row = {"prediction_id": f"{config}{model}{key}", "question_id": key, "model": model, "config": config}
-    return filled(PREDICTIONS, **row, text="t", rouge1=value, rouge2=value / 2, rougeL=value / 4, **given)
-
-
-def test_means_are_over_the_predicted_questions_and_say_how_many(tmp_path: Path) -> None:
-    rows = [
-        scored("random", "m", "q1", 0.5),
-        scored("random", "m", "q2", 0.25, qafacteval=2.0),
-        scored("random", "m", "q2", 0.9),  # of another file: the first counts
-        scored("domain", "m", "q1", 0.75),
-        scored("random", "m", "q1", 0.125, zero_shot=True),
-    ]
-    table = predictions_table(rows, {"random": 4, "domain": 3}, zero_shot=True)
-    frame = pd.DataFrame(rows).drop_duplicates(["config", "model", "zero_shot", "question_id"])
-    means = frame.groupby(["config", "model", "zero_shot"])[["rouge1", "rouge2", "rougeL"]].mean()
-    for row in table:
-        key = (row["config"], row["model"], row["zero_shot"])
-        expected = means.loc[key].to_dict() if key in means.index else dict.fromkeys(means)
-        assert {name: row[name] for name in means} == expected
-    counts = [(row["config"], row["zero_shot"], row["predicted"], row["questions"], row["qafacteval"]) for row in table]
-    assert counts == [
-        ("random", False, 2, 4, 2.0),
-        ("random", True, 1, 4, None),
-        ("domain", False, 1, 3, None),
-        ("domain", True, 0, 3, None),
-    ]
-    assert predictions_table(rows, {"random": 4, "domain": 3}, zero_shot=False) == [table[0], table[2]]
-
-
-def test_no_predictions_make_no_table() -> None:
-    assert predictions_table([], {"random": 0, "domain": 0}, zero_shot=True) == []

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
 from longform.artifacts.rows import Row
+from tasks.annotation.agreement import kappa, pairwise_share
 from tasks.expertqa.tables.agreement import PROPERTIES, agreement
 from tasks.expertqa.vocabulary import LABELLED
-from tasks.metrics.agreement import kappa, share_agreed
 
 WORDS = st.sampled_from(["Complete", "Partial", "Missing"])
 
@@ -35,27 +35,28 @@ def of(rows: list[Row], field: str | None, name: str) -> Row:
 def test_shares_and_kappa_by_hand() -> None:
     first = ["yes"] * 25 + ["no"] * 25
     second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
-    assert share_agreed(first, second) == 0.7
-    assert kappa(first, second) == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
+    both = list(zip(first, second, strict=True))
+    assert pairwise_share(both) == 0.7
+    assert kappa(both) == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
 
 
 def test_one_label_alone_and_nothing_have_no_kappa() -> None:
-    assert (share_agreed([], []), kappa([], [])) == (None, None)
-    assert (share_agreed(["Yes"] * 3, ["Yes"] * 3), kappa(["Yes"] * 3, ["Yes"] * 3)) == (1.0, None)
-    assert kappa(["Yes", "Yes"], ["Yes", "No"]) == 0.0
+    assert (pairwise_share([]), kappa([])) == (None, None)
+    assert (pairwise_share([("Yes", "Yes")] * 3), kappa([("Yes", "Yes")] * 3)) == (1.0, None)
+    assert kappa([("Yes", "Yes"), ("Yes", "No")]) == 0.0
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30))
 def test_it_is_cohens_formula_and_the_order_of_the_annotators_does_not_matter(both: list[tuple[str, str]]) -> None:
     first, second = [one for one, _ in both], [other for _, other in both]
-    assert share_agreed(first, second) == pytest.approx(accuracy_score(first, second))
+    assert pairwise_share(both) == pytest.approx(accuracy_score(first, second))
     chance = sum(Fraction(first.count(word) * second.count(word), len(both) ** 2) for word in {*first})
     if chance == 1:
-        assert kappa(first, second) is None
+        assert kappa(both) is None
         return
     observed = Fraction(sum(one == other for one, other in both), len(both))
-    assert kappa(first, second) == pytest.approx(float((observed - chance) / (1 - chance)))
-    assert kappa(second, first) == pytest.approx(kappa(first, second))
+    assert kappa(both) == pytest.approx(float((observed - chance) / (1 - chance)))
+    assert kappa([(other, one) for one, other in both]) == pytest.approx(kappa(both))
 
 
 def test_each_property_of_each_field_with_what_was_compared() -> None:

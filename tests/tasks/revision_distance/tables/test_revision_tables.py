@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from expertqa_tables import Home, filled
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from lxml import etree
 
 from longform.artifacts.rows import Rejected, Row, Rows
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED, JUDGEMENTS, PUBLISHED_DRAFTS
-from tasks.metrics.agreement import alpha, pairwise_share
+from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.publishing.card import ReportTable
 from tasks.publishing.plots import inline
-from tasks.revision_distance.report import drafts_of, figures, tables
+from tasks.publishing.report import as_data
+from tasks.revision_distance.report import EDITS, edits_of, expert_tables, figures, tables
 from tasks.revision_distance.tables import tables as made
-from tasks.revision_distance.tables.experts import expert_tables, verdict
-from tasks.revision_distance.tables.intervals import mean_interval, wilson
+from tasks.revision_distance.tables.experts import shown_texts
 
 SYSTEMS = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 INTENTIONS = ["fluency", "clarity", "coherence", "style", "meaning", "other"]
@@ -47,80 +44,38 @@ LESS = ("distance", "weighted")
 # ---------------------------------------------------------------- the paper
 
 
-@pytest.mark.parametrize(
-    ("weak", "strong", "printed", "less", "over_weak"),
-    [
-        (50.53, 51.65, 2.2, False, False),
-        (19.52, 22.06, 11.5, False, False),
-        (26.74, 29.21, 8.5, False, False),
-        (90.56, 88.63, -2.2, False, False),
-        (3.20, 2.79, 14.7, True, False),
-        (31.62, 29.78, -6.2, False, False),
-        (7.64, 6.86, -11.4, False, False),
-        (15.09, 15.59, 3.2, False, False),
-        (57.36, 56.36, -1.8, False, False),
-        (87.67, 87.47, -0.2, False, False),
-        (3.94, 3.73, 5.3, True, True),
-    ],
-)
-def test_changes_of_the_papers_means_are_what_it_prints(
-    weak: float, strong: float, printed: float, less: bool, over_weak: bool
-) -> None:
-    over = weak if over_weak else strong
-    assert made.change(weak, strong, over=over, less_is_better=less) == pytest.approx(printed, abs=0.05)
-    other = made.change(weak, strong, over=strong if over_weak else weak, less_is_better=less)
-    assert other is not None
-    assert math.copysign(1, other) == math.copysign(1, printed), "the denominator turns no sign"
+NO_DRAFTS = pd.DataFrame(columns=["draft_id", "case_id", "task", "system", *NAMES], dtype=object)
+
+
+@pytest.mark.parametrize("task", ["easy", "hard"])
+def test_changes_of_the_papers_means_are_what_it_prints(task: str) -> None:
+    """Its table 2 of two drafts that have its means as their scores: the differences from what it prints are small."""
+    table = made.printed(made.PRINTED, f"table_2_{task}").set_index("metric")
+    columns = {name: column for column, name in NAMES.items()}
+    drafts = [
+        {"draft_id": system, "case_id": f"{task}/1", "task": task, "system": system, **dict.fromkeys(NAMES, None)}
+        | {columns[str(name)]: row[side] for name, row in table.iterrows()}
+        for side, system in zip(("weak", "strong"), SYSTEMS[task], strict=True)
+    ]
+    found = made.table_2_weak_and_strong(pd.DataFrame(drafts), task, 1).set_index("metric").loc[table.index]
+    for side in ("weak", "strong"):
+        assert found[f"{side} difference"].abs().max() == 0
+    differences = found.filter(regex=r"^change over .* difference$")
+    assert differences.abs().max(axis=None) < 0.05
+    assert (differences.notna().sum(axis=1) == 1).all(), "one denominator a metric"
+    changes = found[["change over strong, %", "change over weak, %"]]
+    assert (np.sign(changes).nunique(axis=1) == 1).all(), "the denominator turns no sign"
 
 
 def test_the_table_names_the_papers_denominators_and_divides_by_nothing() -> None:
-    assert made.change(0.0, 0.0, over=0.0, less_is_better=True) is None
-    found = {task: table_of(made.weak_and_strong([], task, 0)) for task in ("easy", "hard")}
-    printed = {task: [row["the paper divides by"] for row in rows.values()] for task, rows in found.items()}
+    assert math.isnan(made.change(0.0, 0.0, over=0.0, sign=-1))
     own = "not in the paper"
-    assert printed["easy"] == ["strong", "strong", "strong", own, "strong", "strong", own]
-    assert printed["hard"] == ["strong", "strong", "strong", "strong", "strong", "weak", own]
-
-
-# ---------------------------------------------------------------- intervals
-
-
-@settings(deadline=None)  # the first call imports scipy
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_wilsons_interval_is_that_of_scipy(wins: int, losses: int) -> None:
-    from scipy.stats import binomtest
-
-    if wins + losses == 0:
-        assert wilson(0, 0) == (None, None)
-        return
-    expected = binomtest(wins, wins + losses).proportion_ci(method="wilson")
-    assert wilson(wins, wins + losses) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
-def test_wilsons_interval_of_the_papers_76_percent() -> None:
-    # z² = 3.841459: centre 32.920729 / 44.841459 = 0.734158, half 0.139546 / 1.093694 = 0.127592
-    assert wilson(31, 41) == pytest.approx((0.734158 - 0.127592, 0.734158 + 0.127592), abs=2e-6)
-
-
-def test_bootstrap_bounds_are_those_of_all_resamples_where_these_can_be_listed() -> None:
-    values = [1.0, 2.0, 4.0, 8.0, 16.0]
-    means = sorted(sum(one) / 5 for one in itertools.product(values, repeat=5))
-    low, high = mean_interval(values)
-    assert low is not None
-    assert high is not None
-    for bound, level in ((low, 0.025), (high, 0.975)):
-        around = [means[round(len(means) * (level + step))] for step in (-0.015, 0.015)]
-        assert around[0] <= bound <= around[1]
-
-
-def test_bootstrap_bounds_are_those_of_the_normal_for_many_values_and_of_no_order() -> None:
-    values = np.random.default_rng(5).exponential(10, 900).tolist()
-    middle, error = float(np.mean(values)), float(np.std(values) / 30)
-    low, high = mean_interval(values)
-    assert (low, high) == pytest.approx((middle - 1.96 * error, middle + 1.96 * error), abs=0.35 * error)
-    assert mean_interval(values[::-1]) == (low, high)
-    assert (mean_interval([3.0]), mean_interval([])) == ((None, None), (None, None))
-    assert mean_interval([3.0, 3.0]) == (3.0, 3.0)
+    printed = {
+        "easy": ["strong", "strong", "strong", own, "strong", "strong", own],
+        "hard": ["strong", "strong", "strong", "strong", "strong", "weak", own],
+    }
+    for task, expected in printed.items():
+        assert list(made.table_2_weak_and_strong(NO_DRAFTS, task, 0)["the paper divides by"]) == expected
 
 
 # ---------------------------------------------------------------- agreement
@@ -292,13 +247,9 @@ def found(world: World, words: str) -> ReportTable:
 
 
 def table_of(table: ReportTable, keys: int = 1) -> dict[Any, dict[str, Any]]:
-    """First cell (or first cells) -> column -> cell; bounds stand under their column: `weak from`."""
-    names: list[str] = []
-    for name in table.columns:
-        above = next((one for one in reversed(names) if not one.endswith((" from", " to"))), "")
-        names.append(f"{above} {name}" if name in ("from", "to", "ratings") else name)
+    """First cell (or first cells) -> column -> cell."""
+    names = table.columns
     assert len(set(names)) == len(names)
-    assert all(len(row) == len(names) for row in table.rows)
     cells = [dict(zip(names, row, strict=True)) for row in table.rows]
     return {tuple(row[:keys]) if keys > 1 else row[0]: cell for row, cell in zip(table.rows, cells, strict=True)}
 
@@ -663,11 +614,19 @@ def said(expert: str, better: str | None, first: str = "v", second: str = "c", *
     return {**sides, "expert": expert, "better": better, "content": [], "structure": [], "argument": [], **rated}
 
 
+def chosen(*judgements: Row) -> str | None:
+    texts = shown_texts(pd.DataFrame(judgements)).set_index("draft_id").outcome
+    assert set(texts.index) == {"v", "c"}
+    won = list(texts.index[texts == "chosen"])
+    assert (texts == "rejected").sum() == len(won)
+    return won[0] if won else None
+
+
 def test_the_majority_decides_and_neither_is_no_vote() -> None:
-    assert verdict([said("1", "v"), said("2", None), said("3", None)]) == ("v", "c")
-    assert verdict([said("1", "v"), said("2", "c", "c", "v"), said("3", "c")]) == ("c", "v")
-    assert verdict([said("1", "v"), said("2", "c")]) is None
-    assert verdict([said("1", None)]) is None
+    assert chosen(said("1", "v"), said("2", None), said("3", None)) == "v"
+    assert chosen(said("1", "v"), said("2", "c", "c", "v"), said("3", "c")) == "c"
+    assert chosen(said("1", "v"), said("2", "c")) is None
+    assert chosen(said("1", None)) is None
 
 
 def test_an_expert_study_by_hand() -> None:
@@ -687,8 +646,8 @@ def test_an_expert_study_by_hand() -> None:
         said("2", "w") | other,
         said("9", "x", "x", "y"),  # of drafts that were not published
     ]
-    chosen, systems, agreed = expert_tables(given, drafts)
-    rows = table_of(chosen)
+    preferred, systems, agreed = expert_tables(pd.DataFrame(given), pd.DataFrame(drafts))
+    rows = table_of(preferred)
     assert [rows["distance"][name] for name in ("chosen", "rejected", "chosen - rejected")] == [3.5, 3.5, 0.0]
     assert [rows["ROUGE-1"][name] for name in ("chosen", "rejected")] == [15.0, 40.0]
     wins = ("prefers the chosen", "tie", "prefers the rejected")
@@ -713,42 +672,28 @@ def test_the_report_has_its_tables_in_order_and_no_text_of_a_source(world: World
     titles = [table.title for table in tables(**world.rows)]
     assert len(titles) == len(set(titles)) == 14
     assert [re.search(r"\((.*?)\)$", title) is not None for title in titles[:6]] == [True] * 4 + [False, True]
-    assert tables(**world.rows) == tables(**world.rows)
-
-
-def peak_of(rows: Rows) -> int:
-    """Bytes of Python at most at once, while the drafts of a report are read."""
-    tracemalloc.start()
-    drafts_of(rows)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
+    assert as_data(tables(**world.rows)) == as_data(tables(**world.rows))
 
 
 def test_many_edits_take_little_memory(tmp_path: Path) -> None:
     dice = np.random.default_rng(3)
     edits = [edit(dice, "hard") for _ in range(200)]
-    few, many = (
-        [
-            filled(PUBLISHED_DRAFTS, draft_id=f"{n}", case_id=f"hard/{n}", task="hard", edits=edits[n % 100 :][:number])
-            for n in range(4_000)
-        ]
-        for number in (0, 12)
-    )
-    with_none, with_many = (
-        Home(tmp_path / name).table(PUBLISHED_DRAFTS, rows) for name, rows in (("a", few), ("b", many))
-    )
-    assert sum(len(row["edits"]) for row in drafts_of(with_many)) == 48_000
-    drafts_of(with_none)  # what is loaded once is loaded
-    assert peak_of(with_many) - peak_of(with_none) < 48_000 * 150  # dicts of the five fields take 400 an edit
+    rows = [
+        filled(PUBLISHED_DRAFTS, draft_id=f"{n}", case_id=f"hard/{n}", task="hard", edits=edits[n % 100 :][:12])
+        for n in range(4_000)
+    ]
+    found = edits_of(Home(tmp_path).table(PUBLISHED_DRAFTS, rows))
+    assert len(found) == 48_000
+    assert found.memory_usage(deep=True).sum() < 48_000 * 30  # dicts of the five fields take 400 an edit
 
 
 def test_edits_that_are_read_are_those_that_were_written(world: World) -> None:
+    drafts = world.rows["published"].table(["draft_id"])["draft_id"].to_pylist()
+    found = edits_of(world.rows["published"]).astype(object)
     written = {row["draft_id"]: row["edits"] for row in world.drafts}
-    found = {row["draft_id"]: row["edits"] for row in drafts_of(world.rows["published"])}
-    assert {name: [one._asdict() for one in own] for name, own in found.items()} == {
-        name: [{field: one[field] for field in made.Edit._fields} for one in own] for name, own in written.items()
-    }
+    expected = [{name: one[name] for name in EDITS} for draft in drafts for one in written[draft]]
+    assert found[list(EDITS)].where(found.notna(), None).to_dict("records") == expected
+    assert [drafts[place] for place in found.draft] == [draft for draft in drafts for _ in written[draft]]
 
 
 def test_the_figure_shows_each_task_that_has_pairs(world: World) -> None:

@@ -98,14 +98,14 @@ def test_an_empty_and_a_large_file_are_members_with_a_fault(tmp_path: Path):
     assert found["d.xml.gz"] == (None, b"<d/>")
 
 
-def test_a_file_that_changes_meanwhile_is_told(tmp_path: Path):
+def test_a_file_that_changes_meanwhile_is_an_error(tmp_path: Path):
     sources = opened(files(tmp_path, 3))
     (tmp_path / "0001.xml").write_bytes(b"<b/>")
     with pytest.raises(SourceError, match="changed while it was being read"):
         read(sources)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path):
+def test_what_is_not_there_is_an_error(tmp_path: Path):
     with pytest.raises(SourceError, match="does not exist"):
         opened(tmp_path / "no")
     assert opened(tmp_path) == []
@@ -198,7 +198,7 @@ def test_a_truncated_archive_is_no_shorter_one(tmp_path: Path, cut: int):
             read(opened(archive))
 
 
-def test_a_zip_with_a_wrong_checksum_or_a_password_is_told(tmp_path: Path):
+def test_a_zip_with_a_wrong_checksum_or_a_password_is_an_error(tmp_path: Path):
     archive = zipped(tmp_path / "a.zip", {"a.xml": b"<a>plain</a>"})
     content = bytearray(archive.read_bytes())
     content[40] ^= 0xFF

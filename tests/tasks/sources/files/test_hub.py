@@ -159,7 +159,7 @@ def test_a_listing_that_goes_on_elsewhere_is_not_followed(hub, tmp_path):
 
 
 @pytest.mark.parametrize("listing", [{"error": "x"}, [1], [{"type": "file"}], "no"])
-def test_a_listing_of_another_shape_is_told(hub, tmp_path, listing):
+def test_a_listing_of_another_shape_is_an_error(hub, tmp_path, listing):
     hub.hub.on(TREE, document(listing))
     with pytest.raises(SourceError, match="is base_url a hub"):
         hub.fetch(tmp_path, "*")

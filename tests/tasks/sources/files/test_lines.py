@@ -147,7 +147,7 @@ def test_the_side_file_of_a_fetch_tells_when(tmp_path: Path) -> None:
     assert dict(source.facts)["retrieved_at"] == "2026-01-02T03:04:05+00:00"
 
 
-def test_what_cannot_be_a_source_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_a_source_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "folder").mkdir()
     for path, error, said in (

@@ -348,7 +348,7 @@ def test_decisions_apart_are_part_of_what_the_rows_are_made_of(builder: Build, t
         assert [row["decision"] for row in read(builder, [folder], Read())[0]] == [expected]
 
 
-def test_replies_alone_or_broken_are_told(builder: Build, tmp_path: Path):
+def test_replies_alone_or_broken_are_errors(builder: Build, tmp_path: Path):
     apart = tmp_path / "2018-decisions.replies.jsonl"
     apart.write_text('{"half\n')
     with pytest.raises(UsageError, match="Only replies"):

@@ -315,7 +315,7 @@ def test_a_limit_stops_a_listing(one, two, http, tmp_path):
     assert ids(tmp_path / "2021-submissions.jsonl") == ["n0", "n1", "n2", "n3"]
 
 
-def test_a_year_that_neither_api_holds_is_told(one, two, http, tmp_path):
+def test_a_year_that_neither_api_holds_is_an_error(one, two, http, tmp_path):
     with pytest.raises(SourceError, match=r"Neither API .* ICLR\.cc/2022/Conference"):
         fetch(http, ["2022"], tmp_path, config(one, two), Quiet())
 
@@ -355,7 +355,7 @@ def test_a_page_for_browsers_is_no_empty_list(one, two, http, tmp_path):
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"notes": {}}', b'{"notes": [{"id": 3}]}', b'{"notes": ["x"]}', b"n"])
-def test_what_is_no_list_of_notes_is_told(body, one, two, http, tmp_path):
+def test_what_is_no_list_of_notes_is_an_error(body, one, two, http, tmp_path):
     one.faults = [(200, body, {})]
     with pytest.raises(SourceError):
         fetch(http, ["2021"], tmp_path, config(one, two), Quiet())
@@ -401,7 +401,7 @@ def test_an_expired_token_is_renewed_once(one, two, http, tmp_path, monkeypatch)
         ({"token": 7}, "gives no token"),
     ],
 )
-def test_a_login_that_gives_no_token_is_told_without_the_password(said, message, one, http, monkeypatch):
+def test_a_login_that_gives_no_token_is_an_error_without_the_password(said, message, one, http, monkeypatch):
     monkeypatch.setenv("OPENREVIEW_USERNAME", "ann@example.org")
     monkeypatch.setenv("OPENREVIEW_PASSWORD", "pa55word")
     one.login_says = said
@@ -528,7 +528,7 @@ def test_what_there_is_no_pdf_of_is_noted_and_not_asked_for_again(two, http, tmp
     assert two.asked == []
 
 
-def test_refused_pdfs_are_told_in_the_end_and_stay_open(two, http, tmp_path):
+def test_refused_pdfs_are_an_error_in_the_end_and_stay_open(two, http, tmp_path):
     wanted = many(two, 2)
     two.gives_zips = False
     forbidden = (403, b"{}", {})

@@ -44,7 +44,7 @@ def rejected(builder: Build) -> dict[tuple[str, str], int]:
     return {reason: number for entry in builder.done for reason, number in entry.artifact.rejected().items()}
 
 
-def test_front_matter_is_told_from_papers():
+def test_front_matter_is_no_paper():
     front = ["P18-1000", "P18-2000", "W08-1300", "D19-5000", "C69-0100", "2020.acl-main.0", "2020.wosp-1.0", "J79-1000"]
     papers = ["P18-1001", "W08-1301", "W08-1000"[:-1] + "1", "D19-5001", "D19-1010", "C69-0101", "2020.wosp-1.10"]
     assert [name for name in front if not is_front_matter(name)] == []
@@ -169,7 +169,7 @@ def test_files_of_every_kind_are_accounted_for_also_in_a_zip(builder: Build, tmp
     } <= reasons
 
 
-def test_a_broken_or_another_table_is_told(builder: Build, tmp_path: Path):
+def test_a_broken_or_another_table_is_an_error(builder: Build, tmp_path: Path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes((SAMPLES / "publication-info.parquet").read_bytes()[:-200])
     with pytest.raises(SourceError, match="damaged or no Parquet"):
@@ -181,7 +181,7 @@ def test_a_broken_or_another_table_is_told(builder: Build, tmp_path: Path):
         read(builder, [other], Read())
 
 
-def test_nothing_to_read_or_to_fetch_is_told(builder: Build, tmp_path: Path):
+def test_nothing_to_read_or_to_fetch_is_an_error(builder: Build, tmp_path: Path):
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(UsageError, match=r"No \.parquet"):
         read(builder, [tmp_path], Read())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import logging
 import random
 import socket
 import threading
@@ -38,7 +37,7 @@ from flows.sources import papers
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError, UsageError
 from tasks.sources.files.bundles import Member
-from tasks.sources.papers.grobid import Grobid, client_of, code_of, connect
+from tasks.sources.papers.grobid import Grobid, code_of, connect
 from tasks.sources.papers.unreadable import UnreadableError
 
 KITES = (paths.SAMPLES / "papers" / "kites.tei.xml").read_bytes()
@@ -77,8 +76,8 @@ def member(content: bytes = PDF, name: str = "a.pdf") -> Member:
 
 
 def asked(server: Server, home: Path, *contents: bytes, **options: Any) -> list[Row | UnreadableError]:
-    given = [member(content) for content in contents or (PDF,)]
-    return [told for _, told in quick(server, **options).papers(given, home)]
+    members = [member(content) for content in contents or (PDF,)]
+    return [told for _, told in quick(server, **options).papers(members, home)]
 
 
 def posts(server: Server) -> list[Asked]:
@@ -121,31 +120,6 @@ def test_what_is_no_pdf_is_not_sent(server: Server, tmp_path: Path):
     (told,) = asked(server, tmp_path, b"hello")
     assert reason_of(told)[0] == "no PDF"
     assert posts(server) == []
-
-
-def test_logging_is_left_as_it_was(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    logger = logging.getLogger("grobid_client.grobid_client")
-    handler = logging.NullHandler()
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        server.on(FULLTEXT, RESET, tei(KITES))
-        asked(server, tmp_path)
-        assert (logger.handlers, logger.propagate, logger.level) == ([handler], True, logging.INFO)
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_client_asks_once_whatever_comes(server: Server):
-    client = client_of(server.url, 600)
-    for answer, status in ((BUSY, 503), (BAD_REQUEST, 400), (NO_CONTENT, 204), (tei(b"<TEI/>"), 200)):
-        server.on(FULLTEXT, answer)
-        before = len(server.asked)
-        client.process_pdf("processFulltextDocument", PDF)
-        assert client.outcome.status == status
-        assert len(server.asked) == before + 1
 
 
 # ---------------------------------------------------------------- what comes back
@@ -232,7 +206,7 @@ def test_a_pdf_has_a_deadline_of_our_own(server: Server, tmp_path: Path, slow: A
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 405])
-def test_another_server_is_told_from_grobid(server: Server, tmp_path: Path, status: int):
+def test_another_server_is_taken_for_no_grobid(server: Server, tmp_path: Path, status: int):
     server.on(FULLTEXT, Answer(status, b"", {"Location": "http://127.0.0.1:9/"}))
     with pytest.raises(SourceError, match=f"status {status}"):
         asked(server, tmp_path)
@@ -343,13 +317,13 @@ def test_a_server_that_loads_its_models_is_waited_for():
 
 
 @pytest.mark.parametrize("answer", [Answer(200, b"<html>welcome</html>"), Answer(404), Answer(200, b"false")])
-def test_a_server_that_is_no_grobid_is_told_at_once(server: Server, answer: Answer):
+def test_a_server_that_is_no_grobid_is_an_error_at_once(server: Server, answer: Answer):
     server.on(ALIVE, answer)
     with pytest.raises(SourceError, match="not as GROBID does"):
         quick(server)
 
 
-def test_no_server_at_all_is_told_with_how_to_start_one():
+def test_no_server_at_all_is_an_error_with_how_to_start_one():
     with socket.socket() as bound:  # and nothing listens
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(SourceError, match="docker run"):

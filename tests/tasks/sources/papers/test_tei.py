@@ -205,7 +205,7 @@ def without_foot_ids(element: ElementTree.Element) -> str:
 # ---------------------------------------------------------------- our samples
 
 
-def test_the_first_sample_shows_what_is_mended():
+def test_the_first_sample_shows_what_is_repaired():
     row = paper_of((SAMPLES / "kites.tei.xml").read_bytes())
     check_offsets(row)
     assert heads(row) == [

@@ -184,7 +184,7 @@ def test_a_record_without_name_permalink_author_and_meta_is_read() -> None:
     assert item["score_age_s"] is None
 
 
-def test_an_id_is_told_by_the_name_where_there_is_no_other() -> None:
+def test_an_id_is_read_from_the_name_where_there_is_no_other() -> None:
     assert only(COMMENT, id=..., name="t1_kod0b1")["post_id"] == "reddit/t1_kod0b1"
     assert only(SUBMISSION, id=87)["post_id"] == f"reddit/t3_{base36(87)}"
     one = refused(COMMENT, id="../etc")
@@ -192,7 +192,7 @@ def test_an_id_is_told_by_the_name_where_there_is_no_other() -> None:
     assert one.key.startswith("reddit/?")
 
 
-def test_the_kind_is_told_from_the_record() -> None:
+def test_the_kind_is_read_from_the_record() -> None:
     assert only(COMMENT, name="t3_kod0b1")["kind"] == "comment"
     assert only(COMMENT, name="t1_kod0b1", title="seen in a listing")["kind"] == "comment"
     assert only(SUBMISSION, name="t3_1afw2c", body="odd")["kind"] == "submission"

@@ -151,7 +151,7 @@ def test_the_sample_comes_out_whole(builder: Build):
     }
 
 
-def test_a_truncated_packed_file_is_told(builder: Build, tmp_path: Path):
+def test_a_truncated_packed_file_is_an_error(builder: Build, tmp_path: Path):
     import gzip
 
     file = tmp_path / "data.jsonl.gz"

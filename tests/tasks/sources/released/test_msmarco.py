@@ -94,7 +94,7 @@ def by_windows(text: str) -> tuple[str, int]:
 @example(mangled("é") + "é" + mangled("€") + mangled("\U0001f600"))
 @example("\xed\xa0\x80")  # a surrogate, which is no character
 @example("\xc0\xaf")  # an overlong form of "/"
-def test_repairs_are_those_of_the_rule_told_window_by_window(text):
+def test_repairs_are_those_of_the_rule_applied_window_by_window(text):
     assert repaired(text) == by_windows(text)
 
 
@@ -258,7 +258,7 @@ def test_archives_are_read_as_streams_and_their_names_never_become_paths(tmp_pat
     assert sorted(one.name for one in tmp_path.iterdir()) == ["collectionandqueries.tar.gz", "home"]
 
 
-def test_a_truncated_archive_is_told_wherever_it_ends(tmp_path):
+def test_a_truncated_archive_is_an_error_wherever_it_ends(tmp_path):
     whole = archive_of(tmp_path / "whole.tar.gz", ("collection.tsv", COLLECTION_TSV * 2_000)).read_bytes()
     for size in range(20, len(whole) - 1, max(1, len(whole) // 40)):
         path = tmp_path / "collection.tar.gz"
@@ -275,7 +275,7 @@ def _lines(path: Path) -> list[bytes]:
     return [line for _, lines in lines_of(Shard(source, 0), COLLECTION) for line in lines]
 
 
-def test_what_is_no_archive_is_told(tmp_path):
+def test_what_is_no_archive_is_an_error(tmp_path):
     path = tmp_path / "collection.tar.gz"
     path.write_bytes(gzip.compress(b"1\tone\n" * 1_000))
     with pytest.raises(SourceError, match="is no tar archive"):
@@ -346,7 +346,7 @@ def test_queries_are_not_repaired():
     assert batch["text"].to_pylist() == [mangled("é")]
 
 
-def test_a_query_of_several_files_is_one_row(tmp_path):
+def test_a_query_of_more_than_one_file_is_one_row(tmp_path):
     (tmp_path / "queries.dev.tsv").write_bytes(b"1\twhat\n2\twhere\n3\twho\n")
     (tmp_path / "queries.dev.small.tsv").write_bytes(b"2\twhere\n3\twhom\n")
     (tmp_path / "qrels.dev.tsv").write_bytes(b"1\t0\t5\t1\n1\t0\t6\t1\n2\t0\t5\t1\n")
@@ -409,7 +409,7 @@ def test_fetched_files_are_checked_against_their_published_md5(tmp_path, monkeyp
     assert len(server.asked) == asked
 
 
-def test_what_there_is_not_is_told():
+def test_what_there_is_not_is_an_error():
     with pytest.raises(UsageError, match="name some of collection, queries, qrels"):
         flow.chosen(["triples"])
     assert list(flow.chosen([])) == [

@@ -18,7 +18,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.released.ultrafeedback import MENDED, document, doubt_of, instructions, number, rating
+from tasks.sources.released.ultrafeedback import CORRECTED, document, doubt_of, instructions, number, rating
 
 SAMPLES = paths.SAMPLES / "ultrafeedback"
 ASPECTS = ("instruction_following", "honesty", "truthfulness", "helpfulness")
@@ -55,8 +55,8 @@ def record(*completions: dict[str, Any], **changed: Any) -> dict[str, Any]:
     }
 
 
-def found(*records: Any, mended: bool = False) -> tuple[list[dict[str, Any]], list[Rejected]]:
-    items = list(instructions(records, {}, mended=mended))
+def found(*records: Any, corrected: bool = False) -> tuple[list[dict[str, Any]], list[Rejected]]:
+    items = list(instructions(records, {}, corrected=corrected))
     return [one for one in items if isinstance(one, dict)], [one for one in items if isinstance(one, Rejected)]
 
 
@@ -93,7 +93,7 @@ def test_a_record_becomes_a_row_with_numbers():
 
 
 @pytest.mark.parametrize(
-    ("overall", "fine", "mended", "doubt"),
+    ("overall", "fine", "corrected", "doubt"),
     [
         (10.0, 1.0, False, "10 given for 1"),
         (10.0, 2.0, False, "10 given for 1"),
@@ -108,8 +108,8 @@ def test_a_record_becomes_a_row_with_numbers():
         (None, 3.0, False, "no overall score"),
     ],
 )
-def test_a_ten_is_doubted_by_the_rule_of_the_mend(overall, fine, mended, doubt):
-    assert doubt_of(overall, fine, mended=mended) == doubt
+def test_a_ten_is_doubted_by_the_rule_of_the_correction(overall, fine, corrected, doubt):
+    assert doubt_of(overall, fine, corrected=corrected) == doubt
 
 
 def test_a_ten_given_for_one_is_no_score_and_one_in_doubt_stays():
@@ -119,7 +119,7 @@ def test_a_ten_given_for_one_is_no_score_and_one_in_doubt_stays():
         (None, "10 given for 1"),
         (10.0, "10 may stand for 1"),
     ]
-    [row], _ = found(record(wrong, maybe), mended=True)
+    [row], _ = found(record(wrong, maybe), corrected=True)
     assert [one["doubt"] for one in row["completions"]] == ["10 given for 1", None]
 
 
@@ -255,13 +255,13 @@ def test_parquet_gives_the_same_rows(tmp_path):
 
 
 def test_the_sample_is_accounted_for(tmp_path):
-    rows, artifact = read(tmp_path, SAMPLES, revision=MENDED)
+    rows, artifact = read(tmp_path, SAMPLES, revision=CORRECTED)
     first, second = rows
     assert [one["overall_score"] for one in first["completions"]] == [9.0, None, 5.0, 10.0]
     assert [one["doubt"] for one in first["completions"]] == [None, "10 given for 1", None, None]
     assert [one["fine_grained_score"] for one in second["completions"]] == [4.5, None]
     assert first["url"] is None
-    assert (first["revision"], first["licence"]) == (MENDED, "MIT")
+    assert (first["revision"], first["licence"]) == (CORRECTED, "MIT")
     assert artifact.rejected() == {
         ("filtered", "fewer than two completions"): 1,
         ("filtered", "source is a benchmark"): 1,
@@ -270,7 +270,7 @@ def test_the_sample_is_accounted_for(tmp_path):
     assert first["completions"][3]["doubt"] == "10 may stand for 1"
 
 
-def test_a_fetch_takes_the_mended_commit_by_default(tmp_path):
+def test_a_fetch_takes_the_corrected_commit_by_default(tmp_path):
     assert flow.Fetch().revision == "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
     assert "truthful_qa" not in flow.SOURCES
     with pytest.raises(UsageError, match="is no source"):

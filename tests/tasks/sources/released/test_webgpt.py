@@ -161,7 +161,7 @@ def test_the_sample_is_accounted_for(tmp_path):
         assert all(1 <= cite <= len(side["quotes"]) for side in (row["first"], row["second"]) for cite in side["cites"])
 
 
-def test_a_packed_file_gives_the_same_rows_and_a_truncated_one_is_told(tmp_path):
+def test_a_packed_file_gives_the_same_rows_and_a_truncated_one_is_an_error(tmp_path):
     content = (SAMPLES / "comparisons.jsonl").read_bytes()
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content))
     rows, _ = read(tmp_path / "home", tmp_path / "a.jsonl.gz")

@@ -327,7 +327,7 @@ def test_pieces_hold_every_row_group_once(tmp_path):
             assert ids == [f"wildchat/{number}" for number in range(300)]
 
 
-def test_a_truncated_file_is_told(tmp_path):
+def test_a_truncated_file_is_an_error(tmp_path):
     whole = parquet_of(tmp_path / "a.parquet", [record(str(number)) for number in range(100)]).read_bytes()
     for size in range(5, len(whole), len(whole) // 20):
         (tmp_path / "a.parquet").write_bytes(whole[:size])
@@ -335,7 +335,7 @@ def test_a_truncated_file_is_told(tmp_path):
             found(tmp_path / "a.parquet")
 
 
-def test_a_file_of_something_else_is_told(tmp_path):
+def test_a_file_of_something_else_is_an_error(tmp_path):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="none of the columns"):
         found(tmp_path / "a.parquet")

@@ -1,7 +1,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import paths
@@ -11,7 +10,7 @@ from http_server import Answer, Server, document, serve
 from flows.sources import s2orc as source
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.net.download import Downloader
-from tasks.sources.s2orc.s2_api import DatasetsApi, fetch_differences, fetch_release, file_names
+from tasks.sources.s2orc.s2_api import PER_SECOND, DatasetsApi, fetch_differences, fetch_release, file_names
 from tasks.sources.s2orc.s2_releases import open_release
 
 SAMPLES = paths.SAMPLES / "s2orc"
@@ -32,7 +31,7 @@ def storage() -> Iterator[Server]:
 
 
 def client(api: Server, key: str | None = KEY) -> DatasetsApi:
-    return DatasetsApi(Downloader(sleep=lambda seconds: None), api.url + "/v1", key=key, seconds_between=0)
+    return DatasetsApi(Downloader(sleep=lambda seconds: None), api.url + "/v1", key=key, per_second=1e6)
 
 
 def released(api: Server, storage: Server, names: list[str], *, sign: str = SIGNED) -> list[dict[str, Any]]:
@@ -125,19 +124,19 @@ def test_too_fast_is_waited_for(api: Server, storage: Server, tmp_path: Path) ->
     api.scripts["/v1/release/2025-01-07/dataset/s2orc"] = []
     api.on("/v1/release/2025-01-07/dataset/s2orc", Answer(429), Answer(429), document(listing))
     waited: list[float] = []
-    slow = DatasetsApi(Downloader(sleep=waited.append), api.url + "/v1", key=KEY, seconds_between=0)
+    slow = DatasetsApi(Downloader(sleep=waited.append), api.url + "/v1", key=KEY, per_second=1e6)
     assert len(fetch_release(slow, ["s2orc"], tmp_path, "latest", None, None)) == 1
     assert len(waited) == 2
     assert waited[1] > waited[0] / 2
 
 
-def test_one_request_a_second(api: Server, storage: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_is_kept(api: Server, storage: Server, tmp_path: Path) -> None:
     released(api, storage, ["a.jsonl"])
     waited: list[float] = []
-    monkeypatch.setattr("tasks.sources.s2orc.s2_api.time", SimpleNamespace(monotonic=lambda: 9.0 + sum(waited)))
-    polite = DatasetsApi(Downloader(), api.url + "/v1", key=KEY, sleep=waited.append)
+    polite = DatasetsApi(Downloader(sleep=waited.append), api.url + "/v1", key=KEY, per_second=0.001)
     fetch_release(polite, ["s2orc"], tmp_path, "latest", None, None)
-    assert waited == [1]
+    assert [round(seconds, -2) for seconds in waited] == [1_000, 2_000], "the API and storage are one host here"
+    assert PER_SECOND == 1
 
 
 @pytest.mark.parametrize(("key", "said"), [(None, "S2_API_KEY is not set"), (KEY, "refuses the key in S2_API_KEY")])

@@ -395,7 +395,7 @@ def test_records_of_a_line_each_or_one_document(tmp_path: Path) -> None:
         assert [loaded(line) for line in records_of(Shard(files[0], 0))] == [record]
 
 
-def test_halves_of_surrogates_and_nan_are_mended() -> None:
+def test_halves_of_surrogates_and_nan_are_repaired() -> None:
     assert loaded(b'{"a": "x\\ud83dy", "b": NaN, "c": "\\ud83d\\ude00"}') == {"a": "x\ufffdy", "b": None, "c": "😀"}
     for line in (b"[1]", b"{", b"\xff\xfe", b'{"a":' * 100_000):
         with pytest.raises(Unusable):
@@ -435,7 +435,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         open_release([], digest=lambda path: "0" * 64)
 
 
-def test_files_are_told_apart_by_their_records(tmp_path: Path) -> None:
+def test_files_are_known_by_their_records(tmp_path: Path) -> None:
     for number, file in enumerate(sorted(SAMPLES.glob("*.jsonl"))):
         shutil.copy(file, tmp_path / f"{number}.jsonl")
     (tmp_path / "manifest.json").write_text("{}")

@@ -235,7 +235,7 @@ def test_rows_are_found_however_they_are_laid_out(tmp_path: Path, content: bytes
     assert rows_of(source) == [row(QUESTION), row(ANSWER)]
 
 
-def test_a_row_over_several_lines_is_one_row() -> None:
+def test_a_row_over_more_than_one_line_is_one_row() -> None:
     wide = row(QUESTION).replace(b'" ', b'"\r\n     ')
     posts, rejected = parsed(list(split_rows([b"\r\n  " + wide + b"\r\n" + row(ANSWER)])))
     assert [post["number"] for post in posts] == [3, 4]

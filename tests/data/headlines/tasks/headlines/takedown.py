@@ -7,7 +7,7 @@ from collections.abc import Collection
 import duckdb
 
 from longform.artifacts.store import Store
-from longform.llm.responses.records import ResponseStore
+from longform.llm.responses.store import ResponseStore
 from tasks.publishing.purging import each, first_column, register, responses_in
 
 

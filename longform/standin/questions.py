@@ -1,0 +1,149 @@
+"""What a client may ask the stand-in for: the bodies of OpenAI's requests, with OpenAI's names and bounds.
+
+Fields that change nothing here (`seed`, `temperature`, …) are accepted and ignored.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StrictInt, model_validator
+
+from longform.llm import offline
+
+CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
+DEFAULT_LIMIT = 2048
+MAX_CHOICES = 128
+MAX_INPUTS = 2048
+MAX_ALTERNATIVES = 20
+DIMENSIONS = 256
+MAX_PAIRS, MAX_NAME, MAX_VALUE = 16, 64, 512
+
+Limit = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+Text = Annotated[str, Field(min_length=1)]
+TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
+
+
+class Part(BaseModel):
+    text: str
+
+
+class Message(BaseModel):
+    role: str
+    content: str | list[Part]
+
+    @property
+    def text(self) -> str:
+        parts = [self.content] if isinstance(self.content, str) else [part.text for part in self.content]
+        return "".join(parts)
+
+
+class JsonSchema(BaseModel):
+    document: dict[str, Any] = Field(alias="schema")
+
+
+class ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_schema(self) -> ResponseFormat:
+        if self.type == "json_schema" and self.json_schema is None:
+            raise ValueError("json_schema is missing")
+        return self
+
+
+class Question(BaseModel):
+    """A request for a completion. `effort` is the offline model's parameter of that name."""
+
+    model: Text
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: Limit | None = None
+    max_tokens: Limit | None = None
+    n: Annotated[int, Field(strict=True, ge=1, le=MAX_CHOICES)] | None = None
+    response_format: ResponseFormat | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(strict=True, ge=0, le=MAX_ALTERNATIVES)] | None = None
+    stream: Literal[False] | None = None
+    effort: str = ""
+
+    @model_validator(mode="after")
+    def _logprobs_for_alternatives(self) -> Question:
+        if self.top_logprobs is not None and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs to be true")
+        return self
+
+    @property
+    def limit(self) -> int:
+        return self.max_completion_tokens or self.max_tokens or DEFAULT_LIMIT
+
+    @property
+    def choices(self) -> int:
+        return self.n or 1
+
+    @property
+    def schema_asked(self) -> dict[str, Any] | None:
+        """What the reply's JSON must be; None: plain text."""
+        if self.response_format is None or self.response_format.type == "text":
+            return None
+        form = self.response_format.json_schema
+        return form.document if form and self.response_format.type == "json_schema" else {"type": "object"}
+
+    @cached_property
+    def prompt_tokens(self) -> int:
+        return offline.tokens(sum(len(message.text) for message in self.messages))
+
+    @property
+    def tokens_admitted(self) -> int:
+        return self.prompt_tokens + self.limit * self.choices
+
+
+class Texts(BaseModel):
+    """A request for embeddings; numbers of tokens are taken as words."""
+
+    model: Text
+    input: Text | TokenIds | Annotated[list[Text | TokenIds], Field(min_length=1, max_length=MAX_INPUTS)]
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        is_one = isinstance(self.input, str) or isinstance(self.input[0], int)
+        return [_text(each) for each in ([self.input] if is_one else self.input)]
+
+    @property
+    def tokens_admitted(self) -> int:
+        return sum(offline.tokens(len(text)) for text in self.texts)
+
+
+def _text(words: Any) -> str:
+    return words if isinstance(words, str) else " ".join(map(str, words))
+
+
+class BatchRequest(BaseModel):
+    """A request to work off the lines of a file."""
+
+    input_file_id: str
+    endpoint: Literal["/v1/chat/completions", "/v1/embeddings"]
+    completion_window: Literal["24h"]
+    metadata: (
+        Annotated[
+            dict[Annotated[str, Field(max_length=MAX_NAME)], Annotated[str, Field(max_length=MAX_VALUE)]],
+            Field(max_length=MAX_PAIRS),
+        ]
+        | None
+    ) = None
+
+
+class ListRequest(BaseModel):
+    """The query of a list: rows after the row `after`, at most `limit`."""
+
+    after: str | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+
+
+class FileListRequest(ListRequest):
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 10_000
+    order: Literal["asc", "desc"] = "desc"
+    purpose: str | None = None

@@ -1,0 +1,156 @@
+"""Argilla 2: folders for `rg.Dataset.from_disk`, and their records read back, flattened or nested.
+
+    {"id": "a_4f…#0", "claim": "…", "evidence": "…", "answer_id": "a_4f…", "claim_id": "a_4f…#0", "status": "pending",
+     "support.responses": ["Partial"], "support.responses.users": ["3f9c…"], "support.responses.status": ["submitted"]}
+
+    {"id": "a_4f…#0", "fields": {"claim": "…"}, "metadata": {"answer_id": "a_4f…", "claim_id": "a_4f…#0"},
+     "responses": {"support": [{"value": "Partial", "user_id": "3f9c…"}]}, "status": "completed"}
+
+Flattened records (`to_list(flatten=True)`) say which responses were submitted, and only these count. Nested ones
+(`records.to_json`, `to_disk`) do not: what a record's only user said was submitted if the record is completed; anything
+else is left out. A form with items has two data sets, of tasks and of items. In the records of older sheets a question
+or a field ends in the place of its item, from 0. Fields show plain texts, not Markdown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from longform.artifacts.rows import Rejected, Row
+from tasks.annotation.form import Field, Form
+from tasks.annotation.labelling import NOT_LABELLED, Cells, Found, Labelling, answers, attempt, task_id, texts
+from tasks.annotation.sheets import Part
+from tasks.annotation.values import Unfit
+
+SOURCE = "argilla"
+RESPONSES = ".responses"
+SETTINGS = ".argilla"
+UNKNOWN_STATE = "whether it was submitted is unknown: export the records with to_list(flatten=True)"
+RATINGS = range(11)  # what a question of the kind rating can offer
+
+OF_QUESTIONS = TypeAdapter(dict[str, list[dict[str, Any]] | None])
+COLUMNS = TypeAdapter(dict[str, list[Any]])
+
+
+def record(row: Row) -> Row:
+    """A record to import; fields without a text are left out."""
+    texts = {name: text for name, text in row["texts"].items() if text}
+    return {"id": row["id"], "fields": texts, "metadata": row["ids"], "suggestions": {}, "responses": {}, "vectors": {}}
+
+
+def dataset(part: Part) -> Row:
+    """What `.argilla/dataset.json` holds."""
+    name = "-".join(filter(None, (part.form.name, part.folder)))
+    return {"name": name, "guidelines": part.form.guidance, "allow_extra_metadata": False}
+
+
+def settings(part: Part) -> Row:
+    """What `.argilla/settings.json` holds. One question has to be required: else the first."""
+    form = part.form
+    first = None if any(field.required for field in part.fields) else part.fields[0].name
+    ids = [form.key, *form.context, form.annotator, *([form.item_key] if part.of_item else [])]
+    return {
+        "guidelines": form.guidance,
+        "allow_extra_metadata": False,
+        "fields": [_text(each.name, each.name.replace("_", " ").capitalize(), each.required) for each in part.shown],
+        "questions": [_question(field, field.required or field.name == first) for field in part.fields],
+        "metadata": [_metadata(name) for name in dict.fromkeys(ids)],
+        "vectors": [],
+    }
+
+
+def _text(name: str, title: str, required: bool) -> Row:
+    return {"name": name, "title": title, "required": required, "settings": {"type": "text", "use_markdown": False}}
+
+
+def _question(field: Field, required: bool) -> Row:
+    asked = {**_text(field.name, field.question, required), "description": field.guidance or None}
+    options = [{"value": value, "text": value} for value in field.offered]
+    if options:
+        kind = "multi_label_selection" if field.kind == "choices" else "label_selection"
+        return {**asked, "settings": {"type": kind, "options": options, "visible_options": max(3, len(options))}}
+    if field.scale and {*field.scale} <= {*RATINGS}:
+        values = [{"value": value} for value in range(field.scale[0], field.scale[1] + 1)]
+        return {**asked, "settings": {"type": "rating", "options": values}}
+    return asked
+
+
+def _metadata(name: str) -> Row:
+    kind = {"type": "terms", "visible_for_annotators": False}
+    return {"name": name, "title": name, **kind, "settings": {**kind, "values": None}}
+
+
+# ---------------------------------------------------------------- read back
+
+
+class Response(BaseModel):
+    """What one user answered to one question; nested responses have no status."""
+
+    question: str
+    value: Any = None
+    user_id: Any = None
+    status: str | None = None
+
+
+RESPONSE_LISTS = TypeAdapter(list[Response])
+
+
+def is_record(record: Row) -> bool:
+    nested = isinstance(record.get("fields"), dict) and "responses" in record
+    return nested or any(name.endswith(RESPONSES) for name in record)
+
+
+def read_record(form: Form, record: Row, raw: str) -> Found:
+    """What each user who responded to a record says."""
+    fields = record["fields"] if isinstance(record.get("fields"), dict) else record
+    metadata = record["metadata"] if isinstance(record.get("metadata"), dict) else record
+    task = task_id(form, {form.key: metadata.get(form.key) or record.get("id")})
+    of: defaultdict[Any, list[Response]] = defaultdict(list)
+    for response in RESPONSE_LISTS.validate_python(_nested(record) if "responses" in record else _flattened(record)):
+        of[response.user_id if isinstance(response.user_id, str | int) else None].append(response)
+    alone = len(of) == 1 and record.get("status") == "completed"
+    item = metadata.get(form.item_key) if form.item_key else None
+    for user, responses in of.items():
+        yield attempt(task, raw, _read, form, task, item, user, responses, texts(form, fields, item), alone)
+    if not of:
+        yield Rejected(task, "filtered", NOT_LABELLED)
+
+
+def _read(
+    form: Form, task: str, item: str | None, user: Any, responses: list[Response], shown: Cells, alone: bool
+) -> Labelling:
+    said = answers(form, ((response.question, response.value) for response in responses), item)
+    states = {"submitted" if response.status is None and alone else response.status for response in responses}
+    return Labelling(SOURCE, task, user, said, shown, void=_void(states))
+
+
+def _void(states: set[str | None]) -> str | None:
+    """Why responses in these states do not count."""
+    if unfinished := next((state for state in ("discarded", "draft") if state in states), None):
+        return f"{unfinished} by its annotator"
+    return None if states <= {"submitted"} else UNKNOWN_STATE
+
+
+def _nested(record: Row) -> list[Row]:
+    responses = OF_QUESTIONS.validate_python(record["responses"] or {})
+    return [{**each, "question": question} for question, of in responses.items() for each in of or []]
+
+
+def _flattened(record: Row) -> list[Row]:
+    found = []
+    for column, values in record.items():
+        if column.endswith(RESPONSES) and values is not None:
+            users, states = record.get(f"{column}.users"), record.get(f"{column}.status")
+            columns = COLUMNS.validate_python(
+                {"value": values, "user_id": users, "status": states or [None] * len(users or ())}
+            )
+            question = column.removesuffix(RESPONSES)
+            try:
+                rows = list(zip(*columns.values(), strict=True))
+            except ValueError:
+                raise Unfit("ill-formed responses", column) from None
+            found += [{"question": question, **dict(zip(columns, row, strict=True))} for row in rows]
+    return found

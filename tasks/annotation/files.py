@@ -1,0 +1,242 @@
+"""Files of sheets: written in every format, and read back whatever the format; each record says itself which it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import orjson
+from pydantic import ValidationError
+
+from longform.artifacts.rows import Rejected, Row, Shard, Source
+from longform.errors import SourceError
+from tasks.annotation import argilla, label_studio
+from tasks.annotation.form import Field, Form, Task
+from tasks.annotation.labelling import WHOLE, Cells, Checked, Found, Labelling, item_ids, read_back, refused, task_id
+from tasks.annotation.sheets import PLAIN, TIMES, as_json, csv_file, jsonl, parts, records
+from tasks.annotation.values import Unfit, filled, moment, refuse_near_misses
+from tasks.sources.files.csv_cells import as_meant, csv_rows
+from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.lines import read_lines
+
+Format = Literal["jsonl", "csv", "plain-csv", "label-studio", "argilla"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+ONE_FILE = {"jsonl": "sheets.jsonl", "csv": "sheets.csv", "plain-csv": "sheets.csv"}
+PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
+ENDINGS = tuple(f"{plain}{packed}" for plain in (".json", ".jsonl", ".csv") for packed in PACKED)
+MOST_ARRAY_BYTES = 1 << 30
+
+Records = Iterator[tuple[Any, str, str]]
+Rejectable = Iterator[Row | Rejected]
+
+
+def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, bytes]:
+    """Name -> content of the files of these tasks, for an annotator: what others may see is not in them."""
+    form = form.seen_by("annotator")
+    if format == "jsonl":
+        return {ONE_FILE[format]: jsonl(form, tasks)}
+    if format in ONE_FILE:
+        return {ONE_FILE[format]: csv_file(form, tasks, spreadsheet=format == "csv")}
+    found: dict[str, bytes] = {}
+    for part in parts(form):
+        rows, folder = list(records(part, tasks)), f"{part.folder}/" if part.folder else ""
+        if format == "label-studio":
+            found[f"{folder}tasks.json"] = as_json([label_studio.task(row) for row in rows])
+            found[f"{folder}config.xml"] = label_studio.configuration(part).encode()
+        else:
+            found[f"{folder}records.json"] = as_json([argilla.record(row) for row in rows])
+            found[f"{folder}{argilla.SETTINGS}/dataset.json"] = as_json(argilla.dataset(part))
+            found[f"{folder}{argilla.SETTINGS}/settings.json"] = as_json(argilla.settings(part))
+    return found
+
+
+# ---------------------------------------------------------------- files of a build
+
+
+def open_sheets(
+    paths: Iterable[Path | str], digest: Callable[[Path], str], *, group: str, accounts: Mapping[str, Mapping[str, str]]
+) -> list[Source]:
+    """Files of labels, and those in folders: JSON, JSON lines or CSV, plain or packed; not the settings of Argilla.
+
+    `accounts`: a file or folder, as `paths` names it -> account -> annotator: part of the identity of its files.
+    """
+    found: dict[str, Source] = {}
+    names = {Path(place): tuple(sorted(of.items())) for place, of in accounts.items()}
+    for path in map(Path, paths):
+        for source in open_files([path], group=group, endings=ENDINGS, digest=digest):
+            if Path(source.path).parent.name != argilla.SETTINGS:
+                found.setdefault(source.sha256, replace(source, facts=names.get(path, ())))
+    return list(found.values())
+
+
+def read_sheets(
+    form: Form, file: Shard, known: Mapping[str, Task], rows: Callable[[Iterator[Checked | Rejected]], Rejectable]
+) -> Rejectable:
+    """The rows that `rows` makes of what the annotators of a file say, and what of it is no label.
+
+    SourceError for a file that yields no row.
+    """
+    reasons: Counter[str] = Counter()
+    taken = 0
+    for found in rows(_read(form, file, known)):
+        taken += isinstance(found, dict)
+        reasons.update([found.reason] if isinstance(found, Rejected) else [])
+        yield found
+    if not taken:
+        why = ", ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common(3)) or "it has no record"
+        raise SourceError(
+            f"{file.source.path} yields no label ({why}), and a file that is named must hold labels of this build: "
+            "give the filled-in sheets, or a tool's whole export as JSON, or leave the file out."
+        )
+
+
+def read_files(form: Form, files: Iterable[Source], known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
+    """What the annotators of whole files say, and what of it is no label."""
+    for source in files:
+        yield from _read(form, Shard(source, 0), known)
+
+
+def _read(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
+    accounts = {account: str(name) for account, name in file.source.facts}
+    records = read_records(form, read_lines(file), file.source.path)
+    return read_back(form, labellings(form, records), known, accounts)
+
+
+# ---------------------------------------------------------------- records of a file
+
+
+def read_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
+    """(record or Rejected, what names it, its text) of CSV, JSON lines or one JSON array; SourceError for neither."""
+    if ".csv" in Path(path.lower()).suffixes[-2:]:
+        yield from _csv_records(form, lines, path)
+        return
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    first = next(numbered, None)
+    if first is None:
+        raise SourceError(f"{path} holds no record: give a file of labels.")
+    if first[1].lstrip().startswith(b"["):
+        yield from _of_array(chain([first[1]], (line for _, line in numbered)), path)
+        return
+    for number, line in chain([first], numbered):
+        yield _of_line(line, f"line {number}")
+
+
+def _of_line(line: bytes, key: str) -> tuple[Any, str, str]:
+    raw = raw_text(line)
+    try:
+        return orjson.loads(line), key, raw
+    except orjson.JSONDecodeError as error:
+        return Rejected(key, "defect", "unreadable line", str(error), raw), key, raw
+
+
+def _of_array(lines: Iterable[bytes], path: str, most_bytes: int = MOST_ARRAY_BYTES) -> Records:
+    held = bytearray()
+    for line in lines:
+        held += line + b"\n"
+        if len(held) > most_bytes:
+            raise SourceError(
+                f"{path} is one JSON array of more than {most_bytes >> 20} MiB: cut it into smaller ones."
+            )
+    try:
+        found = orjson.loads(held)
+    except orjson.JSONDecodeError as error:
+        raise SourceError(f"{path} is no JSON array that can be read ({error}): export the labels again.") from None
+    for number, record in enumerate(found, 1):
+        yield record, f"record {number}", raw_text(orjson.dumps(record))
+
+
+def _csv_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
+    """By the headers, in whatever order; each row as the JSON of a sheet."""
+    first = next(lines, b"")
+    rows = csv_rows(chain([first], lines), path)
+    headers = next(rows, None)
+    names = [name.strip().lower() for name in headers] if isinstance(headers, list) else []
+    needed = [form.key, *([form.item_key] if form.items else []), form.annotator]
+    if missing := [name for name in needed if name not in names]:
+        raise SourceError(f"{path} {_instead(first, names, missing[0])}")
+    for number, cells in enumerate(rows, 1):
+        key, raw = f"record {number}", raw_text("\t".join(cells)) if isinstance(cells, list) else cells.raw or ""
+        if isinstance(cells, Rejected):
+            yield replace(cells, key=key), key, raw
+        elif any(cell.strip() for cell in cells):
+            yield _of_cells(form, names, cells, key, raw), key, raw
+
+
+def _instead(first: bytes, names: Sequence[str], missing: str) -> str:
+    """What a first line without that column is, and what to do."""
+    if b"\0" in first:
+        return "is no UTF-8, but UTF-16 as it seems: save it as CSV UTF-8."
+    if first.startswith(b"{"):
+        return "holds JSON lines: give it the ending .jsonl."
+    if "annotation_id" in names:
+        return "is Label Studio's CSV, which mixes labels with the texts of the task: export JSON."
+    return (
+        f'has no column "{missing}" in its first line: give the sheets filled in, '
+        "with the first line that `longform sheets` wrote."
+    )
+
+
+def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw: str) -> Row | Rejected:
+    text = "".join(cells)
+    if text != text.encode("utf-8", "replace").decode():
+        return Rejected(key, "defect", "no UTF-8", raw=raw)
+    if any(cell.strip() for cell in cells[len(names) :]):
+        return Rejected(key, "defect", "more cells than the first line", raw=raw)
+    meant = cells if PLAIN in names else map(as_meant, cells)
+    row: Row = {name: cell if filled(cell) else None for name, cell in zip(names, meant, strict=False)}
+    if form.items and row[form.item_key] is not None:
+        of_item = form.names() | {form.item_key: True}
+        row[form.items] = [{name: row.pop(name) for name in names if of_item.get(name)}]
+    return row | {"source": "csv"}
+
+
+# ---------------------------------------------------------------- what a record says
+
+
+def labellings(form: Form, records: Records) -> Iterator[tuple[Labelling | Rejected, str]]:
+    """What each record says, in whichever format, with its text."""
+    for record, key, raw in records:
+        try:
+            yield from ((each, raw) for each in _labellings(form, record, raw))
+        except (Unfit, ValidationError) as error:
+            yield refused(key, raw, error), raw
+
+
+def _labellings(form: Form, record: Any, raw: str) -> Found:
+    if isinstance(record, Rejected):
+        yield record
+    elif not isinstance(record, dict):
+        raise Unfit("no record")
+    elif "annotator" in record and "annotation_id" in record:
+        raise Unfit("Label Studio's JSON-MIN: export JSON")
+    elif isinstance(record.get("data"), dict):
+        yield from label_studio.read_task(form, record, raw)
+    elif argilla.is_record(record):
+        yield from argilla.read_record(form, record, raw)
+    else:
+        yield _read_sheet(form, record)
+
+
+def _read_sheet(form: Form, record: Row) -> Labelling:
+    """What a filled-in sheet of our own says."""
+    task, ids = task_id(form, record), item_ids(form, record)
+    said: Cells = {}
+    shown: Cells = {}
+    for item, row in [(WHOLE, record), *zip(ids, record[form.items] if ids else [], strict=True)]:
+        asked, others = form.asked(of_item=item != WHOLE), form.texts(of_item=item != WHOLE)
+        wanted = [*(each.name for each in asked), *([] if item else [form.annotator, *TIMES])]
+        known = {*wanted, *(each.name for each in others), form.key, form.item_key, *form.context, "ratings"}
+        refuse_near_misses((name for name in row if filled(row[name])), known, wanted, item or task)
+        said |= {(item, each.name): row[each.name] for each in asked if _says(each, row.get(each.name))}
+        shown |= {(item, each.name): row.get(each.name) for each in others}
+    source = "csv" if record.get("source") == "csv" else "jsonl"
+    at = moment("labelled_at", record.get("labelled_at"))
+    return Labelling(source, task, record.get(form.annotator), said, shown, at, record.get("annotation_time"))
+
+
+def _says(field: Field, value: Any) -> bool:
+    return filled(value) or (field.blank and isinstance(value, str))

@@ -1,0 +1,157 @@
+"""Label Studio: a labelling configuration, tasks to import, and the JSON export read back.
+
+    {"id": 7, "data": {"answer_id": "a_4f…", "claim_id": "a_4f…#0", "claim": "…", "evidence": "…"},
+     "annotations": [{"completed_by": 3, "was_cancelled": false, "lead_time": 61.2, "updated_at": "2026-11-21T…Z",
+       "result": [
+         {"from_name": "support", "to_name": "claim", "type": "choices", "value": {"choices": ["Partial"]}},
+         {"from_name": "revised_claim", …, "type": "textarea", "value": {"text": ["At 11 degrees."]}}]}]}
+
+Of a form with items there are two projects: one asks of the task as a whole, one has a Label Studio task for each item.
+The tag Repeater, which older configurations had, is not used, since label_studio_sdk does not expand it; its exports
+are read: their data holds a list of items, and a control ends in an item's place, from 0. `completed_by` is a number or
+an object with an `id`. The configuration holds nothing of the tasks; the tag Text escapes what it shows, and has
+valueType="text", since Label Studio would else fetch a text that is an address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+from pydantic import BaseModel
+
+from longform.artifacts.rows import Rejected, Row
+from tasks.annotation.form import Field, Form
+from tasks.annotation.labelling import (
+    NOT_LABELLED,
+    Cells,
+    Found,
+    Labelling,
+    Place,
+    answers,
+    attempt,
+    item_ids,
+    task_id,
+    texts,
+)
+from tasks.annotation.sheets import Part
+from tasks.annotation.values import moment
+
+SOURCE = "label-studio"
+_VALUES = ("choices", "text", "number", "rating")
+
+
+def configuration(part: Part) -> str:
+    """The labelling configuration of a part of a form."""
+    view = ElementTree.Element("View")
+    ElementTree.SubElement(view, "Style").text = ".htx-text { white-space: pre-wrap; }"
+    for shown in part.shown:
+        ElementTree.SubElement(view, "Header", value=_title(shown.name))
+        ElementTree.SubElement(
+            view, "Text", name=shown.name, value=f"${shown.name}", valueType="text", selectionEnabled="false"
+        )
+    to = next((shown.name for shown in part.shown if shown.of_item), part.shown[-1].name)
+    for field in part.fields:
+        ElementTree.SubElement(view, "Header", value=f"{field.question} {field.guidance}".strip(), size="6")
+        _control(view, field, to)
+    ElementTree.indent(view)
+    return ElementTree.tostring(view, encoding="unicode") + "\n"
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _control(view: ElementTree.Element, field: Field, to: str) -> None:
+    named = {"name": field.name, "toName": to, "required": str(field.required).lower()}
+    if field.offered:
+        choice = "multiple" if field.kind == "choices" else "single"
+        choices = ElementTree.SubElement(view, "Choices", named, choice=choice, showInline="true")
+        for value in field.offered:
+            ElementTree.SubElement(choices, "Choice", value=value)
+    elif field.kind == "number":
+        bounds = dict(zip(("min", "max"), map(str, field.scale), strict=True)) if field.scale else {}
+        ElementTree.SubElement(view, "Number", {**named, **bounds}, step="1" if field.scale else "any")
+    else:
+        area = ElementTree.SubElement(view, "TextArea", named, rows="4", editable="true")
+        if field.kind == "text":
+            area.set("maxSubmissions", "1")
+
+
+def task(record: Row) -> Row:
+    """A task to import."""
+    return {"data": {**record["ids"], **record["texts"]}}
+
+
+# ---------------------------------------------------------------- read back
+
+
+class Result(BaseModel):
+    """What a control holds; relations between regions have neither name nor value."""
+
+    from_name: Any = None
+    value: dict[str, Any] = {}
+
+
+class Annotation(BaseModel):
+    """What one annotator said of a task."""
+
+    result: list[Result]
+    completed_by: Any = None
+    was_cancelled: bool | None = False
+    lead_time: Any = None
+    updated_at: Any = None
+    created_at: Any = None
+
+
+class Exported(BaseModel):
+    """A task of the JSON export."""
+
+    data: dict[str, Any]
+    annotations: list[Any] = []
+
+
+def read_task(form: Form, record: Row, raw: str) -> Found:
+    """What each annotation of an exported task says."""
+    exported = Exported.model_validate(record)
+    task = task_id(form, exported.data)
+    items = item_ids(form, exported.data)
+    for annotation in exported.annotations:
+        yield attempt(task, raw, _read, form, task, items, exported.data, annotation)
+    if not exported.annotations:
+        yield Rejected(task, "filtered", NOT_LABELLED)
+
+
+def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -> Labelling:
+    given = Annotation.model_validate(annotation)
+    who = given.completed_by
+    item = data.get(form.item_key) if form.item_key else None
+    said = answers(form, ((each.from_name, _value(each)) for each in given.result), item)
+    shown = texts(form, data, item) | _listed(form, items, data)
+    return Labelling(
+        SOURCE,
+        task,
+        who.get("id") if isinstance(who, dict) else who,
+        {(_at(items, place), name): value for (place, name), value in said.items()},
+        shown,
+        moment("updated_at", given.updated_at or given.created_at),
+        given.lead_time,
+        "skipped by its annotator" if given.was_cancelled else None,
+    )
+
+
+def _listed(form: Form, items: list[str], data: Row) -> Cells:
+    """The texts of the items in a task of an older configuration."""
+    listed = zip(items, data[form.items] if items else [], strict=True)
+    return {(name, each.name): item.get(each.name) for name, item in listed for each in form.texts(of_item=True)}
+
+
+def _at(items: list[str], place: Place) -> Place:
+    if isinstance(place, str):
+        return place
+    return items[place] if place < len(items) else str(place)
+
+
+def _value(result: Result) -> Any:
+    """The value of a control, () where it has none."""
+    return next((result.value[name] for name in _VALUES if name in result.value), ())

@@ -1,0 +1,125 @@
+"""A table of labels: every annotator's, one row a label; what most of them say, and how far they are.
+
+Columns: task_id, item_id ("" for the task as a whole), field, annotator_id, value, labelled_at, source. Lists are
+joined as one text. In forms with sides, values are those of the task's own order of the two texts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from longform.artifacts.rows import Rejected, Row
+from tasks.annotation.form import NEITHER, Form, Task
+from tasks.annotation.labelling import Checked
+from tasks.annotation.values import joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("task_id", "item_id", "field", "annotator_id", "value", "labelled_at", "source")
+UNIT = ["task_id", "item_id", "field"]
+Rule = Literal["majority", "plurality", "unanimous", "median", "mean"]
+_OTHER = {"A": "B", "B": "A", NEITHER: NEITHER}
+
+
+def table(form: Form, found: Iterable[Checked]) -> pd.DataFrame:
+    """The labels of these labellings. Of two labels of one annotator in a field the later counts where both are dated,
+    else the first."""
+    import pandas as pd
+
+    kept: dict[tuple[str, ...], Row] = {}
+    for labelling in found:
+        for row in _rows(form, labelling):
+            key = tuple(row[name] for name in (*UNIT, "annotator_id"))
+            kept[key] = later(kept[key], row) if key in kept else row
+    frame = pd.DataFrame(kept.values(), columns=list(COLUMNS))
+    return frame.assign(labelled_at=pd.to_datetime(frame["labelled_at"], unit="ms", utc=True))
+
+
+def later(first: Row, second: Row) -> Row:
+    """Of two labellings by one annotator the one that counts, by `labelled_at`."""
+    dated = first["labelled_at"] is not None and second["labelled_at"] is not None
+    return second if dated and second["labelled_at"] > first["labelled_at"] else first
+
+
+def _rows(form: Form, found: Checked) -> Iterator[Row]:
+    common = {"annotator_id": found.annotator, "labelled_at": found.given.at, "source": found.given.source}
+    for (item, name), value in found.said.items():
+        if found.swapped:
+            value = _OTHER[value] if name in form.pairwise() else value
+            name = _other_side(form, name)
+        text = joined(value) if isinstance(value, list) else value
+        yield {"task_id": found.task.id, "item_id": item, "field": name, "value": text, **common}
+
+
+def _other_side(form: Form, name: str) -> str:
+    other = {"_a": "_b", "_b": "_a"}.get(name[-2:])
+    return f"{name[:-2]}{other}" if other and any(each.name == f"{name[:-2]}{other}" for each in form.fields) else name
+
+
+def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority", least: int = 1) -> pd.DataFrame:
+    """What annotators say together: a row for each unit and field with at least `least` labels.
+
+    Columns: task_id, item_id, field, value, votes, labels, tied. `value` is None where no value has the votes that the
+    rule asks for: majority, more than half of the labels; plurality, more than any other value; unanimous, all of them.
+    `tied` says that values with the most votes share that place. Of median and mean, which numbers have, `votes` is 0.
+    """
+    import pandas as pd
+
+    found = [
+        {**dict(zip(UNIT, map(str, unit), strict=True)), **_together(list(values), rule)}
+        for unit, values in labels.groupby(UNIT, sort=False)["value"]
+        if len(values) >= least
+    ]
+    return pd.DataFrame(found, columns=[*UNIT, "value", "votes", "labels", "tied"])
+
+
+def _together(values: list[Any], rule: Rule) -> Row:
+    import statistics
+
+    number = len(values)
+    if rule in ("median", "mean"):
+        measure = statistics.median if rule == "median" else statistics.fmean
+        return {"value": measure(map(float, values)), "votes": 0, "labels": number, "tied": False}
+    (first, votes), *others = Counter(values).most_common()
+    tied = bool(others) and others[0][1] == votes
+    enough = {"majority": 2 * votes > number, "plurality": not tied, "unanimous": votes == number}[rule]
+    return {"value": first if enough else None, "votes": votes, "labels": number, "tied": tied}
+
+
+def majorities(labels: pd.DataFrame) -> pd.DataFrame:
+    """Of each field with labels: units that two annotators or more labelled, those with a majority, and ties."""
+    found = aggregate(labels, least=2)
+    counted = found.assign(majority=found["value"].notna(), tied=found["tied"].astype(bool)).groupby(
+        "field", sort=False
+    )
+    return counted.agg(units=("votes", "size"), majority=("majority", "sum"), tied=("tied", "sum")).reset_index()
+
+
+def reasons(found: Iterable[Checked | Rejected]) -> dict[str, int]:
+    """How often labels were rejected for which reason, the most frequent first."""
+    return dict(Counter(each.reason for each in found if isinstance(each, Rejected)).most_common())
+
+
+def progress(form: Form, tasks: Iterable[Task], labels: pd.DataFrame) -> pd.DataFrame:
+    """How much of each field is labelled: units in all, by one annotator, by two or more, and labels.
+
+    One row a field, in the order of the form; units are tasks, or their items.
+    """
+    import pandas as pd
+
+    counted = list(tasks)
+    units = {False: len(counted), True: sum(len(task.items) for task in counted)}
+    found = []
+    for field in form.fields:
+        sizes = labels[labels["field"] == field.name].groupby(["task_id", "item_id"]).size()
+        counts = {"units": units[field.of_item], "by one": int((sizes == 1).sum()), "by more": int((sizes > 1).sum())}
+        found.append({"field": field.name, **counts, "labels": int(sizes.sum())})
+    return pd.DataFrame(found)
+
+
+def by_annotator(labels: pd.DataFrame) -> pd.DataFrame:
+    """Of each annotator, by name: tasks with a label of theirs, and labels."""
+    return labels.groupby("annotator_id").agg(tasks=("task_id", "nunique"), labels=("value", "size")).reset_index()

@@ -1,0 +1,132 @@
+"""Sheets as files: JSON lines, CSV, spreadsheet-safe CSV, projects of Label Studio, data sets of Argilla 2.
+
+A line of JSON is a task, and null is what nobody filled in yet:
+
+    {"question_id": "…", "annotator_id": "e7", "answer_id": "a_4f…", "question": "…", "answer": "…",
+     "claims": [{"claim_id": "a_4f…#0", "claim": "…", "evidence": "…", "support": null, "revised_claim": null}],
+     "usefulness": null, "annotation_time": null, "labelled_at": null, "ratings": {"usefulness": ["Useful", …]}}
+
+Read back, `annotation_time` is in seconds, `labelled_at` in ISO 8601; `ratings` says what may be filled in, and is not
+read. A row of CSV is a task, or an item of it; the tools' files have a record for each item, and records of their own
+for what is asked of the task as a whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from longform.artifacts.rows import Row
+from tasks.annotation.form import Field, Form, Item, Shown, Task
+from tasks.annotation.labelling import noun
+from tasks.sources.files.csv_cells import harmless
+
+MARK = "\ufeff"  # without it spreadsheets take UTF-8 for something else
+PLAIN = "plain_csv"  # a column that says that no cell was changed for spreadsheets
+TIMES = ("annotation_time", "labelled_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one record of a tool is about: the task as a whole, or one item. `folder`: "" where there is one part."""
+
+    form: Form
+    of_item: bool
+    folder: str
+    shown: tuple[Shown, ...]
+    fields: tuple[Field, ...]
+
+
+def parts(form: Form) -> list[Part]:
+    """The parts of a form that something is asked of."""
+    whole = form.texts(of_item=False)
+    found = []
+    for of_item, key in ((False, form.key), (True, form.item_key)):
+        shown, fields = whole + (form.texts(of_item=True) if of_item else ()), form.asked(of_item=of_item)
+        if fields:
+            found.append(Part(form, of_item, f"{noun(key)}s" if form.items else "", shown, fields))
+    return found
+
+
+def records(part: Part, tasks: Sequence[Task]) -> Iterator[Row]:
+    """For a tool: {"id", "ids": columns that tell what it is of, "texts"} of each task, or of each item."""
+    form = part.form
+    for task in tasks:
+        ids = {form.key: task.id, **_known({**task.context, form.annotator: task.annotator})}
+        if not part.of_item:
+            yield {"id": task.id, "ids": ids, "texts": _texts(part.shown, task.texts)}
+            continue
+        for item in task.items:
+            texts = _texts(part.shown, {**task.texts, **item.texts})
+            yield {"id": item.id, "ids": {**ids, form.item_key: item.id}, "texts": texts}
+
+
+def _known(values: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _texts(shown: Sequence[Shown], texts: Mapping[str, str]) -> dict[str, str]:
+    return {each.name: texts.get(each.name) or "" for each in shown}
+
+
+# ---------------------------------------------------------------- our own
+
+
+def sheet(form: Form, task: Task) -> Row:
+    """A line of JSON, empty where it is to be filled in."""
+    items = {form.items: [_item(form, item) for item in task.items]} if form.items else {}
+    return {
+        **task.context,
+        form.annotator: task.annotator,
+        form.key: task.id,
+        **{each.name: task.texts.get(each.name) for each in form.texts(of_item=False)},
+        **items,
+        **dict.fromkeys(each.name for each in form.asked(of_item=False)),
+        **dict.fromkeys(TIMES),
+        "ratings": {each.name: list(each.offered) for each in form.fields if each.offered},
+    }
+
+
+def _item(form: Form, item: Item) -> Row:
+    texts = {each.name: item.texts.get(each.name) for each in form.texts(of_item=True)}
+    return {form.item_key: item.id, **texts, **dict.fromkeys(each.name for each in form.asked(of_item=True))}
+
+
+def jsonl(form: Form, tasks: Sequence[Task]) -> bytes:
+    return b"".join(orjson.dumps(sheet(form, task)) + b"\n" for task in tasks)
+
+
+def columns(form: Form) -> list[str]:
+    """The columns of CSV."""
+    ids = [form.key, *form.context, *([form.item_key] if form.items else [])]
+    return [*ids, *(each.name for each in form.shown), form.annotator, *(each.name for each in form.fields)]
+
+
+def rows(form: Form, tasks: Sequence[Task]) -> Iterator[Row]:
+    """The rows of CSV: of each task, or of each of its items."""
+    for task in tasks:
+        whole = {form.key: task.id, **task.context, form.annotator: task.annotator, **task.texts}
+        yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items)
+        if not task.items:
+            yield whole
+
+
+def csv_file(form: Form, tasks: Sequence[Task], *, spreadsheet: bool) -> bytes:
+    """CSV to the letter; or for spreadsheets: with a byte order mark, and without a cell that would run."""
+    names = columns(form) + ([] if spreadsheet else [PLAIN])
+    written = io.StringIO(newline="")
+    lines = csv.writer(written)
+    lines.writerow(names)
+    for row in rows(form, tasks):
+        cells = [row.get(name) or "" for name in names]
+        lines.writerow([harmless(cell) for cell in cells] if spreadsheet else [*cells[:-1], "yes"])
+    return ((MARK if spreadsheet else "") + written.getvalue()).encode()
+
+
+def as_json(document: Any) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,209 @@
+"""Corrupt claims by rule: a claim gets another number, the opposite meaning, or another name in it.
+
+These are the three ways of the paper's corrupting prompt (Axiomatic Preference Modeling, C.2) without a model.
+Code, links, addresses, HTML, formulas and citations inside a sentence stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tasks.text.prose import Span, balanced, sentences
+
+MAX_CLAIMS = 12
+MAX_TERMS = 40
+
+_PROTECTED = re.compile(
+    r"`[^`\n]{0,400}`|\]\([^)\s]{0,400}\)|https?://\S{1,400}|<[^<>\n]{0,400}>|\$[^$\n]{1,400}\$"
+    r"|\(passages?[^)]{0,80}\)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.,])\d[\d,]{0,20}(?:\.\d{1,9})?(?!\w)")
+_TOKEN = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
+_CAPITALISED = r"[A-Z][a-zA-Z]{1,20}(?:['’-][a-zA-Z]{1,20}){0,2}"
+_NAME = re.compile(rf"(?<=[a-z,;:(] ){_CAPITALISED}(?: {_CAPITALISED}){{0,2}}(?!\w)")
+_TERM = re.compile(r"\b[a-z]{6,20}\b")
+
+_OPPOSITES = """
+more less, higher lower, high low, increase decrease, increases decreases, increased decreased, always never,
+before after, better worse, best worst, larger smaller, large small, good bad, easy hard, easier harder, early late,
+earlier later, first last, hot cold, warm cool, old new, older newer, above below, often rarely, many few, long short,
+longer shorter, strong weak, stronger weaker, cheap expensive, fast slow, faster slower, minimum maximum, with without,
+possible impossible, true false, inside outside, positive negative, usually seldom
+"""
+_NEGATED = """
+cannot can, can't can, won't will, isn't is, aren't are, wasn't was, weren't were, doesn't does, don't do, didn't did,
+shouldn't should, couldn't could, wouldn't would, hasn't has, haven't have
+"""
+_NEGATABLE = "is are was were can will should must may could would"
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(pair.split()[0], pair.split()[1]) for pair in text.split(",")]
+
+
+_INVERSE: dict[str, str] = {
+    **{word: f"{word} not" for word in _NEGATABLE.split()},
+    **dict(_pairs(_NEGATED)),
+    **{other: word for word, other in _pairs(_OPPOSITES)},
+    **dict(_pairs(_OPPOSITES)),
+    "not": "",
+}
+
+
+class Edit(NamedTuple):
+    """Characters from `start` to `end` of a sentence, and what takes their place."""
+
+    start: int
+    end: int
+    text: str
+
+
+def corrupt(answer: str, evidence: str, dice: bytes, *, read: int) -> tuple[list[str], list[str], str]:
+    """(claims, corrupted claims, the answer with exactly these changes).
+
+    About half of the claims, of which it takes up to 12 from the first `read` characters, are changed. An answer
+    without claims comes back unchanged.
+    """
+    claims = [span for span in sentences(answer[:read]) if is_claim(answer[span.start : span.end])]
+    claims = claims[:MAX_CLAIMS]
+    terms = _Terms(answer[:read], evidence)
+    edits: dict[int, Edit] = {}
+    for number in _order(len(claims), dice[0]):
+        if len(edits) < (len(claims) + 1) // 2:
+            sentence = answer[claims[number].start : claims[number].end]
+            edit = _edit(sentence, terms, dice, number)
+            edits |= {number: edit} if edit else {}
+    changed = [_apply(_text(answer, claims[number]), edits[number]) for number in sorted(edits)]
+    texts = [_text(answer, claim) for claim in claims]
+    return list(map(_one_line, texts)), list(map(_one_line, changed)), _rewritten(answer, claims, edits)
+
+
+def is_claim(sentence: str) -> bool:
+    """It states something: four words or more, no question, no announcement, not too long to be one claim."""
+    return (
+        20 <= len(sentence) <= 400
+        and sentence[-1] not in "?:"
+        and sentence.count(" ") >= 3
+        and "<" not in sentence
+        and "![" not in sentence
+        and balanced(sentence)
+    )
+
+
+def _order(claims: int, start: int) -> Iterator[int]:
+    """Every second claim, then those between."""
+    yield from range(start % 2, claims, 2)
+    yield from range(1 - start % 2, claims, 2)
+
+
+def _edit(sentence: str, terms: _Terms, dice: bytes, number: int) -> Edit | None:
+    """The first of the three ways that applies, beginning with one drawn."""
+    protected = [Span(*match.span()) for match in _PROTECTED.finditer(sentence)]
+    drawn = dice[(number + 1) % len(dice)]
+    for way in range(3):
+        edit = _WAYS[(drawn + way) % 3](sentence, protected, terms, drawn // 3)
+        if edit:
+            return edit
+    return None
+
+
+def _other_number(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
+    """Another first digit; of a year another third one, so that it stays a year."""
+    for match in _NUMBER.finditer(sentence):
+        if _free(match.start(), protected):
+            figure = match[0]
+            year = len(figure) == 4 and figure.isdigit() and figure[0] in "12"
+            at = 2 if year else 0
+            digit = str((int(figure[at]) + 1 + drawn % 8) % 10) if year else str(1 + (int(figure[0]) + drawn % 8) % 9)
+            return Edit(match.start() + at, match.start() + at + 1, digit)
+    return None
+
+
+def _opposite(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
+    """A negation added or taken away, or a word turned into its opposite; one of the first three that offer."""
+    offers: list[Edit] = []
+    for match in _TOKEN.finditer(sentence):
+        inverse = _INVERSE.get(match[0].lower().replace("’", "'"))
+        if inverse is not None and len(offers) < 3 and _free(match.start(), protected):
+            offers += _inverted(sentence, match, inverse)
+    return offers[drawn % len(offers)] if offers else None
+
+
+def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
+    start, end = match.span()
+    if not inverse:
+        return [Edit(start - 1, end, "")] if sentence[start - 1 : start] == " " else []
+    if inverse.endswith(" not") and (
+        sentence[end : end + 4].lower() == " not" or sentence[end : end + 1] in ("'", "’", "-")
+    ):
+        return []
+    return [Edit(start, end, inverse.capitalize() if match[0][0].isupper() else inverse)]
+
+
+def _other_name(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
+    """Another name of the answer or the evidence in place of one; without names, a term of the same ending."""
+    for found, pool, ending in ((_NAME, terms.names, 0), (_TERM, terms.words, 3)):
+        for match in found.finditer(sentence):
+            end = match[0][len(match[0]) - ending :]
+            others = [term for term in pool() if term.endswith(end) and term not in sentence and match[0] not in term]
+            if others and _free(match.start(), protected):
+                return Edit(match.start(), match.end(), others[drawn % len(others)])
+    return None
+
+
+class _Terms:
+    """Names and terms to put in the place of others, found when first needed."""
+
+    def __init__(self, answer: str, evidence: str) -> None:
+        self._answer, self._evidence = answer, evidence
+        self._names: list[str] | None = None
+        self._words: list[str] | None = None
+
+    def names(self) -> list[str]:
+        if self._names is None:
+            self._names = _distinct(_NAME, self._evidence) + _distinct(_NAME, self._answer)
+        return self._names
+
+    def words(self) -> list[str]:
+        if self._words is None:
+            self._words = _distinct(_TERM, self._evidence)
+        return self._words
+
+
+def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
+    """The first of what a pattern finds, each once."""
+    found: dict[str, None] = {}
+    for match in pattern.finditer(text):
+        found[match[0]] = None
+        if len(found) == MAX_TERMS:
+            break
+    return list(found)
+
+
+def _free(position: int, protected: list[Span]) -> bool:
+    return not any(start <= position < end for start, end in protected)
+
+
+def _rewritten(answer: str, claims: list[Span], edits: dict[int, Edit]) -> str:
+    for number in sorted(edits, reverse=True):
+        start, end = claims[number]
+        answer = answer[:start] + _apply(answer[start:end], edits[number]) + answer[end:]
+    return answer
+
+
+def _apply(sentence: str, edit: Edit) -> str:
+    return sentence[: edit.start] + edit.text + sentence[edit.end :]
+
+
+def _text(answer: str, span: Span) -> str:
+    return answer[span.start : span.end]
+
+
+def _one_line(claim: str) -> str:
+    return " ".join(claim.split())
+
+
+_WAYS = (_other_number, _opposite, _other_name)

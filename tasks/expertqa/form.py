@@ -1,0 +1,107 @@
+"""What experts fill in: usefulness of an answer, and the properties of each of its claims (section 2.2, table 3).
+
+Which system answered is not shown. Claims are shown in the order of their answer, as one may lean on those before it.
+`left_out`, or in JSON a blank `revised_claim`, leaves the claim out of the answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from longform.artifacts.rows import Row
+from tasks.annotation.form import Field, Form, Item, Shown, Task
+from tasks.expertqa.vocabulary import ratings, spellings
+
+ANSWER_PROPERTIES = ("usefulness", "revised_answer")
+CLAIM_PROPERTIES = (
+    "support",
+    "reason_missing_support",
+    "informativeness",
+    "worthiness",
+    "correctness",
+    "reliability",
+    "revised_claim",
+    "revised_evidence",
+)
+NO_EVIDENCE = "(no evidence)"
+STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence")
+
+
+def _rating(name: str, question: str, *, of_item: bool = True) -> Field:
+    return Field(name, question, "choice", ratings(name), spellings(name), of_item=of_item, required=True)
+
+
+FORM = Form(
+    name="expertqa",
+    guidance=(
+        "Judge an answer and each of its claims as an expert of the field. Pieces of evidence that you add are divided "
+        "by a line of three dashes (---)."
+    ),
+    key="answer_id",
+    annotator="annotator_id",
+    context=("question_id",),
+    shown=(
+        Shown("field"),
+        Shown("question"),
+        Shown("answer"),
+        Shown("claim", of_item=True),
+        Shown("evidence", of_item=True),
+    ),
+    items="claims",
+    item_key="claim_id",
+    ordered=True,
+    fields=(
+        _rating("usefulness", "How useful is the whole answer to you?", of_item=False),
+        Field("revised_answer", "The whole answer as you would have it", "text"),
+        _rating("support", "How far does the evidence support the claim?"),
+        Field("reason_missing_support", "If it does not support all of it: what is missing?", "text", of_item=True),
+        _rating("informativeness", "How relevant is the claim to the question?"),
+        _rating("worthiness", "Does the claim need a citation?"),
+        _rating("correctness", "As far as you know: is the claim correct?"),
+        _rating("reliability", "How reliable is the source of the evidence?"),
+        Field("left_out", "Should the claim be left out of the answer?", "choice", ("Yes", "No"), of_item=True),
+        Field(
+            "revised_claim", "The claim as you would have it, where it needs a change", "text", of_item=True, blank=True
+        ),
+        Field("revised_evidence", "Better evidence, as addresses or passages", "texts", of_item=True),
+    ),
+)
+
+
+def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row]) -> Iterator[Task]:
+    """A task for each answer, meant for who asked; draws take questions, of each field.
+
+    `answers`: those that were sampled; `claims`: theirs, in the order of each answer.
+    """
+    asked = {question["question_id"]: question for question in questions}
+    of_answer: defaultdict[str, list[Row]] = defaultdict(list)
+    for claim in claims:
+        of_answer[claim["answer_id"]].append(claim)
+    for answer in answers:
+        question = asked[answer["question_id"]]
+        yield Task(
+            answer["answer_id"],
+            {"field": question["field"], "question": question["question"], "answer": answer["text"]},
+            tuple(_item(claim) for claim in of_answer[answer["answer_id"]]),
+            {"question_id": question["question_id"]},
+            question["annotator_id"],
+            group=question["question_id"],
+            stratum=question["field"],
+        )
+
+
+def _item(claim: Row) -> Item:
+    return Item(claim["claim_id"], {"claim": claim["text"], "evidence": shown(claim["evidence"])})
+
+
+def shown(evidence: Sequence[Row]) -> str:
+    """The evidence of a claim as one text: address and passage, or else what was released."""
+    return "\n\n".join(_one(each) for each in evidence) or NO_EVIDENCE
+
+
+def _one(evidence: Row) -> str:
+    number = f"[{evidence['number']}]" if evidence["number"] is not None else None
+    text = evidence["text"] or (None if evidence["url"] else evidence["given"])
+    head = " ".join(part for part in (number, evidence["url"]) if part)
+    return "\n".join(part for part in (head, text) if part)

@@ -1,0 +1,130 @@
+"""How often each label was given, by system, field or question type: figures 5, 8, 9 and 10, as frames of counts.
+
+A frame of counts has a row a group and a last row ALL, which counts each claim once, also where it is in several
+groups; a column a label, in the order of table 3, and last NO_LABEL: what nobody labelled is counted beside the
+labels, never among them and never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from longform.artifacts.rows import Row
+from tasks.expertqa.tables.estimates import in_order
+from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
+
+By = Literal["system", "field", "question_types"]
+ALL, NO_LABEL, NO_TYPE = "all", "", "none"
+GROUPS = {"system": "system", "field": "field", "question_types": "question type"}
+SAME, ANOTHER = "the same label", "another label"
+
+
+class Labels(NamedTuple):
+    """Counts of a property's labels by group; `what` is counted (answers, claims), `which` of them (cite-worthy)."""
+
+    property: str
+    by: By
+    what: str
+    which: str
+    counts: pd.DataFrame
+
+
+def figure_5_by_system(answers: pd.DataFrame, claims: pd.DataFrame) -> Iterator[Labels]:
+    """Figure 5: usefulness of answers, then each property of claims; support first of cite-worthy claims alone."""
+    yield Labels("usefulness", "system", "answers", "", label_counts(answers, "usefulness", "system"))
+    worthy = label_counts(claims[claims.worthiness == "Yes"], "support", "system")
+    yield Labels("support", "system", "claims", "cite-worthy claims", worthy)
+    for name in LABELLED:
+        which = "all claims" if name == "support" else ""
+        yield Labels(name, "system", "claims", which, label_counts(claims, name, "system"))
+
+
+def figures_9_and_10(claims: pd.DataFrame, by: By) -> Iterator[Labels]:
+    """Figure 9 (by field) or 10 (by question type): each property of claims."""
+    for name in LABELLED:
+        yield Labels(name, by, "claims", "", label_counts(claims, name, by))
+
+
+def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
+    """Figure 8: how many questions of each field have each type, the largest field first; `questions` is all of them.
+
+    A question of several types counts in each.
+    """
+    types = questions[["field", "question_types"]].explode("question_types")
+    counts = pd.crosstab(types.field, types.question_types.fillna(NO_LABEL)).reindex(
+        columns=list(type_texts()), fill_value=0
+    )
+    counts.insert(0, "questions", questions.field.value_counts())
+    counts = counts.sort_index().sort_values("questions", ascending=False, kind="stable")
+    return pd.concat([counts, counts.sum().to_frame(ALL).T]).rename_axis("field")
+
+
+def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
+    """The frame of counts of one property.
+
+    Systems come in the paper's order, question types from I to VII, fields from the largest down; others by name. A
+    row of several question types counts in each of them, one of none in `none`.
+    """
+    known = ratings(property)
+    every = rows[[by, property]].fillna({property: NO_LABEL})
+    grouped = every.explode(by).fillna({by: NO_TYPE})
+    counts = pd.crosstab(grouped[by], grouped[property])
+    order = _order(by, counts.sum(axis=1))
+    counts = pd.concat([counts.loc[order], every[property].value_counts().to_frame(ALL).T]).fillna(0).astype(int)
+    others = sorted({*counts.columns} - {*known, NO_LABEL})
+    return counts.reindex(columns=[*known, *others, NO_LABEL], fill_value=0).rename_axis(GROUPS[by])
+
+
+def _order(by: By, sizes: pd.Series[int]) -> list[str]:
+    if by == "system":
+        return in_order(sizes.index)
+    if by == "field":
+        return list(sizes.sort_index().sort_values(ascending=False, kind="stable").index)
+    known = [name for name in type_texts() if name in sizes.index]
+    return known + sorted({*sizes.index} - {*known})
+
+
+def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
+    """Figure 4: of each field, and of all fields, how many labels of each property two labellings share.
+
+    From the rows of `agreement`; its frames of counts have a row a property.
+    """
+    labelled = pd.DataFrame(
+        [row for row in rows if row["labelled"]], columns=["field", "property", "labelled", "agreed"]
+    )
+    labelled["field"] = labelled.field.fillna("all fields")
+    labelled[SAME], labelled[ANOTHER], labelled[NO_LABEL] = labelled.agreed, labelled.labelled - labelled.agreed, 0
+    return {
+        str(field): with_total(own.set_index("property")[[SAME, ANOTHER, NO_LABEL]])
+        for field, own in labelled.groupby("field", sort=False)
+    }
+
+
+def with_total(counts: pd.DataFrame) -> pd.DataFrame:
+    """With a last row ALL, the sums of the others."""
+    return pd.concat([counts, counts.sum().to_frame(ALL).T])
+
+
+def labels_table(labels: Labels) -> pd.DataFrame:
+    """A row a group and one for all: each label's count and its share of the labelled, in percent."""
+    counts = labels.counts.drop(columns=NO_LABEL)
+    labelled = counts.sum(axis=1)
+    rows = with_shares(counts, labelled)
+    rows[f"{labels.what} labelled"], rows["without a label"] = labelled, labels.counts[NO_LABEL]
+    return rows.rename_axis(GROUPS[labels.by]).reset_index()
+
+
+def types_table(counts: pd.DataFrame) -> pd.DataFrame:
+    """Figure 8 as a table: each type's count and its share of the field's questions, in percent."""
+    rows = with_shares(counts.drop(columns="questions"), counts.questions)
+    rows.insert(0, "questions", counts.questions)
+    return rows.reset_index()
+
+
+def with_shares(counts: pd.DataFrame, wholes: pd.Series[int]) -> pd.DataFrame:
+    """Each column of counts followed by its share of the group's whole, in percent."""
+    shares = (100 * counts).div(wholes, axis=0).add_suffix(" %")
+    return pd.concat([counts, shares], axis=1)[[both for name in counts.columns for both in (name, f"{name} %")]]

@@ -1,0 +1,75 @@
+"""What experts fill in: two paragraphs of related work on the same papers, side by side, and which is better.
+
+Which system wrote which text is not shown. A sheet's id names the two drafts whichever of them is text A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Row
+from tasks.annotation.form import Field, Form, Shown, Task
+from tasks.annotation.values import folded
+
+SYSTEMS = ("vanilla", "cot")
+RATED = ("content", "structure", "argument")
+SHOWN = ("draft_id", "case_id", "system", "title", "abstract", "cited", "draft")
+MOST = 20
+
+FORM = Form(
+    name="revision-distance",
+    guidance=(
+        "Two paragraphs of related work on the same papers: say which is better, and rate both from 1 to 5 "
+        "where you can."
+    ),
+    key="sheet_id",
+    annotator="expert",
+    context=("case_id",),
+    shown=(
+        Shown("title", required=False),
+        Shown("abstract", required=False),
+        Shown("cited", required=False),
+        Shown("text_a"),
+        Shown("text_b"),
+    ),
+    fields=(
+        Field("better", "Which text is better?", "pairwise", required=True),
+        *(
+            Field(f"{name}_{side}", f"{name.capitalize()} of text {side.upper()}", "number", scale=(1, 5))
+            for name in RATED
+            for side in "ab"
+        ),
+    ),
+)
+
+
+def tasks(drafts: Iterable[Row]) -> Iterator[Task]:
+    """A task for each case with a draft by both systems.
+
+    `drafts`: rows of PUBLISHED_DRAFTS, with the columns SHOWN at least.
+    """
+    for first, second in pairs(drafts):
+        name = sheet_id(first["draft_id"], second["draft_id"])
+        cited = "\n".join(paper["title"] for paper in first["cited"] if paper["title"])
+        texts = {"title": first["title"] or "", "abstract": first["abstract"] or "", "cited": cited}
+        texts |= {"text_a": first["draft"], "text_b": second["draft"]}
+        yield Task(name, texts, context={"case_id": first["case_id"]}, group=name)
+
+
+def pairs(drafts: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
+    """The two systems' drafts of each case that has both; those that read the same are no choice."""
+    of_case: dict[str, dict[str, Row]] = {}
+    for draft in drafts:
+        if draft["system"] in SYSTEMS:
+            of_case.setdefault(draft["case_id"], {})[draft["system"]] = draft
+    for found in of_case.values():
+        if len(found) == len(SYSTEMS):
+            first, second = (found[system] for system in SYSTEMS)
+            if folded(first["draft"]) != folded(second["draft"]):
+                yield first, second
+
+
+def sheet_id(one: str, other: str) -> str:
+    """Of the two drafts with these ids, in whichever order."""
+    return f"s_{fingerprint(sorted([one, other]))}"

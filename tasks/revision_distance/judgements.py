@@ -1,0 +1,94 @@
+"""Judgements of experts: filled-in sheets read back; a sheet counts where it is of two drafts of this build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import orjson
+
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows
+from longform.engine.stage import Shard, StageContext, stage
+from schemas.revision_distance import JUDGEMENTS
+from tasks.annotation.files import open_sheets, read_sheets
+from tasks.annotation.form import NEITHER, Task
+from tasks.annotation.labelling import Checked
+from tasks.annotation.values import Unfit
+from tasks.revision_distance.form import FORM, RATED, SYSTEMS, pairs, sheet_id
+
+TWICE = "the expert has judged this sheet already"
+open_judgements = partial(open_sheets, group="judgements")
+
+
+def judgement_row(found: Checked) -> Row:
+    """The row of JUDGEMENTS; Unfit for what is no judgement."""
+    said = {name: value for (_, name), value in found.said.items()}
+    if found.wrong:
+        raise found.wrong[0]
+    if "better" not in said:
+        raise Unfit("no better text named", "A, B or neither")
+    sides = [found.task.context["first"], found.task.context["second"]]
+    first, second = reversed(sides) if found.swapped else sides
+    return {
+        "judgement_id": f"j_{fingerprint([found.task.id, found.annotator])}",
+        "sheet_id": found.task.id,
+        "case_id": found.task.context["case_id"],
+        "expert": found.annotator,
+        "better": {"A": first, "B": second, NEITHER: None}[said["better"]],
+        **{rated: _ratings(said, rated) for rated in RATED},
+        "first": first,
+        "second": second,
+    }
+
+
+def _ratings(said: Row, rated: str) -> list[int]:
+    """1 to 5, of both texts; empty where none is given."""
+    given = [said[name] for side in "ab" if (name := f"{rated}_{side}") in said]
+    if len(given) == 1:
+        raise Unfit("a rating of one text only", rated)
+    return given
+
+
+def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Rejected]:
+    """Rows of JUDGEMENTS, and a Rejected for whatever is none."""
+    for each in found:
+        try:
+            yield each if isinstance(each, Rejected) else judgement_row(each)
+        except Unfit as error:
+            yield from [each.rejected(error)] if isinstance(each, Checked) and not each.wrong else []
+
+
+@stage(JUDGEMENTS, revision=2)
+def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Iterator[Row | Rejected]:
+    """What experts said of pairs of drafts, of one file."""
+    yield from read_sheets(FORM, files, judged(drafts), lambda found: first_of(judgement_rows(found)))
+
+
+def judged(drafts: Rows) -> dict[str, Task]:
+    """The pairs of drafts that a sheet can be of, by its id."""
+    columns = ["draft_id", "case_id", "system", "text"]
+    rows = ({**row, "draft": row["text"]} for batch in drafts.batches(columns) for row in batch.to_pylist())
+    found = {}
+    for first, second in pairs(row for row in rows if row["system"] in SYSTEMS):
+        name = sheet_id(first["draft_id"], second["draft_id"])
+        context = {"case_id": first["case_id"], "first": first["draft_id"], "second": second["draft_id"]}
+        found[name] = Task(name, {"text_a": first["draft"], "text_b": second["draft"]}, context=context)
+    return found
+
+
+@stage(JUDGEMENTS, revision=2)
+def collect_judgements(context: StageContext, judgements: AllRows) -> Iterator[Row | Rejected]:
+    """The judgements of all files: of an expert who judged a sheet in more than one of them the first."""
+    yield from first_of(judgements)
+
+
+def first_of(rows: Iterable[Row | Rejected]) -> Iterator[Row | Rejected]:
+    """Each judgement once: of an expert's on one sheet the first, and a Rejected for the others."""
+    taken: set[str] = set()
+    for row in rows:
+        if isinstance(row, Rejected) or row["judgement_id"] not in taken:
+            taken |= set() if isinstance(row, Rejected) else {row["judgement_id"]}
+            yield row
+        else:
+            yield Rejected(row["judgement_id"], "defect", TWICE, raw=orjson.dumps(row).decode())

@@ -1,0 +1,69 @@
+"""A process that answers requests, a line of JSON each: what breaks, hangs or bloats it costs one request."""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+BLOCK_BYTES = 1 << 20
+
+
+class Child:
+    """Started with the first request; one that was too much for it ends it, and the next starts another.
+
+    An answer has at most `max_bytes`. The process gets no Ctrl-C of the terminal, which would look like a failure.
+    """
+
+    def __init__(self, command: Sequence[str], *, max_bytes: int) -> None:
+        self._command, self._max_bytes = list(command), max_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        """What it answers. TimeoutError where that takes longer, EOFError where it ends or answers too much."""
+        process = self._process = self._process or self._started()
+        assert process.stdin
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                process.stdin.flush()
+            return json.loads(self._line(process, time.monotonic() + seconds))
+        except (TimeoutError, EOFError):
+            self.close()
+            raise
+
+    def _line(self, process: subprocess.Popen[bytes], until: float) -> bytes:
+        assert process.stdout
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
+                raise TimeoutError
+            block = process.stdout.read1(BLOCK_BYTES)  # type: ignore[attr-defined]
+            line += block
+            if not block or len(line) > self._max_bytes:
+                raise EOFError
+        return bytes(line)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with suppress(BrokenPipeError):
+                process.communicate()

@@ -1,0 +1,156 @@
+"""Agreement against published examples, and the table of labels: who said what, what most say, how far they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tasks.annotation.agreement import agreement, alpha, fleiss, interval, kappa, matrix, units
+from tasks.annotation.form import Field, Form, Item, Shown, Task
+from tasks.annotation.labels import UNIT, aggregate, by_annotator, later, majorities, progress
+
+FORM = Form(
+    "toys",
+    "",
+    "task_id",
+    "who",
+    (Shown("text"), Shown("step", of_item=True)),
+    (
+        Field("verdict", "Right?", "choice", ("a", "b", "c"), of_item=True),
+        Field("score", "How good?", "number", scale=(1, 5)),
+        Field("remark", "Else?", "text"),
+    ),
+    items="steps",
+    item_key="step_id",
+)
+KRIPPENDORFF = """1 2 3 3 2 1 4 1 2 . . .
+1 2 3 3 2 2 4 1 2 5 . 3
+. 3 3 3 2 3 4 2 2 5 1 .
+1 2 3 3 2 4 4 1 2 5 1 ."""  # of Computing Krippendorff's Alpha-Reliability (2011), section C
+FLEISS = """0 0 0 0 14
+0 2 6 4 2
+0 0 3 5 6
+0 3 9 2 0
+2 2 8 1 1
+7 7 0 0 0
+3 2 6 3 0
+2 5 3 2 2
+6 5 2 1 0
+0 2 2 3 7"""  # 14 raters, 5 categories: kappa 0.210 (Fleiss' kappa, the worked example)
+
+
+def labels(*rows: tuple[str, str, str, str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=[*UNIT, "annotator_id", "value"]).assign(labelled_at=None, source="jsonl")
+
+
+def test_alpha_is_that_of_krippendorffs_example_from_a_table_of_labels() -> None:
+    table = labels(
+        *(
+            (f"t{unit}", "", "score", f"coder {coder}", int(cell))
+            for coder, line in enumerate(KRIPPENDORFF.splitlines())
+            for unit, cell in enumerate(line.split())
+            if cell != "."
+        )
+    )
+    found = units(matrix(table))
+    assert (len(found), sum(map(len, found))) == (11, 40)
+    assert alpha(found) == pytest.approx(0.743, abs=5e-4)
+    assert alpha(found, ordinal=True) == pytest.approx(0.815, abs=5e-4)
+    assert alpha(found, interval=True) == pytest.approx(0.849, abs=5e-4)
+    row = agreement(FORM, table, draws=200).set_index("field").loc["score"]
+    assert (row["units"], row["labels"]) == (11, 40)
+    assert row["alpha"] == pytest.approx(0.849, abs=5e-4)
+    assert row["alpha from"] < row["alpha"] < row["alpha to"] <= 1
+    assert pd.isna(row["cohen"])
+
+
+def test_fleiss_kappa_is_that_of_the_worked_example_and_leaves_other_sizes_out() -> None:
+    counts = [[int(cell) for cell in line.split()] for line in FLEISS.splitlines()]
+    rated = [[category for category, number in enumerate(row) for _ in range(number)] for row in counts]
+    assert fleiss(rated) == pytest.approx(0.210, abs=5e-4)
+    assert fleiss([*rated, [1, 2], [3]]) == pytest.approx(0.210, abs=5e-4)
+    assert fleiss([["a", "a"], ["a", "a"]]) is None
+    assert fleiss([]) is None
+
+
+def test_intervals_are_of_the_measure_the_same_for_a_seed_and_narrower_for_more_units() -> None:
+    some = [("a", "a"), ("b", "b"), ("a", "b"), ("b", "b"), ("a", "a"), ("b", "a")] * 5
+    low, high = interval(some, kappa, draws=300)
+    assert low is not None
+    assert high is not None
+    assert low < kappa(some) < high  # type: ignore[operator]
+    assert interval(some, kappa, draws=300) == (low, high)
+    assert interval(some, kappa, draws=300, seed=1) != (low, high)
+    wide = interval(some[:12], kappa, draws=300)
+    assert wide[1] - wide[0] > high - low  # type: ignore[operator]
+    assert interval([("a", "a"), ("b", "b")] * 9, kappa, draws=100) == (1.0, 1.0)
+    assert interval([("a", "a")] * 9, kappa) == (None, None)
+    assert interval([("a", "b")], kappa) == (None, None)
+
+
+def test_agreement_of_each_field_with_cohens_kappa_where_two_annotate() -> None:
+    rows = [("t", str(n), "verdict", who, "ab"[n % 2]) for n in range(8) for who in ("ann", "bob")]
+    rows[-1] = ("t", "7", "verdict", "bob", "a")
+    found = agreement(FORM, labels(*rows), draws=100).set_index("field")
+    assert list(found.index) == ["verdict", "score"]
+    verdict = found.loc["verdict"]
+    assert (verdict["units"], verdict["labels"], verdict["agreed"]) == (8, 16, 7 / 8)
+    assert verdict["cohen"] == pytest.approx((7 / 8 - 1 / 2) / (1 - 1 / 2))  # chance: 4/8 * 5/8 + 4/8 * 3/8
+    assert found.loc["score"]["units"] == 0
+    assert pd.isna(found.loc["score"]["agreed"])
+
+
+VOTES = labels(
+    ("t", "1", "verdict", "ann", "a"),
+    ("t", "1", "verdict", "bob", "a"),
+    ("t", "1", "verdict", "cy", "b"),
+    ("t", "2", "verdict", "ann", "a"),
+    ("t", "2", "verdict", "bob", "b"),
+    ("t", "3", "verdict", "ann", "c"),
+    ("t", "4", "verdict", "ann", "a"),
+    ("t", "4", "verdict", "bob", "a"),
+    ("t", "4", "verdict", "cy", "b"),
+    ("t", "4", "verdict", "di", "c"),
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "values"),
+    [
+        ("majority", ["a", None, "c", None]),
+        ("plurality", ["a", None, "c", "a"]),
+        ("unanimous", [None, None, "c", None]),
+    ],
+)
+def test_together_they_say_what_the_rule_asks_for_and_ties_stand_apart(rule: Any, values: list[str | None]) -> None:
+    found = aggregate(VOTES, rule=rule)
+    assert [None if pd.isna(value) else value for value in found["value"]] == values
+    assert list(found["tied"]) == [False, True, False, False]
+    assert list(found["votes"]) == [2, 1, 1, 2]
+    assert list(aggregate(VOTES, rule=rule, least=3)["item_id"]) == ["1", "4"]
+
+
+def test_numbers_have_a_median_and_a_mean() -> None:
+    table = labels(*(("t", "", "score", who, score) for who, score in (("a", 1), ("b", 2), ("c", 5))))
+    assert [aggregate(table, rule=rule)["value"][0] for rule in ("median", "mean")] == [2, pytest.approx(8 / 3)]
+
+
+def test_progress_counts_units_by_how_many_labelled_them() -> None:
+    tasks = [Task("t", items=tuple(Item(str(n), {}) for n in range(1, 7))), Task("u")]
+    found = progress(FORM, tasks, VOTES).set_index("field")
+    assert list(found.loc["verdict"]) == [6, 1, 3, 10]
+    assert list(found.loc["score"]) == [2, 0, 0, 0]
+    assert [tuple(row) for row in by_annotator(VOTES).to_numpy()] == [
+        ("ann", 1, 4),
+        ("bob", 1, 3),
+        ("cy", 1, 2),
+        ("di", 1, 1),
+    ]
+    assert [tuple(row) for row in majorities(VOTES).to_numpy()] == [("verdict", 3, 1, 1)]
+
+
+@pytest.mark.parametrize(("first", "second", "kept"), [(1, 2, 2), (2, 1, 1), (1, 1, 1), (None, 2, 1), (1, None, 1)])
+def test_the_later_of_two_counts_if_both_are_dated(first: int | None, second: int | None, kept: int) -> None:
+    assert later({"labelled_at": first, "place": 1}, {"labelled_at": second, "place": 2})["place"] == kept
