@@ -22,15 +22,15 @@ _BREAKS = re.compile(r"[\s,;/]+")
 _SLASH = re.compile(r"\s*/\s*")
 
 
-def label(property: str, said: Any, of: str) -> tuple[str | None, str | None]:
-    """(the label in our spelling, what it came as where that differs); Unfit where it is none of them.
+def label(property: str, value: Any, of: str) -> tuple[str | None, str | None]:
+    """(canonical label, the value itself if it is spelled otherwise); Unfit if it is no label of the property.
 
-    null is no label; so is a blank text, which is kept as what it came as.
+    None and blank texts give no label. `of` names the labelled claim or answer in the error.
     """
-    if said is None or (isinstance(said, str) and not said.strip()):
-        return None, said
-    ours = spelled(property, said, ratings(property), spellings(property), of)
-    return ours, None if said == ours else said
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None, value
+    canonical = spelled(property, value, ratings(property), spellings(property), of)
+    return canonical, None if value == canonical else value
 
 
 def question_types(text: str | list[str]) -> tuple[list[str], list[str]]:
@@ -87,7 +87,7 @@ def type_texts() -> dict[str, str]:
 
 @cache
 def spellings(property: str) -> dict[str, str]:
-    """Spellings of a property's labels -> ours; also of labels that are only known from released files."""
+    """Spelling -> canonical label, for the labels of a property, including those that only released files have."""
     known = _read("labels")
     labels = known["ratings"][property] | known["also"].get(property, {})
     return {each: ours for ours, others in labels.items() for each in (ours, *others)}

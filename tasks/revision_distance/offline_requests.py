@@ -69,7 +69,10 @@ def asks_for(message: str) -> tuple[str, str]:
 
 
 def keywords(request: str) -> list[str]:
-    """Its words that are neither common nor about writing, each once, in order; small where a sentence begins."""
+    """The words of a request that are neither common nor about writing, each once, in order.
+
+    A word that begins a sentence is in lower case.
+    """
     found: dict[str, str] = {}
     for word in WORD.finditer(request):
         plain = word[0].lower()

@@ -230,14 +230,14 @@ def _folded(text: str) -> str:
 
 
 def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
-    """The row of LABELS that a released answer came with; and what of it is no label: why, and the word and its claim.
+    """(row of LABELS of a released answer, its values that are no labels, each with the reason and its place).
 
-    What is none is null in the row, and costs no other label. It stays in `original` of the answer and of its claims.
+    Such a value is null in the row, other labels are kept; `original` of the answer and its claims still has it.
     """
-    given, key = read_exact(answer["original"]), answer["answer_id"]
+    original, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Unfit] = []
-    annotator = taken(wrong, _text, given, "annotator_id", key) or UNKNOWN_ANNOTATOR
-    usefulness, said_as = taken(wrong, label, "usefulness", given.get("usefulness"), key) or NO_LABEL
+    annotator = taken(wrong, _text, original, "annotator_id", key) or UNKNOWN_ANNOTATOR
+    usefulness, said_as = taken(wrong, label, "usefulness", original.get("usefulness"), key) or NO_LABEL
     row = {
         "label_id": f"{key}/{annotator}",
         "answer_id": key,
@@ -246,52 +246,54 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
         "annotator_id": annotator,
         "usefulness": usefulness,
         "usefulness_said_as": said_as,
-        "revised_answer": taken(wrong, _text, given, "revised_answer_string", key),
-        "annotation_time": taken(wrong, _time, given, key),
+        "revised_answer": taken(wrong, _text, original, "revised_answer_string", key),
+        "annotation_time": taken(wrong, _time, original, key),
         "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],
         "source": "released",
     }
     return row, wrong
 
 
-def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Unfit]) -> Row:
-    """One of LABELS.claims. `source_reliability` and `revised_claim_string` stand in where `reliability` and
-    `revised_claim` are missing."""
-    said = {name: given.get(name) for name in LABELLED}
-    found = {name: taken(wrong, label, name, value, claim_id) or NO_LABEL for name, value in said.items()}
-    other = taken(wrong, label, "reliability", given.get("source_reliability"), claim_id)
-    if not filled(said["reliability"]) and other:
+def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) -> Row:
+    """An element of LABELS.claims from a released claim; values that are no labels are added to `wrong`.
+
+    `source_reliability` and `revised_claim_string` replace a missing `reliability` and `revised_claim`.
+    """
+    words = {name: original.get(name) for name in LABELLED}
+    found = {name: taken(wrong, label, name, value, claim_id) or NO_LABEL for name, value in words.items()}
+    other = taken(wrong, label, "reliability", original.get("source_reliability"), claim_id)
+    if not filled(words["reliability"]) and other:
         found["reliability"] = other
-    as_given = {name: word for name, (_, word) in found.items() if word is not None}
-    revised = "revised_claim_string" if given.get("revised_claim") is None else "revised_claim"
+    as_read = {name: word for name, (_, word) in found.items() if word is not None}
+    revised = "revised_claim_string" if original.get("revised_claim") is None else "revised_claim"
     return {
         "claim_id": claim_id,
         **{name: ours for name, (ours, _) in found.items()},
-        "reason_missing_support": taken(wrong, _text, given, "reason_missing_support", claim_id),
-        "revised_claim": taken(wrong, _text, given, revised, claim_id),
-        "revised_evidence": taken(wrong, _revised_evidence, given.get("revised_evidence"), claim_id),
-        "said_as": write_exact(as_given) if as_given else None,
+        "reason_missing_support": taken(wrong, _text, original, "reason_missing_support", claim_id),
+        "revised_claim": taken(wrong, _text, original, revised, claim_id),
+        "revised_evidence": taken(wrong, _revised_evidence, original.get("revised_evidence"), claim_id),
+        "said_as": write_exact(as_read) if as_read else None,
     }
 
 
-def _revised_evidence(given: Any, of: str) -> list[str] | None:
-    """A text as a list of one, an empty one as none."""
-    if isinstance(given, str):
-        return [given] if given else []
-    if not is_texts(given):
+def _revised_evidence(value: Any, of: str) -> list[str] | None:
+    """The revised evidence as a list; an empty text gives an empty list."""
+    if isinstance(value, str):
+        return [value] if value else []
+    if not is_texts(value):
         raise Unfit("ill-formed revised_evidence", of)
-    return None if given is None else list(given)
+    return None if value is None else list(value)
 
 
-def _text(given: dict[str, Any], name: str, of: str) -> str | None:
-    value = given.get(name)
+def _text(original: dict[str, Any], name: str, of: str) -> str | None:
+    value = original.get(name)
     if value is not None and not isinstance(value, str):
         raise Unfit(f"ill-formed {name}", of)
     return value
 
 
-def _time(given: dict[str, Any], of: str) -> float | None:
-    value = given.get("annotation_time")
+def _time(original: dict[str, Any], of: str) -> float | None:
+    value = original.get("annotation_time")
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LONGEST_TIME:

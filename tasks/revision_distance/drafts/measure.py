@@ -49,11 +49,11 @@ class Measured:
 
     distance: int
     weighted: float
-    not_placed: int
-    not_applied: int
     edits: list[Placement]
     revised: str
     reproduces: Reproduces | None
+    not_placed: int
+    not_applied: int
 
 
 @dataclass(frozen=True, slots=True)
