@@ -129,15 +129,15 @@ class VersionRows:
 def _examples(source: VersionRows, split: str | None, config: str, estimates: bool, imported: bool) -> Iterator[Any]:
     """The examples in the released format, of one split or of all questions."""
     from longform.errors import UsageError
-    from tasks.expertqa.exports import Made, examples
+    from tasks.expertqa.exports import StageRows, examples
 
     estimated = source.tables(ESTIMATES) if estimates else {}
     if estimates and not estimated:
         raise UsageError(f"{source.name} has no estimates: build it with them, or leave out --estimates.")
     splits = _splits(source, config) if split else {}
-    made = Made(**source.tables(TABLES), **estimated)
+    rows = StageRows(**source.tables(TABLES), **estimated)
     bank = "take_questions" if "take_questions" in source.version.stages else "read_questions"
-    with_questions = examples(source.rows(bank), made, estimates=estimates, only_imported=imported)
+    with_questions = examples(source.rows(bank), rows, estimates=estimates, only_imported=imported)
     return (example for question, example in with_questions if split is None or splits.get(question) == split)
 
 

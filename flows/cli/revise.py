@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -157,7 +157,7 @@ def document(found: Revision) -> dict[str, Any]:
     for placed in found.edits:
         place = {name: value for name, value in asdict(placed).items() if name != "edit"}
         edits.append({**placed.edit.model_dump(), **place})
-    summary = {name: getattr(found, name) for name in found.__slots__ if name != "edits"}
+    summary = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "edits"}
     return {**summary, "edits": edits}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,3 +195,11 @@ class Rows:
 
 PerGroup = Annotated[Rows, "all rows of one group (for community question answering, a site), seen whole"]
 AllRows = Annotated[Rows, "all rows of the stage, seen whole"]
+
+
+def grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
+    """Value of the column -> its rows, in their order; an empty list for other values."""
+    found: defaultdict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row[column]].append(row)
+    return found
