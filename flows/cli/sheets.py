@@ -1,4 +1,4 @@
-"""The commands that write sheets of a version for annotators, and that say what comes back in them."""
+"""The commands that write a version's annotation sheets, and that check the sheets which come back."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ OF_FORMAT = {".jsonl": ("jsonl",), ".csv": ("csv", "plain-csv")}
 
 @dataclass(frozen=True, slots=True)
 class Sheets:
-    """What can be filled in of a version: its form and its tasks; `most` of them unless one says otherwise; the setting
-    that names the files when they are filled in; and what a version without a task lacks."""
+    """What annotators can fill in of a version: a form and its tasks, at most `most` of them by default.
+
+    `setting`: the setting that names the filled-in files. `missing`: the message for a version without tasks.
+    """
 
     form: Form
     tasks: list[Task]
@@ -145,17 +147,19 @@ def _records(frame: Any) -> list[Row]:
 
 
 def sheets_of(store: Store, version: Version) -> Sheets:
-    """UsageError for a version of a dataset without a form."""
+    """What annotators can fill in of a version; UsageError for a dataset without a form."""
     from longform.errors import UsageError
 
-    if version.dataset not in OF:
+    if version.dataset not in FORMS:
         raise UsageError(
-            f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(OF)}."
+            f"{version.dataset} {version.name} has nothing that experts fill in: "
+            f"sheets are made of {' and '.join(FORMS)}."
         )
-    return OF[version.dataset](store, version)
+    return FORMS[version.dataset](store, version)
 
 
-def _of_expertqa(store: Store, version: Version) -> Sheets:
+def _expertqa_sheets(store: Store, version: Version) -> Sheets:
+    """The sampled answers with their claims, as tasks."""
     from tasks.expertqa.form import FORM, STAGES, tasks
 
     missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
@@ -179,7 +183,8 @@ def _rows(store: Store, version: Version, stage: str, columns: list[str] | None 
             yield from batch.to_pylist()
 
 
-def _of_revision_distance(store: Store, version: Version) -> Sheets:
+def _revision_distance_sheets(store: Store, version: Version) -> Sheets:
+    """Pairs of published drafts of cases of which both systems wrote one, as tasks."""
     from tasks.revision_distance.form import FORM, MOST, SYSTEMS, tasks
 
     missing = (
@@ -190,6 +195,7 @@ def _of_revision_distance(store: Store, version: Version) -> Sheets:
 
 
 def _drafts(version: Version) -> Iterator[Row]:
+    """The published drafts of a version."""
     from longform.artifacts.rows import read_batches
     from tasks.revision_distance.form import SHOWN
 
@@ -200,9 +206,9 @@ def _drafts(version: Version) -> Iterator[Row]:
                     yield from batch.to_pylist()
 
 
-OF: dict[str, Callable[[Store, Version], Sheets]] = {
-    "expertqa": _of_expertqa,
-    "revision-distance": _of_revision_distance,
+FORMS: dict[str, Callable[[Store, Version], Sheets]] = {
+    "expertqa": _expertqa_sheets,
+    "revision-distance": _revision_distance_sheets,
 }
 
 
@@ -210,7 +216,9 @@ OF: dict[str, Callable[[Store, Version], Sheets]] = {
 
 
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
-    """The files written; nothing where one is there already, which may hold somebody's labels."""
+    """Write the files and return their paths. UsageError if one exists that differs, as it may hold
+    somebody's labels.
+    """
     from longform.errors import UsageError
     from longform.files import write_bytes
 
