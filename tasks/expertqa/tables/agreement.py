@@ -59,5 +59,5 @@ def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
         "labelled": len(both),
         "agreed": sum(one == other for one, other in both),
         "agreement": pairwise_share(both),
-        "kappa": kappa(both),
+        "kappa": kappa(both).value,
     }
