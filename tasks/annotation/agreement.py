@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tasks.annotation.form import Field, Form
 from tasks.metrics.intervals import RESAMPLES, Bounds, Floats, bootstrap, ratio
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Units = Sequence[Sequence[Any]]
 
@@ -75,8 +73,6 @@ def fleiss(units: Units) -> Measure:
 
 def _labels(units: Iterable[Sequence[Any]]) -> pd.Series[Any]:
     """Each label, with the number of its unit as the index."""
-    import pandas as pd
-
     found = [(number, label) for number, labels in enumerate(units) for label in labels]
     return pd.Series([label for _, label in found], index=[number for number, _ in found], dtype=object).infer_objects()
 
@@ -86,8 +82,6 @@ def _differences(labels: pd.Series[Any], *, numbers: bool) -> Floats:
 
     A label that is no number is a point, 1 on an axis of its own.
     """
-    import pandas as pd
-
     points = (labels - labels.mean()).to_frame() if numbers else pd.get_dummies(labels, dtype=float)
     sums, size = points.groupby(level=0).sum(), points.groupby(level=0).size()
     squares = (points**2).sum(axis=1).groupby(level=0).sum()
@@ -103,17 +97,15 @@ def _corrected(sums: Floats, *, fewer: int) -> Floats:
 
 def kappa(units: Units) -> Measure:
     """Cohen's kappa (1960), unweighted, of two annotators: of units with two labels, always in the same order."""
-    pairs = [labels for labels in units if len(labels) == 2]
-    values = {label: place for place, label in enumerate(dict.fromkeys(label for pair in pairs for label in pair))}
-    places = np.array([[values[label] for label in pair] for pair in pairs], int).reshape(-1, 2)
-    differ, ones, points = places[:, 0] != places[:, 1], np.ones(len(places)), np.eye(len(values))
-    return Measure(np.column_stack([differ, ones, points[places[:, 0]], points[places[:, 1]]]), _cohen)
+    points = pd.get_dummies(_labels(labels for labels in units if len(labels) == 2), dtype=float).to_numpy()
+    first, second = points[::2], points[1::2]
+    return Measure(np.column_stack([(first * second).sum(axis=1), first, second]), _cohen)
 
 
 def _cohen(sums: Floats) -> Floats:
-    first, second = np.split(sums[..., 2:], 2, axis=-1)
-    differ, number = sums[..., 0], sums[..., 1]
-    return 1 - ratio(number * differ, number**2 - (first * second).sum(axis=-1))
+    agreed, (first, second) = sums[..., 0], np.split(sums[..., 1:], 2, axis=-1)
+    number = first.sum(axis=-1)
+    return 1 - ratio(number * (number - agreed), number**2 - (first * second).sum(axis=-1))
 
 
 def agreement(form: Form, labels: pd.DataFrame, *, seed: int = 0, draws: int = RESAMPLES) -> pd.DataFrame:
@@ -122,20 +114,14 @@ def agreement(form: Form, labels: pd.DataFrame, *, seed: int = 0, draws: int = R
 
     Cohen's is of labels by exactly two annotators, else None.
     """
-    import pandas as pd
-
     asked = [field for field in form.fields if field.offered or field.kind == "number"]
     return pd.DataFrame([_agreed(field, labels[labels["field"] == field.name], seed, draws) for field in asked])
 
 
 def _agreed(field: Field, labels: pd.DataFrame, seed: int, draws: int) -> dict[str, Any]:
     of = units(labels)
-    two = labels["annotator_id"].nunique() == 2
-    measures = {
-        "alpha": alpha(of, interval=field.kind == "number"),
-        "cohen": kappa(of if two else []),
-        "fleiss": fleiss(of),
-    }
+    of_two = of if labels["annotator_id"].nunique() == 2 else []
+    measures = {"alpha": alpha(of, interval=field.kind == "number"), "cohen": kappa(of_two), "fleiss": fleiss(of)}
     found = {"field": field.name, "units": len(of), "labels": sum(map(len, of)), "agreed": pairwise_share(of)}
     for name, measure in measures.items():
         low, high = measure.interval(seed=seed, draws=draws)

@@ -20,7 +20,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 
 from tasks.annotation.agreement import agreement, alpha, fleiss, kappa, units
 from tasks.annotation.form import Field, Form, Item, Shown, Task
-from tasks.annotation.labels import UNIT, aggregate, by_annotator, later, majorities, progress
+from tasks.annotation.labels import UNIT, by_annotator, later, majorities, progress
 
 FORM = Form(
     "toys",
@@ -179,27 +179,6 @@ VOTES = labels(
 )
 
 
-@pytest.mark.parametrize(
-    ("rule", "values"),
-    [
-        ("majority", ["a", None, "c", None]),
-        ("plurality", ["a", None, "c", "a"]),
-        ("unanimous", [None, None, "c", None]),
-    ],
-)
-def test_together_they_say_what_the_rule_asks_for_and_ties_stand_apart(rule: Any, values: list[str | None]) -> None:
-    found = aggregate(VOTES, rule=rule)
-    assert [None if pd.isna(value) else value for value in found["value"]] == values
-    assert list(found["tied"]) == [False, True, False, False]
-    assert list(found["votes"]) == [2, 1, 1, 2]
-    assert list(aggregate(VOTES, rule=rule, least=3)["item_id"]) == ["1", "4"]
-
-
-def test_numbers_have_a_median_and_a_mean() -> None:
-    table = labels(*(("t", "", "score", who, score) for who, score in (("a", 1), ("b", 2), ("c", 5))))
-    assert [aggregate(table, rule=rule)["value"][0] for rule in ("median", "mean")] == [2, pytest.approx(8 / 3)]
-
-
 def test_progress_counts_units_by_how_many_labelled_them() -> None:
     tasks = [Task("t", items=tuple(Item(str(n), {}) for n in range(1, 7))), Task("u")]
     found = progress(FORM, tasks, VOTES).set_index("field")
@@ -211,7 +190,16 @@ def test_progress_counts_units_by_how_many_labelled_them() -> None:
         ("cy", 1, 2),
         ("di", 1, 1),
     ]
+
+
+def test_majorities_are_more_than_half_and_ties_stand_apart() -> None:
+    """Of units 1 to 4: two of three, one of each, one alone, two of four (more than any other, but no majority)."""
     assert [tuple(row) for row in majorities(VOTES).to_numpy()] == [("verdict", 3, 1, 1)]
+    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "1"]).to_numpy()] == [("verdict", 1, 1, 0)]
+    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "2"]).to_numpy()] == [("verdict", 1, 0, 1)]
+    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "4"]).to_numpy()] == [("verdict", 1, 0, 0)]
+    assert majorities(VOTES[:0]).empty
+    assert majorities(VOTES[VOTES["item_id"] == "3"]).empty
 
 
 @pytest.mark.parametrize(("first", "second", "kept"), [(1, 2, 2), (2, 1, 1), (1, 1, 1), (None, 2, 1), (1, None, 1)])
