@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.shared.arguments import Address, Home, Json, print_json
+from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_rows, version_at
+from longform.errors import UsageError
 
 app = typer.Typer()
 
-ROWS_AT_ONCE = 100
 FORMATS = ("expertqa-jsonl", "chat-jsonl", "entailment-jsonl")
 SPLIT_STAGES = {"random": "split_randomly", "domain": "split_by_field"}
 TABLES = {
@@ -63,15 +63,14 @@ def export(
     built = Built(address, home)
     left_out: Counter[str] = Counter()
     by_model: list[str] = []
-    named = split or "train"
+    named = split or ("" if form == "expertqa-jsonl" else "train")
     if form == "expertqa-jsonl":
-        named = split or ""
         rows = _examples(built, split, config, estimates, imported)
     elif form == "chat-jsonl":
         rows = _chats(built, named, config, by_model)
     else:
         rows = _entailments(built, named, config, left_out)
-    nothing = f"{built.name} has nothing to export as {form}{_of(named, config)}"
+    nothing = f"{built.name} has nothing to export as {form}{f' of split {named} ({config})' if named else ''}"
     written = _write(to, map(line, rows), lambda: f"{nothing}{_why(left_out)}.")
     if as_json:
         return print_json(
@@ -94,30 +93,11 @@ class Built:
     """The rows of a version's stages, read as they are asked for."""
 
     def __init__(self, address: str, home: Path | None) -> None:
-        from longform.artifacts import versions
-        from longform.artifacts.store import Store
-        from longform.settings import home as home_of
-
-        self.store = Store(home_of(home))
-        self.version = versions.find(self.store.home, address)
+        self.store, self.version = version_at(address, home)
         self.name = f"{self.version.dataset} {self.version.name}"
 
     def rows(self, stage: str) -> Iterator[dict[str, Any]]:
-        """UsageError where the version has no such stage, StoreError where its rows are gone or damaged."""
-        from pyarrow import ArrowInvalid
-
-        from longform.artifacts.rows import read_batches
-        from longform.artifacts.versions import artifact
-        from longform.errors import StoreError
-
-        for part in artifact(self.store, self.version, stage).parts:
-            try:
-                for batch in read_batches(self.store.rows_path(part), ROWS_AT_ONCE):
-                    yield from batch.to_pylist()
-            except (OSError, ArrowInvalid) as error:
-                raise StoreError(
-                    f"{self.store.part(part)} is damaged ({error}): build again with --force {stage}."
-                ) from None
+        return stage_rows(self.store, self.version, stage)
 
     def tables(self, names: dict[str, str]) -> dict[str, Iterator[dict[str, Any]]]:
         """Of these stages, those that ran for this version."""
@@ -125,21 +105,16 @@ class Built:
 
 
 def _examples(built: Built, split: str | None, config: str, estimates: bool, imported: bool) -> Iterator[Any]:
-    from longform.errors import UsageError
     from tasks.expertqa.exports import Made, examples
 
     estimated = built.tables(ESTIMATES) if estimates else {}
     if estimates and not estimated:
         raise UsageError(f"{built.name} has no estimates: build it with them, or leave out --estimates.")
-    splits = _splits(built, config) if split else {}
+    splits = {row["question_id"]: row["split"] for row in built.rows(SPLIT_STAGES[config])} if split else {}
     made = Made(**built.tables(TABLES), **estimated)
     bank = "take_questions" if "take_questions" in built.version.stages else "read_questions"
     found = examples(built.rows(bank), made, estimates=estimates, only_imported=imported)
     return (example for question, example in found if split is None or splits.get(question) == split)
-
-
-def _splits(built: Built, config: str) -> dict[str, str]:
-    return {row["question_id"]: row["split"] for row in built.rows(SPLIT_STAGES[config])}
 
 
 def _chats(built: Built, split: str, config: str, by_model: list[str]) -> Iterator[Any]:
@@ -163,7 +138,6 @@ def _entailments(built: Built, split: str, config: str, left_out: Counter[str]) 
 
 
 def _check(address: str, form: str, split: str | None, config: str, of_examples: bool) -> None:
-    from longform.errors import UsageError
     from tasks.expertqa.exports import CONFIGS, SPLITS
 
     if address.partition("@")[0] != "expertqa":
@@ -176,16 +150,10 @@ def _check(address: str, form: str, split: str | None, config: str, of_examples:
 
 
 def _check_target(to: Path, force: bool) -> None:
-    from longform.errors import UsageError
-
     if to.is_dir() or not to.parent.is_dir():
         raise UsageError(f"{to} cannot be written: --to takes a file in a folder that is there.")
     if to.exists() and not force:
         raise UsageError(f"{to} is there already: name another file, or replace it with --force.")
-
-
-def _of(split: str, config: str) -> str:
-    return f" of split {split} ({config})" if split else ""
 
 
 def _why(left_out: Counter[str]) -> str:
@@ -197,7 +165,6 @@ def _write(to: Path, lines: Iterable[bytes], nothing: Callable[[], str]) -> int:
     """How many lines; whole or not at all: beside its place, then renamed. UsageError where there is none."""
     from contextlib import suppress
 
-    from longform.errors import UsageError
     from longform.files import sync
     from longform.machines import temporary
 

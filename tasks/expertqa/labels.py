@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import partial, reduce
 
 import orjson
 import pyarrow as pa
@@ -96,10 +96,7 @@ def _merged(rows: list[Row]) -> tuple[Row, int]:
 
 
 def _latest(rows: list[Row]) -> Row | None:
-    found = rows[0] if rows else None
-    for row in rows[1:]:
-        found = later(found or row, row)
-    return found
+    return reduce(later, rows) if rows else None
 
 
 # ---------------------------------------------------------------- stages
@@ -108,7 +105,7 @@ def _latest(rows: list[Row]) -> Row | None:
 @stage(LABELS, revision=4)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """What annotators said of answers and their claims."""
-    yield from _read(context, files, claims, answers)
+    yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
 @stage(LABELS, revision=4)
@@ -116,10 +113,6 @@ def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:
     """As `read_labels`: a second labelling, which only agreement is computed with (section 4.2)."""
-    yield from _read(context, files, claims, answers)
-
-
-def _read(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
