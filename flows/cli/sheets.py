@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,6 @@ from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_ro
 from longform.errors import UsageError
 
 if TYPE_CHECKING:
-    from longform.artifacts.rows import Row
     from longform.artifacts.store import Store
     from longform.artifacts.versions import Version
     from tasks.annotation.form import Form, Task
@@ -164,24 +163,16 @@ def _of_expertqa(store: Store, version: Version) -> Sheets:
 
 
 def _of_revision_distance(store: Store, version: Version) -> Sheets:
-    from tasks.revision_distance.form import FORM, MOST, SYSTEMS, tasks
+    from longform.artifacts.rows import read_batches
+    from tasks.revision_distance.form import FORM, MOST, SHOWN, SYSTEMS, tasks
 
     missing = (
         f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
         "build with cases of related work."
     )
-    return Sheets(FORM, list(tasks(_drafts(version))), MOST, "judgements", missing)
-
-
-def _drafts(version: Version) -> Iterator[Row]:
-    from longform.artifacts.rows import read_batches
-    from tasks.revision_distance.form import SHOWN
-
-    for config, paths in version.tables().items():
-        if version.key(config) == "draft_id":
-            for path in paths:
-                for batch in read_batches(path, 1_000, list(SHOWN)):
-                    yield from batch.to_pylist()
+    files = [path for config, paths in version.tables().items() if version.key(config) == "draft_id" for path in paths]
+    drafts = (row for path in files for batch in read_batches(path, 1_000, list(SHOWN)) for row in batch.to_pylist())
+    return Sheets(FORM, list(tasks(drafts)), MOST, "judgements", missing)
 
 
 OF: dict[str, Callable[[Store, Version], Sheets]] = {

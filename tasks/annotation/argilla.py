@@ -153,10 +153,8 @@ def _flattened(record: Row) -> list[Row]:
             columns = COLUMNS.validate_python(
                 {"value": values, "user_id": users, "status": states or [None] * len(users or ())}
             )
-            question = column.removesuffix(RESPONSES)
-            try:
-                rows = list(zip(*columns.values(), strict=True))
-            except ValueError:
-                raise Unfit("ill-formed responses", column) from None
-            found += [{"question": question, **dict(zip(columns, row, strict=True))} for row in rows]
+            if len({len(each) for each in columns.values()}) > 1:
+                raise Unfit("ill-formed responses", column)
+            rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            found += [{"question": column.removesuffix(RESPONSES), **row} for row in rows]
     return found

@@ -63,9 +63,8 @@ def majorities(labels: pd.DataFrame) -> pd.DataFrame:
     labels are the same; and ties, of which two values or more have the most labels."""
     votes = labels.groupby([*UNIT, "value"], sort=False).size().groupby(UNIT, sort=False)
     units = votes.agg(labels="sum", most="max", alike=lambda counts: (counts == counts.max()).sum()).query("labels > 1")
-    found = units.assign(majority=2 * units["most"] > units["labels"], tied=units["alike"] > 1)
-    counted = found.groupby("field", sort=False)
-    return counted.agg(units=("most", "size"), majority=("majority", "sum"), tied=("tied", "sum")).reset_index()
+    counted = units.assign(units=1, majority=2 * units["most"] > units["labels"], tied=units["alike"] > 1)
+    return counted[["units", "majority", "tied"]].groupby("field", sort=False).sum().astype(int).reset_index()
 
 
 def reasons(found: Iterable[Checked | Rejected]) -> dict[str, int]:

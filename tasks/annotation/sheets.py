@@ -105,20 +105,17 @@ def rows(form: Form, tasks: Sequence[Task]) -> Iterator[Row]:
     """The rows of CSV: of each task, or of each of its items."""
     for task in tasks:
         whole = {form.key: task.id, **task.context, form.annotator: task.annotator, **task.texts}
-        yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items)
-        if not task.items:
-            yield whole
+        yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items or (Item("", {}),))
 
 
 def csv_file(form: Form, tasks: Sequence[Task], *, spreadsheet: bool) -> bytes:
     """CSV to the letter; or for spreadsheets: with a byte order mark, and without a cell that would run."""
     names = columns(form) + ([] if spreadsheet else [PLAIN])
     written = io.StringIO(newline="")
-    lines = csv.writer(written)
-    lines.writerow(names)
+    write, cell = csv.writer(written).writerow, harmless if spreadsheet else str
+    write(names)
     for row in rows(form, tasks):
-        cells = [row.get(name) or "" for name in names]
-        lines.writerow([harmless(cell) for cell in cells] if spreadsheet else [*cells[:-1], "yes"])
+        write([cell({PLAIN: "yes", **row}.get(name) or "") for name in names])
     return ((MARK if spreadsheet else "") + written.getvalue()).encode()
 
 

@@ -126,7 +126,7 @@ def _question(question: Row) -> Example:
 
 def _ours(own: Made, estimated: Mapping[str, Row] | None) -> Example:
     """system -> answer, of all that did not come with the question; `estimated` by claim id, if they are asked for."""
-    labels = _first_of(own.labels)
+    labels = {row["answer_id"]: row for row in reversed(list(own.labels))}  # of one answer those of the first person
     revised = {row["answer_id"]: row["text"] for row in own.revised if row["revised_by"] in BY_PEOPLE}
     claims = {**_by_answer(own.split), **_by_answer(own.claims)}
     found = {}
@@ -226,14 +226,6 @@ def _by_answer(rows: Iterable[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["answer_id"], []).append(row)
-    return found
-
-
-def _first_of(labels: Iterable[Row]) -> dict[str, Row]:
-    """Of several people's labels of an answer those of the first."""
-    found: dict[str, Row] = {}
-    for row in labels:
-        found.setdefault(row["answer_id"], row)
     return found
 
 

@@ -28,9 +28,7 @@ def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[s
 
 def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
     """Of each answer the first reference row, with each second row."""
-    first_of: dict[str, Row] = {}
-    for row in reference:
-        first_of.setdefault(row["answer_id"], row)
+    first_of = {row["answer_id"]: row for row in reversed(list(reference))}
     return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
 
 
