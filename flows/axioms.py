@@ -23,9 +23,9 @@ from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pai
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report import tables
-from tasks.axioms.sides import assign_splits, sign_questions
+from tasks.axioms.splits import assign_splits, sign_questions
 from tasks.axioms.takedown import responses_of as responses_of
-from tasks.axioms.trace import telling_pair, trace_pair
+from tasks.axioms.trace import example_pair_id, trace_pair
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
@@ -93,7 +93,7 @@ class AxiomsConfig(ModelSettings):
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, e.g. 2024-04-02, if known")
     embedding: str = Field(
         "tfidf",
-        description="nearest questions by: tfidf (offline), an endpoint's name, or a sentence-transformers model",
+        description="how similar questions are found: tfidf (offline), an endpoint, or a sentence-transformers model",
     )
     scrub: bool = Field(
         True, description="replace mail addresses, phone numbers and handles in posts by [mail], [phone], [handle]"
@@ -114,7 +114,7 @@ class AxiomsConfig(ModelSettings):
     questions_per_site: int = Field(97_646, ge=1, description="larger sites are subsampled to this many questions")
     pairs_per_question: int | None = Field(None, ge=1, description="axiom 0: at most this many pairs a question")
     neighbours: int = Field(10, ge=1, le=100, description="axiom 1: related questions looked at")
-    paraphrase_similarity: Share = Field(0.8, description="axiom 1: as near as this is a paraphrase, not a relative")
+    paraphrase_similarity: Share = Field(0.8, description="axiom 1: questions at least this similar are paraphrases")
     negatives: int = Field(40, ge=1, description="axiom 1: hard negatives a question, at most")
     negatives_with_all_answers: bool = Field(
         False, description="axiom 1: pair each negative with every answer, not one"
@@ -124,11 +124,13 @@ class AxiomsConfig(ModelSettings):
     utilization_above: float = Field(
         0.35, ge=0, le=2, description="axiom 5: a combined answer uses more of its parents"
     )
-    utilization_below: float = Field(1.85, ge=0, le=2.1, description="axiom 5: and less than this, or it pasted them")
+    utilization_below: float = Field(
+        1.85, ge=0, le=2.1, description="axiom 5: and less than this, else it only repeats them"
+    )
     utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
-        0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay on one side"
+        0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
     )
 
     @model_validator(mode="after")
@@ -139,7 +141,7 @@ class AxiomsConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
-    """The method, stage by stage."""
+    """The method of the axioms dataset, stage by stage."""
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
@@ -222,22 +224,22 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
 
 
 def about(config: AxiomsConfig) -> About:
-    """With the terms that the configuration states."""
+    """The dataset's description with the terms that the configuration states."""
     return replace(ABOUT, terms=config.terms, terms_said=TERMS[config.terms])
 
 
-def telling_row(version: Version) -> str:
-    """The id of a published pair worth tracing."""
-    return telling_pair(version)
+def example_row_id(version: Version) -> str:
+    """The id of a published pair that is worth tracing."""
+    return example_pair_id(version)
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published pair and what it was made from."""
+    """A published pair and everything it was made from."""
     return trace_pair(store, version, row_id)
 
 
 def takedowns(builder: Builder, dumps: list[Source]) -> list[str]:
-    """The listed records of these sites."""
+    """The taken-down records of these dumps' sites."""
     return taken_down(builder.store.home, {dump.group for dump in dumps})
 
 

@@ -1,6 +1,6 @@
-"""The Prefect flows, all made by one factory: their parameters are a configuration model and run options.
+"""The Prefect flows, all created by one factory; their parameters are a configuration model and the options of a build.
 
-A build is one flow run. Each dataset has a flow; so have reading and fetching a source.
+A build is one flow run. There is a flow for each dataset, one for reading a source and one for fetching it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ Body = Callable[[Any, Options], Any]
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What a run has from the command line that started it: what shows its progress, and the method, walked once.
+    """What the command line passes to the flow run that it starts: its progress display, and the method, already
+    declared.
 
-    `on_loss`: what to do when Prefect's server is lost.
+    `on_loss`: called when Prefect's server is lost.
     """
 
     progress: Progress
@@ -56,7 +57,7 @@ STARTED_BY: ContextVar[CommandLine | None] = ContextVar("started_by", default=No
 
 
 class Reading(BaseModel):
-    """What to read of a source."""
+    """Parameters of the flow that reads a source."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -67,7 +68,7 @@ class Reading(BaseModel):
 
 
 class Fetching(BaseModel):
-    """What to fetch of a source."""
+    """Parameters of the flow that fetches a source."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -78,7 +79,7 @@ class Fetching(BaseModel):
     accept_terms: bool = Field(False, description="you have read the terms that `longform sources` names, and agree")
 
 
-def made(
+def make_flow(
     name: str,
     config: type[BaseModel],
     method: Body,
@@ -87,48 +88,50 @@ def made(
     settings: str = "",
     stages: Iterable[str] = (),
 ) -> Flow[..., Any]:
-    """The flow of a method, whose parameters are a configuration and run options, each described.
+    """A flow that calls `method`, whose parameters are a configuration and options of a build, each with a description.
 
-    `settings` says where else the configuration is explained; `stages` are those that an option may name.
+    `settings` describes the parameter `config`; `stages` are the stage names that an option may take.
     """
 
-    def body(**given: Any) -> Any:
+    def body(**values: Any) -> Any:
         try:
-            home = home_of(Path(given["home"]) if given["home"] else None)
-            return method(given["config"], Options(**{option: given[option] for option in options} | {"home": home}))
+            home = home_of(Path(values["home"]) if values["home"] else None)
+            return method(values["config"], Options(**{option: values[option] for option in options} | {"home": home}))
         except Cancelled as error:
             return states.Cancelled(message=str(error))
         except LongformError as error:  # returned, as what is raised is logged with pages of Prefect's own code
             log(logging.ERROR, str(error))
             return states.Failed(message=str(error), data=error)
 
-    told = {"config": settings, **{option: about(option).help for option in options}}
+    help_texts = {"config": settings, **{option: about(option).help for option in options}}
     body.__name__ = body.__qualname__ = name.replace("-", "_")
     body.__signature__ = inspect.Signature([_config(config), *(_option(option, stages) for option in options)])  # type: ignore[attr-defined]
     body.__doc__ = "\n    ".join(
-        [f"{description}\n\nArgs:", *(f"{parameter}: {help}" for parameter, help in told.items())]
+        [f"{description}\n\nArgs:", *(f"{parameter}: {help}" for parameter, help in help_texts.items())]
     )
     return flow(name=name, description=description, task_runner=task_runner())(body)
 
 
 def _config(model: type[BaseModel]) -> inspect.Parameter:
-    """The parameter `config`, with a default where the model has one for everything."""
+    """The parameter `config`; it has a default if every field of the model has one."""
     needed = any(field.is_required() for field in model.model_fields.values())
     default = inspect.Parameter.empty if needed else model()
     return inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=model)
 
 
 def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
-    """An option as Prefect takes it: with its bounds or names, and the home as text that may be left out."""
+    """An option as a flow parameter: with its bounds or allowed names; the home is text and may be left out."""
     if name == "home":
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
-    told = about(name)
-    names: dict[str, Any] = {"enum": [None, *stages]} if told.metavar == "STAGE" else {}
-    return parameter(name, Field(ge=told.least, lt=told.below, json_schema_extra=names))
+    note = about(name)
+    names: dict[str, Any] = {"enum": [None, *stages]} if note.metavar == "STAGE" else {}
+    return parameter(name, Field(ge=note.least, lt=note.below, json_schema_extra=names))
 
 
-def rebuilt(dataset: str, config: ModelSettings, options: Options) -> Any:
-    """Build with Prefect's task runs, then sum up in an artifact; returns the version's folder."""
+def run_build(dataset: str, config: ModelSettings, options: Options) -> Any:
+    """Build with Prefect's task runs and summarize the build in an artifact; returns the folder of the published
+    version.
+    """
     started_by = STARTED_BY.get()
     on_loss = {"on_loss": started_by.on_loss} if started_by else {}
     with (
@@ -136,14 +139,14 @@ def rebuilt(dataset: str, config: ModelSettings, options: Options) -> Any:
         closing(PrefectTasks(dataset, retries(), **on_loss)) as tasks,
         closing(RunPage(dataset, started_by.progress if started_by else lines)) as page,
     ):
-        runner, walked = runner_of(*options.engine), started_by.method if started_by else None
-        published, done = build(dataset, config, options, tasks=tasks, runner=runner, progress=page, method=walked)
+        runner, method = runner_of(*options.engine), started_by.method if started_by else None
+        published, done = build(dataset, config, options, tasks=tasks, runner=runner, progress=page, method=method)
     summarize(dataset, done, published.version if published else None)
     return str(published.version.folder) if published else None
 
 
 def read(config: Reading, options: Options) -> dict[str, int]:
-    """Read files of a source into Parquet; returns the rows of each stage."""
+    """Read files of a source into Parquet; returns the number of rows of each stage."""
     settings = fetching.config_of(config.source, "read", config.settings)
     paths, source = [Path(path) for path in config.paths], config.source
     runner = runner_of(*options.engine)
@@ -160,7 +163,7 @@ def read(config: Reading, options: Options) -> dict[str, int]:
 
 
 def fetch_files(config: Fetching, options: Options) -> list[dict[str, Any]]:
-    """Fetch files of a source; returns path, bytes and hash of each, and whether it is new."""
+    """Fetch files of a source; returns path, bytes and hash of each file, and whether it is new."""
     settings = fetching.config_of(config.source, "fetch", config.settings)
     fetching.check_terms(config.source, config.accept_terms, "this flow with accept_terms")
     folder = Path(config.to or options.home / "sources" / config.source).absolute()
@@ -173,14 +176,16 @@ def fetch_files(config: Fetching, options: Options) -> list[dict[str, Any]]:
 
 
 def dataset_flow(dataset: str) -> Flow[..., Any]:
-    """Rebuilds a dataset: its configuration, and every run option."""
+    """The flow that rebuilds a dataset; its parameters are the dataset's configuration and all options of a build."""
     description = f"Rebuild the {dataset} dataset; what is unchanged is reused. {module_of(dataset).ABOUT.summary}"
     settings = f"settings of the method; `longform config {dataset}` prints them all"
-    method = functools.partial(rebuilt, dataset)
-    return made(dataset, model_of(dataset), method, description, *ALL, settings=settings, stages=stages_of(dataset))
+    method = functools.partial(run_build, dataset)
+    return make_flow(
+        dataset, model_of(dataset), method, description, *ALL, settings=settings, stages=stages_of(dataset)
+    )
 
 
-sources = made(
+sources = make_flow(
     "sources",
     Reading,
     read,
@@ -188,7 +193,7 @@ sources = made(
     *("home", "runner", "address"),
     settings="the source, its files, and how they are read",
 )
-fetch = made(
+fetch = make_flow(
     "fetch",
     Fetching,
     fetch_files,
@@ -203,11 +208,11 @@ globals().update({name.replace("-", "_"): each for name, each in FLOWS.items()})
 
 
 def start(dataset: str, config: ModelSettings, options: Options, by: CommandLine) -> str | None:
-    """Run a dataset's flow from the command line; returns the version's folder, if one was published."""
+    """Run a dataset's flow from the command line; returns the folder of the published version, None without one."""
     STARTED_BY.set(by)
-    given = {option: getattr(options, option) for option in ALL}
-    ended: Any = FLOWS[dataset](config=config, **given | {"home": str(options.home)}, return_state=True)
-    if ended.is_cancelled():
+    options_by_name = {option: getattr(options, option) for option in ALL}
+    state: Any = FLOWS[dataset](config=config, **options_by_name | {"home": str(options.home)}, return_state=True)
+    if state.is_cancelled():
         raise Cancelled(CANCELLED)
-    folder: str | None = ended.result()
+    folder: str | None = state.result()
     return folder

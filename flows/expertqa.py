@@ -249,14 +249,14 @@ class ExpertqaConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
-    """The method, stage by stage."""
+    """The method of the expertqa dataset, stage by stage."""
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
     autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
-    search, ways = searching(config, taken_down(builder.store.home))
+    search, search_backends = search_settings(config, taken_down(builder.store.home))
 
     bank = read_questions(builder, opened(builder, open_banks, config.questions), licence=config.licence)
     questions = admit(builder, admit_questions, bank)
@@ -265,7 +265,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
 
     released = read_released(builder, asked)
     needed = [READ[name] for name in config.systems if name in READ]
-    found = find_for_questions(builder, asked, corpus, pages, search=search, corpora=needed, **ways)
+    found = find_for_questions(builder, asked, corpus, pages, search=search, corpora=needed, **search_backends)
     closed = write_closed_book(
         builder,
         asked,
@@ -284,7 +284,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     post_hoc = answer_post_hoc(builder, closed, systems=[name for name in config.systems if name in POST_HOC])
     imported = read_commercial(
         builder,
-        opened(builder, open_commercial, given(config, "commercial")),
+        opened(builder, open_commercial, setting_files(config, "commercial")),
         questions,
         system=config.commercial_system,
     )
@@ -301,7 +301,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     samples = sample_answers(builder, asked, answers, split, most_claims=config.most_claims, seed=config.seed)
     taken = take_claims(builder, split, samples)
     claims = link_evidence(
-        builder, taken, find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **ways)
+        builder,
+        taken,
+        find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **search_backends),
     )
 
     opening = partial(open_labels, accounts=config.accounts)
@@ -322,9 +324,11 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         if config.factscore == "model"
         else leave_facts(builder, claims)
     )
-    few = Search(**{**search.identity(), "corpus_k": config.fact_passages, "pages_k": config.fact_passages})
-    place = GS if config.web or given(config, "pages") else SPHERE
-    evidence = find_for_facts(builder, facts, corpus, pages, search=few, corpora=[place], **ways)
+    fact_search = Search(**{**search.identity(), "corpus_k": config.fact_passages, "pages_k": config.fact_passages})
+    corpus_name = GS if config.web or setting_files(config, "pages") else SPHERE
+    evidence = find_for_facts(
+        builder, facts, corpus, pages, search=fact_search, corpora=[corpus_name], **search_backends
+    )
     judged = judge_facts(builder, facts, evidence, model=model["judge_facts"], prompt=prompt["judge_fact"])
 
     revised = revise_answers(
@@ -372,12 +376,14 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published row and what it was made from."""
+    """A published row and everything it was made from."""
     return trace_row(store, version, row_id)
 
 
-def searching(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
-    """How passages are found, and the arguments of it that reach outside; checked before any work is done."""
+def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
+    """How passages are found, and the backends that reach outside (embedding, web, crawl); checked before any work is
+    done.
+    """
     search = Search(
         backend=config.backend,
         corpus_k=config.passages,
@@ -393,17 +399,23 @@ def searching(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search,
         tuple(sorted(config.web.parameters.items())),
         Manners(at_once=SEARCHES_AT_ONCE, per_second=config.web.searches_per_second),
     )
-    ways: dict[str, Any] = {"embedding": embedding(config), "web": web, "crawl": crawl(config.web, takedowns)}
-    check_search(search, **ways)
-    return search, ways
+    search_backends: dict[str, Any] = {
+        "embedding": embedding(config),
+        "web": web,
+        "crawl": crawl(config.web, takedowns),
+    }
+    check_search(search, **search_backends)
+    return search, search_backends
 
 
 def embedding(config: ExpertqaConfig) -> Endpoint | str | None:
+    """The endpoint or model that embeds texts; None if none is set."""
     known = config.embedding in config.endpoints
     return endpoint_of(config.embedding, config.endpoints) if config.embedding and known else config.embedding
 
 
 def crawl(web: WebConfig | None, takedowns: Sequence[str]) -> Crawl | None:
+    """How pages of the web are fetched; None without a search engine."""
     if web is None:
         return None
     manners = Manners(per_second=web.pages_per_second)
@@ -411,17 +423,19 @@ def crawl(web: WebConfig | None, takedowns: Sequence[str]) -> Crawl | None:
 
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:
-    """The local corpus, and the pages that stand in for the web, in windows."""
+    """(the local corpus, the pages that stand in for the web), both cut into windows."""
     windows: dict[str, Any] = {"tokenizer": config.tokenizer, "size": config.window, "overlap": config.overlap}
     opening = partial(open_corpora, retrieved_at=config.retrieved_at)
-    local = opened(builder, partial(opening, group=SPHERE), given(config, "corpus"))
-    stand_in = opened(builder, partial(opening, group=GS), [] if config.web else given(config, "pages"))
+    local = opened(builder, partial(opening, group=SPHERE), setting_files(config, "corpus"))
+    stand_in = opened(builder, partial(opening, group=GS), [] if config.web else setting_files(config, "pages"))
     corpus, pages = read_corpus(builder, local, **windows), read_pages(builder, stand_in, **windows)
     return admit(builder, admit_corpus, corpus), admit(builder, admit_pages, pages)
 
 
-def given(config: ExpertqaConfig, name: str) -> str | list[str]:
-    """The files of a setting: where it is unset, those of the samples if the questions are theirs, else none."""
+def setting_files(config: ExpertqaConfig, name: str) -> str | list[str]:
+    """The files of a setting. If it is unset: those of the samples where the questions are the samples' too,
+    else none.
+    """
     files: str | list[str] | None = getattr(config, name)
     if files is None:
         return str(SAMPLES / f"{OF_SAMPLES[name]}.jsonl") if config.questions == QUESTIONS else []

@@ -1,4 +1,4 @@
-"""The datasets there are: name -> module. Read before anything heavy is imported."""
+"""The list of datasets, name -> flow module. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DATASETS = {
 }
 
 
-def known(dataset: str) -> str:
-    """The name of a dataset, checked; UsageError with the nearest where there is none."""
+def checked_name(dataset: str) -> str:
+    """The name of a dataset if there is one of that name; else UsageError with the most similar name."""
     from longform.errors import UsageError
     from longform.hints import hint
 
@@ -29,30 +29,30 @@ def known(dataset: str) -> str:
 
 
 def model_of(dataset: str) -> Any:
-    """The configuration model of a dataset: what its `rebuild` takes."""
+    """The configuration model of a dataset, which its `rebuild` takes."""
     import inspect
 
-    rebuild = module_of(known(dataset)).rebuild
+    rebuild = module_of(checked_name(dataset)).rebuild
     return inspect.signature(rebuild, eval_str=True).parameters["config"].annotation
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's module: `rebuild`, `about`, `ABOUT`, `OFFLINE`; where it has its own, `telling_row` and `trace`."""
+    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id` and `trace`."""
     return import_module(DATASETS[dataset])
 
 
 def offline_rules() -> dict[str, Rule]:
-    """The rules of the offline model for the prompts of all datasets."""
+    """prompt name -> rule of the offline model, for the prompts of all datasets."""
     return {name: rule for dataset in DATASETS for name, rule in module_of(dataset).OFFLINE.items()}
 
 
 def stages_of(dataset: str) -> dict[str, Stage]:
-    """The stages that a dataset's flow may call, by name."""
+    """stage name -> stage, for all stages that a dataset's flow may call."""
     return {stage.name: stage for stage in named_stages(vars(module_of(dataset)))}
 
 
 def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
-    """The stages among the names of a module of flows/, and of the modules of sources that it uses."""
+    """The stages among the names of a flow module, and among those of the source modules it uses."""
     from longform.engine.stage import Stage
 
     for value in names.values():
@@ -63,5 +63,5 @@ def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
 
 
 def model_stages(names: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of these the stages that ask a model which a configuration names."""
+    """The names of the stages among `names` that ask a model which a configuration can set."""
     return tuple(stage.name for stage in named_stages(names) if "model" in stage.signature.parameters)

@@ -136,8 +136,8 @@ class RevisionDistanceConfig(ModelSettings):
     )
     languages: list[str] = Field(["English"], min_length=1, description="of conversations, as WildChat names them")
     easy: int | None = Field(147, ge=0, description="cases of the easy task; unset (--set easy=none): all there are")
-    hard: int | None = Field(90, ge=0, description="likewise of the hard task")
-    free: int | None = Field(41, ge=0, description="likewise without references")
+    hard: int | None = Field(90, ge=0, description="cases of the hard task; unset: all there are")
+    free: int | None = Field(41, ge=0, description="cases of the task without references; unset: all there are")
     limit: int | None = Field(None, ge=1, description="at most this many cases of each task: a pilot")
     least_words: int = Field(50, ge=1, description="shorter references are left out")
     most_words: int = Field(2_000, ge=1, description="longer references are left out")
@@ -193,8 +193,8 @@ class RevisionDistanceConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
-    """The method, stage by stage."""
-    model, prompt, numbers = writers(config), prompts(config), wanted(config)
+    """The method of the revision-distance dataset, stage by stage."""
+    model, prompt, case_numbers = writers(config), prompts(config), wanted(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
     check_bertscore(config.bertscore)
     check_languages(config.languages)
@@ -209,14 +209,14 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     hard = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
     structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
-    candidates = draw_candidates(builder, easy, free, hard, numbers=numbers, spare=spare(config), seed=config.seed)
+    candidates = draw_candidates(builder, easy, free, hard, numbers=case_numbers, spare=spare(config), seed=config.seed)
     checked = check_requests(
         builder,
         candidates,
         model=model["check_requests"] if config.check else None,
         prompt=prompt["check_request"] if config.check else None,
     )
-    cases = take_cases(builder, candidates, checked, structure, numbers=numbers, seed=config.seed)
+    cases = take_cases(builder, candidates, checked, structure, numbers=case_numbers, seed=config.seed)
 
     weak = write_weak(builder, cases, model=model["write_weak"], prompt=prompt["write"])
     strong = write_strong(builder, cases, model=model["write_strong"], prompt=prompt["write"])
@@ -231,8 +231,8 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
         perspectives=list(PERSPECTIVES),
     )
     cot = write_cot(builder, cases, knowledge, segments, model=model["write_cot"], prompt=prompt["related_cot"])
-    given = take_given(builder, cases)
-    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, given)
+    released = take_given(builder, cases)
+    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, released)
 
     edits = propose_edits(
         builder,
@@ -256,12 +256,12 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     judgements = collect_judgements(builder, filled_in)
 
     published = publish_drafts(builder, drafts, cases, distances, edits, scores, ratings, judgements)
-    single = publish_edits(builder, distances, edits)
+    edit_rows = publish_edits(builder, distances, edits)
     sources = name_sources(builder, cases, papers, metadata)
     publish(
         builder,
         ABOUT,
-        [Table("drafts", published), Table("edits", single)],
+        [Table("drafts", published), Table("edits", edit_rows)],
         sources,
         tables=lambda: tables(cases, candidates, checked, published, judgements),
         figures=lambda: figures(published),
@@ -269,34 +269,36 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published row and what it was made from."""
+    """A published row and everything it was made from."""
     return trace_row(store, version, row_id)
 
 
 def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
+    """name -> prompt of the dataset."""
     folders = prompt_folders(config.prompts, PROMPTS)
     return {name: load_prompt(f"revision_distance/{name}", *folders) for name in PROMPT_NAMES}
 
 
 def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
-    """How many cases of each task; None: all there are."""
-    asked = {"easy": config.easy, "hard": config.hard, "free": config.free}
-    return {task: _least(number, config.limit) for task, number in asked.items()}
+    """task -> number of cases to take; None: all there are."""
+    numbers = {"easy": config.easy, "hard": config.hard, "free": config.free}
+    return {task: _least(number, config.limit) for task, number in numbers.items()}
 
 
 def _least(*numbers: int | None) -> int | None:
+    """The lowest number; None if all are None."""
     return min((number for number in numbers if number is not None), default=None)
 
 
 def spare(config: RevisionDistanceConfig) -> float:
-    """Nothing to spare where nothing is declined."""
+    """Requests checked for each case that is wanted: 1 if no check declines any."""
     return config.spare if config.check else 1.0
 
 
 def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
-    """stage -> the endpoint it asks, with the paper's sampling where it writes drafts.
+    """stage -> the endpoint it asks; stages that write drafts have the paper's sampling parameters.
 
-    Offline, the weaker writer is the same rules with less effort; else UsageError where the two are one model.
+    Offline, the weaker writer uses the same rules with less effort. Online, UsageError if both writers are one model.
     """
     found = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     for stage in ("write_weak", "write_strong"):
@@ -315,6 +317,7 @@ def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
 
 
 def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
+    """The conversations of WildChat that the configuration names."""
     paths = listed(config.wildchat)
     reading = wildchat.Read(toxic=config.toxic, retrieved_at=config.retrieved_at)
     return wildchat.conversations(
@@ -323,13 +326,14 @@ def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
 
 
 def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
+    """The answers of UltraFeedback that the configuration names."""
     paths = listed(config.ultrafeedback)
     reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)
     return ultrafeedback.completions(builder, ultrafeedback.opened(builder, paths, reading) if paths else [])
 
 
 def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
-    """Papers with their texts, and what is known of these and others."""
+    """(papers with their texts, metadata of these and other papers)."""
     paths = listed(config.papers)
     if config.papers_source == "s2orc":
         files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at) if paths else {}

@@ -1,4 +1,4 @@
-"""Addresses of the web: as they may be written down, and in one spelling."""
+"""Web addresses (URLs) in one normal form, so that equal pages have equal addresses."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def normal_url(url: str) -> str | None:
-    """The address without fragment and tracking parameters, host in lower case; None where it is none of the web.
+    """The URL without its fragment and tracking parameters, host in lower case; None if it is no valid http(s) URL.
 
-    Everything else may matter to its server and stays: order of parameters, letters of the path, a slash at its end.
+    Everything else stays, as it may matter to the server: the order of parameters, the case of the path, a slash at its
+    end.
     """
     url = re.sub(r"[\t\r\n]", "", url.strip()).replace(" ", "%20")
     try:
@@ -52,20 +53,23 @@ def normal_url(url: str) -> str | None:
         return None
     if len(url) > URL_CHARACTERS or re.search(r"[\x00-\x20\x7f<>\"\\^`{|}\ud800-\udfff]", url):
         return None
-    parts, named = urlsplit(url), f"[{host}]" if ":" in host else host
-    place = named if port == PORTS[scheme] else f"{named}:{port}"
-    query = "&".join(one for one in parts.query.split("&") if not TRACKING.match(one.partition("=")[0]))
-    return urlunsplit((scheme, place, parts.path or "/", query, ""))
+    parts, host_text = urlsplit(url), f"[{host}]" if ":" in host else host
+    netloc = host_text if port == PORTS[scheme] else f"{host_text}:{port}"
+    query = "&".join(
+        parameter for parameter in parts.query.split("&") if not TRACKING.match(parameter.partition("=")[0])
+    )
+    return urlunsplit((scheme, netloc, parts.path or "/", query, ""))
 
 
 def page_of(url: str) -> str | None:
-    """web/<host, path and query> of a page: the same over http and https, with www. and a slash at its end.
+    """The page's id, `web/<host, path and query>`: the same for http and https, with or without `www.` or a slash at
+    the end.
 
-    None where it is no address of the web.
+    None if the URL is no valid http(s) URL.
     """
-    found = None if re.search(r"\s", url.strip()) else normal_url(url)
-    if found is None:
+    normal = None if re.search(r"\s", url.strip()) else normal_url(url)
+    if normal is None:
         return None
-    parts = urlsplit(found)
+    parts = urlsplit(normal)
     host = re.sub(r"\A(?:www\.)+(?=[^:]*\.)|:(?:80|443)\Z", "", parts.netloc)
     return f"web/{host}{parts.path.rstrip('/')}" + (f"?{parts.query}" if parts.query else "")

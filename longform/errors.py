@@ -1,4 +1,4 @@
-"""Everything that can go wrong, and the exit code it ends with.
+"""The project's error classes, each with its cause and the exit code of the command that it ends.
 
 LongformError            1   failed
 ├── UsageError           2   an unknown dataset, setting, row or version; a wrong value
@@ -12,7 +12,7 @@ LongformError            1   failed
 ├── FlowError            1   a flow calls a stage with arguments that do not fit (a bug of the flow)
 ├── StoreError           1   the home cannot be read or written, or holds something damaged
 ├── BusyError            1   another build of this dataset is running
-├── PassingError         1   something that another try may find gone
+├── PassingError         1   a fault that a retry may not meet again
 │   ├── LostWorker           a worker died, or the cluster cannot be reached
 │   └── BusyStore            a store or disk did not answer in time
 ├── ServerError          1   the Prefect server that runs are reported to does not answer

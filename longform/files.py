@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place and renamed; what a full or busy disk means."""
+"""Files that are written whole or not at all (beside their place, then renamed), and errors of a full or busy disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:
-    """The error of the store for one of the system: a full disk, a folder that must not be written."""
+    """A StoreError that says why `path` cannot be written and what to do: the disk is full, or the folder is
+    read-only.
+    """
     if full(error):
         return StoreError(
             f"The disk of {path} is full: what was finished is kept; free some space and run the same command again."
@@ -27,19 +29,23 @@ def unwritable(path: Path, error: OSError) -> StoreError:
 
 
 def full(error: BaseException) -> bool:
-    """Whether an error of the system, of Arrow or of DuckDB means that a disk is full."""
+    """Whether an error of the operating system, of Arrow or of DuckDB means that a disk is full."""
     number = getattr(error, "errno", None)
     return number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
 
 
 def busy(error: BaseException) -> bool:
-    """Whether an error of the system or of SQLite means that a file or a disk did not answer in time, or was moved."""
+    """Whether an error of the operating system or of SQLite is a passing one: a lock, a timeout or a stale file
+    handle.
+    """
     passing = (errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT)
     return getattr(error, "errno", None) in passing or getattr(error, "sqlite_errorname", None) in LOCKED
 
 
 def read_json(path: Path) -> Any:
-    """The document, or None where there is none."""
+    """The parsed JSON document of a file; None if the file does not exist. StoreError if it is damaged or
+    unreadable.
+    """
     try:
         return json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -51,28 +57,33 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, document: Any) -> None:
+    """Write a document as indented JSON, whole or not at all. StoreError if the disk is full or the place is
+    read-only.
+    """
     write_bytes(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Written whole or not at all: beside its place, then renamed."""
-    beside = path.with_name(temporary())
+    """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. StoreError if it cannot
+    be.
+    """
+    unfinished = path.with_name(temporary())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
+        with unfinished.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        unfinished.replace(path)
     except OSError as error:
         raise unwritable(path, error) from None
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
 
 
 def remove(path: Path) -> None:
-    """A file, or a folder with all that is in it."""
+    """Delete a file, or a folder with everything in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -80,14 +91,15 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Ask the system to put a file or folder on the disk."""
-    number = os.open(path, os.O_RDONLY)
+    """Flush a file or folder from the operating system's cache to the disk (fsync)."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, 64 hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

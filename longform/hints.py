@@ -1,4 +1,4 @@
-"""What an error says of a name that is not there: the nearest that is, else all."""
+"""The hint that an error message gives for an unknown name: the most similar known name, else all known names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str], there: str, *, most: int = 0) -> str:
-    """`did you mean "train"?`, or where none is near: `it has train, test.`, with the words of `there`.
+    """`did you mean "train"?` if a known name is similar, else `<there> train, test.`, a list of the known names.
 
-    `most`: names only so many, the last.
+    `there` begins that list, e.g. `it has`. `most`: list only the last so many names; 0 lists all.
     """
     import difflib
 
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f'did you mean "{near[0]}"?' if near else f"{there} {', '.join(names[-most:]) or 'none'}."
+    similar = difflib.get_close_matches(name, names, n=1)
+    return f'did you mean "{similar[0]}"?' if similar else f"{there} {', '.join(names[-most:]) or 'none'}."

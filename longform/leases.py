@@ -1,15 +1,16 @@
-"""Locks for processes of several machines that share a folder: leases with an owner and an end.
+"""Locks for processes of several machines that share a folder: leases, each with an owner and an end.
 
-    <folder>/<number>/owner.json       who holds it, and for how many seconds after it was last renewed (its time)
-                     /released.json    the same, given back
+    <folder>/<number>/owner.json       who holds the lease, and for how many seconds after its last renewal (mtime)
+                     /released.json    the same file, renamed when the owner released the lease
 
-The highest number counts; its folder appears whole, by renaming, which only one process can do, and the one before
-goes when there is a higher one. So who holds a lease, slept, and finds a higher number, has lost it and must stop.
+The highest number is the current lease. Its folder appears whole, by renaming, at which only one process can succeed;
+lower numbers are then deleted. So an owner that slept, wakes up and finds a higher number has lost its lease and must
+stop.
 
-On one machine the owner's death ends a lease at once: an operating-system lock on `owner.json` tells. Such locks are
-not trusted between machines, nor are their clocks: there a lease has ended when its file's time lags three quarters
-of its seconds behind that of a file written now, and then stays as it is for another quarter. It is renewed six times
-in its seconds.
+On one machine a lease ends at once when its owner dies: the operating system releases the lock on `owner.json`. Such
+locks are not trusted between machines, nor are their clocks. There a lease counts as ended when the time of its file
+lags three quarters of its seconds behind that of a file written now, and does not change for another quarter. Owners
+renew their lease six times in its seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from longform.machines import lives, temporary, this_machine
+from longform.machines import is_alive, temporary, this_machine
 
 SECONDS = 60.0
 RENEWALS = 6
@@ -38,6 +39,8 @@ HELD, RELEASED = "owner.json", "released.json"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
+    """Who holds a lease: machine, host and process, and the seconds that the lease lasts after each renewal."""
+
     machine: str
     host: str
     process: int
@@ -48,15 +51,15 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A lease as somebody found it: its number, its owner, and the time of its file by the file system's clock."""
+class FoundLease:
+    """A lease as it was read from disk: its number, its owner, and its last renewal by the file system's clock."""
 
     number: int
     owner: Owner
     renewed: float
 
     def described(self, machine: str, now: float) -> str:
-        """The owner, and of one on another machine when its lease ends unless it is renewed."""
+        """The owner in words; if it is on another machine, also when its lease ends unless it is renewed."""
         if self.owner.machine == machine:
             return str(self.owner)
         ends = datetime.now() + timedelta(seconds=max(0.0, self.owner.seconds - (now - self.renewed)))
@@ -64,9 +67,10 @@ class Seen:
 
 
 class Lease:
-    """One process's way to a lease. `machine` and `seconds` are arguments for tests, which need a second machine soon.
+    """One process's handle of a lease. `machine` and `seconds` are parameters for tests, which simulate a second
+    machine.
 
-    Methods raise OSError where the folder cannot be written.
+    Methods raise OSError if the folder cannot be written.
     """
 
     def __init__(self, folder: Path, *, machine: str | None = None, seconds: float = SECONDS) -> None:
@@ -79,9 +83,11 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def take(self, patience_seconds: float = 0.0) -> str | None:
-        """None, and the lease is held; or in words who holds it. `before` is then the owner that did not give it back.
+        """Take the lease and return None, or return in words who holds it. Tries again until `patience_seconds` have
+        passed.
 
-        An owner on another machine who seems dead is watched for a while, so this may take a quarter of a lease.
+        On success `before` is the previous owner if it never released the lease, else None. An owner on another machine
+        that seems dead is watched first, so this may take a quarter of a lease's seconds.
         """
         deadline = time.monotonic() + patience_seconds
         while (holder := self._try()) is not None and time.monotonic() < deadline:
@@ -91,33 +97,33 @@ class Lease:
     def _try(self) -> str | None:
         self.folder.mkdir(parents=True, exist_ok=True)
         while True:
-            number = top(self.folder)
-            there = seen(self.folder, number)
-            if there and self._is_held(there):
-                now = seen(self.folder, top(self.folder))
-                if now and now.number == number:
-                    return now.described(self.machine, clock_of(self.folder))
-            elif self._claim(number + 1, there):
-                self.before = there.owner if there else None
+            number = highest_number(self.folder)
+            current = read_lease(self.folder, number)
+            if current and self._is_held(current):
+                reread = read_lease(self.folder, highest_number(self.folder))
+                if reread and reread.number == number:
+                    return reread.described(self.machine, clock_of(self.folder))
+            elif self._claim(number + 1, current):
+                self.before = current.owner if current else None
                 self._thread = threading.Thread(target=self._keep, name=f"lease {self.folder.name}", daemon=True)
                 self._thread.start()
                 return None
 
     def taken_by(self, within_seconds: float = 0.0) -> str | None:
-        """In words who took the lease from its holder, or None: it is still held.
+        """In words who took the lease over from this process; None while this process still holds it.
 
-        Renews it, and looks at the folder, unless it was renewed within so many seconds.
+        Renews the lease and checks the folder, unless it was renewed in the last `within_seconds`.
         """
-        if awake() - self._renewed < within_seconds:
+        if seconds_since_boot() - self._renewed < within_seconds:
             return None
         number = self._renew()
         if number == self._number:
             return None
-        there = seen(self.folder, number) or seen(self.folder, number, RELEASED)
-        return str(there.owner) if there else "another process"
+        current = read_lease(self.folder, number) or read_lease(self.folder, number, RELEASED)
+        return str(current.owner) if current else "another process"
 
     def give_back(self) -> None:
-        """Free the lease; nothing where it was lost."""
+        """Release the lease; does nothing if it was lost to another process."""
         self._ended.set()
         if self._thread:
             self._thread.join()
@@ -128,89 +134,100 @@ class Lease:
             fcntl.flock(self._file, fcntl.LOCK_UN)  # also where a child has the file open
         os.close(self._file)
 
-    def _is_held(self, there: Seen) -> bool:
-        if there.owner.machine == self.machine:
-            return lives(there.owner.process) and _is_locked(self.folder / str(there.number) / HELD)
-        if is_fresh(there, clock_of(self.folder)):
+    def _is_held(self, current: FoundLease) -> bool:
+        """Whether the lease's owner is alive, by its process on this machine, by renewals (watched for a while) on
+        another.
+        """
+        if current.owner.machine == self.machine:
+            return is_alive(current.owner.process) and _is_locked(self.folder / str(current.number) / HELD)
+        if is_fresh(current, clock_of(self.folder)):
             return True
-        return self._changes(there, there.owner.seconds / 4)
+        return self._changes(current, current.owner.seconds / 4)
 
-    def _changes(self, there: Seen, seconds: float) -> bool:
-        """Whether the lease is renewed or changes hands in so many seconds of this machine's clock."""
+    def _changes(self, current: FoundLease, seconds: float) -> bool:
+        """Whether the lease is renewed or changes hands within so many seconds of this machine's clock."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(min(1.0, seconds / 10))
-            if seen(self.folder, top(self.folder)) != there:
+            if read_lease(self.folder, highest_number(self.folder)) != current:
                 return True
         return False
 
-    def _claim(self, number: int, before: Seen | None) -> bool:
-        """Whether the lease of this number is ours now; it is not where others were quicker.
+    def _claim(self, number: int, before: FoundLease | None) -> bool:
+        """Try to take the lease under a new number; False if another process was faster.
 
-        An owner renews, then looks for a higher number; here it is the other way round, so that one of two sees both.
+        An owner first renews, then looks for a higher number. This does it the other way round, so that of two
+        processes that compete at least one sees both.
         """
-        place, beside = self.folder / str(number), self.folder / temporary(self.machine)
-        beside.mkdir()
+        folder, unfinished = self.folder / str(number), self.folder / temporary(self.machine)
+        unfinished.mkdir()
         try:
-            self._file = _written(beside / HELD, Owner(self.machine, socket.gethostname(), os.getpid(), self.seconds))
-            begun = awake()
-            beside.rename(place)
+            self._file = _new_lease_file(
+                unfinished / HELD, Owner(self.machine, socket.gethostname(), os.getpid(), self.seconds)
+            )
+            started = seconds_since_boot()
+            unfinished.rename(folder)
         except OSError as error:
-            self._drop(beside)
+            self._drop(unfinished)
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 return False
             raise
-        if top(self.folder) != number or seen(self.folder, number - 1) != before:
-            self._drop(place)
+        if highest_number(self.folder) != number or read_lease(self.folder, number - 1) != before:
+            self._drop(folder)
             return False
-        self._number, self._renewed = number, begun
+        self._number, self._renewed = number, started
         for older in _numbers(self.folder):
             if older < number:
                 shutil.rmtree(self.folder / str(older), ignore_errors=True)
         return True
 
     def _drop(self, folder: Path) -> None:
+        """Delete a lease folder that this process made, and close its file."""
         shutil.rmtree(folder, ignore_errors=True)
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def _keep(self) -> None:
+        """Renew the lease in a background thread until it is released."""
         while not self._ended.wait(self.seconds / RENEWALS):
             with suppress(OSError):
                 self._renew()
 
     def _renew(self) -> int:
-        """Give the file the time of now, which needs no space on a full disk; the number that counts."""
-        begun = awake()
+        """Set the lease file's time to now, which needs no disk space, and return the lease number that is now the
+        highest.
+        """
+        started = seconds_since_boot()
         with suppress(OSError):
             os.utime(self._file)  # by the clock of the server, where the file system is one of the network
             clock_of(self.folder)  # such a file system looks again at a folder that it has just changed
-        number = top(self.folder)
+        number = highest_number(self.folder)
         if number == self._number:
-            self._renewed = begun
+            self._renewed = started
         return number
 
 
-def awake() -> float:
-    """Seconds of a clock that also runs while the machine sleeps."""
+def seconds_since_boot() -> float:
+    """Seconds of a clock that keeps running while the machine sleeps (CLOCK_BOOTTIME)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def top(folder: Path) -> int:
-    """The number that counts; 0 where nobody ever held the lease."""
+def highest_number(folder: Path) -> int:
+    """The number of the current lease; 0 if nobody ever held it."""
     return max(_numbers(folder), default=0)
 
 
 def _numbers(folder: Path) -> list[int]:
+    """The numbers of all leases in a folder, in no order."""
     try:
         return [int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def seen(folder: Path, number: int, name: str = HELD) -> Seen | None:
-    """What stands there; None where nobody holds it. A damaged file is of nobody known."""
+def read_lease(folder: Path, number: int, name: str = HELD) -> FoundLease | None:
+    """The lease of a number as its file says; None if there is no such file. A damaged file has an unknown owner."""
     try:
         with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network again
             content, renewed = file.read(), os.fstat(file.fileno()).st_mtime
@@ -220,36 +237,38 @@ def seen(folder: Path, number: int, name: str = HELD) -> Seen | None:
         owner = Owner(**json.loads(content))
     except (ValueError, TypeError):
         owner = Owner("", "", 0, SECONDS)
-    return Seen(number, owner, renewed)
+    return FoundLease(number, owner, renewed)
 
 
-def is_fresh(there: Seen, now: float) -> bool:
-    """Whether the owner seems alive at `now` of the file system's clock; a time to come tells as little as the past."""
-    return abs(now - there.renewed) < 0.75 * there.owner.seconds
+def is_fresh(lease: FoundLease, now: float) -> bool:
+    """Whether a lease was renewed recently at `now` of the file system's clock. A renewal time in the future counts as
+    old.
+    """
+    return abs(now - lease.renewed) < 0.75 * lease.owner.seconds
 
 
-def holders(folder: Path) -> Iterator[Seen]:
-    """The leases in this folder's folders that seem to be held by somebody alive, on whichever machine."""
-    places = sorted(folder.iterdir()) if folder.is_dir() else []
-    now = clock_to_read(folder) if places else 0.0
-    for place in places:
-        there = seen(place, top(place)) if place.is_dir() else None
-        if there and is_fresh(there, now):
-            yield there
+def holders(parent: Path) -> Iterator[FoundLease]:
+    """The leases in a folder's subfolders whose owners seem to be alive, on whichever machine."""
+    folders = sorted(parent.iterdir()) if parent.is_dir() else []
+    now = clock_to_read(parent) if folders else 0.0
+    for folder in folders:
+        lease = read_lease(folder, highest_number(folder)) if folder.is_dir() else None
+        if lease and is_fresh(lease, now):
+            yield lease
 
 
 def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
-    """In words who on another machine holds this lease and seems alive; None where nobody does."""
-    there = seen(folder, top(folder))
+    """In words who on another machine holds this lease and seems to be alive; None if nobody does."""
+    lease = read_lease(folder, highest_number(folder))
     machine = machine or this_machine()
-    if there is None or there.owner.machine == machine:
+    if lease is None or lease.owner.machine == machine:
         return None
     now = clock_to_read(folder)
-    return there.described(machine, now) if is_fresh(there, now) else None
+    return lease.described(machine, now) if is_fresh(lease, now) else None
 
 
 def clock_of(folder: Path) -> float:
-    """The time of the folder's file system: that of a file written now."""
+    """Now by the clock of the folder's file system: the modification time of a file written for this."""
     probe = folder / temporary()
     with probe.open("xb") as file:
         os.utime(file.fileno())
@@ -259,15 +278,17 @@ def clock_of(folder: Path) -> float:
 
 
 def clock_to_read(folder: Path) -> float:
-    """The same, or this machine's time where the folder may only be read."""
+    """Now by the clock of the folder's file system, or by this machine's clock if the folder is read-only."""
     try:
         return clock_of(folder)
     except OSError:
         return time.time()
 
 
-def _written(path: Path, owner: Owner) -> int:
-    """The open file of a new lease, locked for this process where the file system can do that."""
+def _new_lease_file(path: Path, owner: Owner) -> int:
+    """Write a new lease file and return its open descriptor, locked for this process if the file system
+    supports locks.
+    """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with suppress(OSError):
@@ -281,7 +302,7 @@ def _written(path: Path, owner: Owner) -> int:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether its owner's lock is on it; also where nobody can say."""
+    """Whether a lease file carries its owner's lock; True also if the file system cannot tell."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Which machine and process this is, whether another process lives, and names of unfinished files that tell both."""
+"""Names of this machine and process, whether a process is alive, and names of temporary files that carry both."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from pathlib import Path
 
 @cache
 def this_machine() -> str:
-    """A name without dashes that no other host has, nor a container whose processes this one cannot see.
+    """A name of this machine without dashes, unique among hosts and containers.
 
-    Hosts may share a name, and containers of a host its start; both together with the table of processes are one's
-    own.
+    Hosts may share a name, and containers of one host share its boot id; the process namespace tells containers apart.
     """
     host = re.sub(r"[^A-Za-z0-9_.]", "_", socket.gethostname())
     facts = "\n".join((host, boot(), _process_table()))
@@ -25,7 +24,7 @@ def this_machine() -> str:
 
 
 def boot() -> str:
-    """Which start of this machine this is."""
+    """The kernel's id of this machine's current boot; empty where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -33,6 +32,9 @@ def boot() -> str:
 
 
 def _process_table() -> str:
+    """The id of this process's PID namespace, which tells containers of one host apart; empty where the system has
+    none.
+    """
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -40,23 +42,23 @@ def _process_table() -> str:
 
 
 def temporary(machine: str | None = None) -> str:
-    """A name beside a file's or folder's place, which tells whose it is: machine and process."""
-    return f"{unfinished(machine or this_machine(), os.getpid())}{uuid.uuid4().hex}"
+    """A unique name for a file or folder that is still being written; it begins with machine and process."""
+    return f"{temporary_prefix(machine or this_machine(), os.getpid())}{uuid.uuid4().hex}"
 
 
-def unfinished(machine: str, process: int) -> str:
-    """How the temporary names of a process begin."""
+def temporary_prefix(machine: str, process: int) -> str:
+    """What all temporary names of a process begin with: `.tmp-<machine>-<process>-`."""
     return f".tmp-{machine}-{process}-"
 
 
-def author_of(name: str) -> tuple[str, str]:
-    """Machine and process of a temporary name; empty texts where it does not tell."""
+def writer_of(name: str) -> tuple[str, str]:
+    """(machine, process) that a temporary name carries; empty strings if it carries none."""
     machine, _, rest = name.removeprefix(".tmp-").partition("-")
     return machine, rest.partition("-")[0]
 
 
-def lives(process: int | str) -> bool:
-    """Whether a process of this machine is alive."""
+def is_alive(process: int | str) -> bool:
+    """Whether a process of this machine is alive; a zombie is not."""
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, ValueError, OverflowError):
@@ -67,7 +69,9 @@ def lives(process: int | str) -> bool:
 
 
 def _is_zombie(process: int | str) -> bool:
-    """Dead, but not yet waited for by its parent: where nothing adopts orphans, as in some containers, that lasts."""
+    """Whether a process is dead but not yet reaped by its parent, which lasts in containers where nothing adopts
+    orphans.
+    """
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return False

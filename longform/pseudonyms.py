@@ -1,4 +1,6 @@
-"""Names of people as keyed hashes: equal names stay equal, and nobody without the key can find whose they are."""
+"""Pseudonyms of people: keyed hashes, so that equal names stay equal and nobody without the key can find whose they
+are.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,21 @@ _CHECK = b"longform: check value of the author key"
 
 
 class Pseudonyms:
-    """Hashes under the home's key (32 random bytes in `<home>/author.key`, mode 0600, made when first needed).
+    """Hashes of names under the home's key: 32 random bytes in `<home>/author.key`, mode 0600, created on first use.
 
-    The key of LONGFORM_AUTHOR_KEY (64 hex digits) wins over the home's.
-    As a stage's argument its identity is a check value of the key, never the key.
+    A key in LONGFORM_AUTHOR_KEY (64 hex digits) wins over the home's. As a stage argument the identity is a check value
+    of the key, never the key itself.
     """
 
     def __init__(self, home: Path) -> None:
-        self._key = _given() or _of_home(home / "author.key")
+        self._key = _key_of_user() or _key_of_home(home / "author.key")
 
     def of(self, name: str) -> str:
-        """16 hex digits."""
+        """The pseudonym of a name: 16 hex digits."""
         return hmac.new(self._key, name.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:16]
 
     def identity(self) -> str:
-        """16 hex digits that differ between keys and tell nothing of them."""
+        """A check value of the key: 16 hex digits that differ between keys and reveal nothing of them."""
         return hmac.new(self._key, _CHECK, hashlib.sha256).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -44,8 +46,8 @@ class Pseudonyms:
     _key: bytes
 
 
-def _given() -> bytes | None:
-    """The key that the user set."""
+def _key_of_user() -> bytes | None:
+    """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset. UsageError if it is malformed."""
     text = author_key()
     if text is None:
         return None
@@ -57,12 +59,14 @@ def _given() -> bytes | None:
     return bytes.fromhex(text)
 
 
-def _of_home(path: Path) -> bytes:
-    """What the file holds; where there is none, a new key becomes it."""
+def _key_of_home(path: Path) -> bytes:
+    """The key in the home's key file, which is created with a random key if there is none. StoreError if it is
+    damaged.
+    """
     try:
         key = path.read_bytes()
     except FileNotFoundError:
-        _make(path)
+        _create_key(path)
         key = path.read_bytes()
     except OSError as error:
         raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable for yourself alone.") from None
@@ -74,8 +78,8 @@ def _of_home(path: Path) -> bytes:
     return key
 
 
-def _make(path: Path) -> None:
-    """A key under its name, whole from the start; the first of two that make one at once wins."""
+def _create_key(path: Path) -> None:
+    """Write a random key file, whole from the start; if two processes create one at once, the first wins."""
     beside = path.with_name(temporary())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

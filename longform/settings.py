@@ -1,4 +1,4 @@
-"""The only place that reads the environment."""
+"""The settings that come from environment variables: no other module reads the environment."""
 
 import os
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ SERVER_DEFAULTS = {
 }
 
 
-def home(given: Path | None = None) -> Path:
-    """Where stages, datasets, responses and runs live: `--home`, else LONGFORM_HOME, else ./data."""
-    return Path(given or os.environ.get("LONGFORM_HOME") or "data").absolute()
+def home(chosen: Path | None = None) -> Path:
+    """The folder of stages, datasets, responses and runs: `--home`, else LONGFORM_HOME, else ./data."""
+    return Path(chosen or os.environ.get("LONGFORM_HOME") or "data").absolute()
 
 
 def responses(home: Path) -> Path | str:
-    """The response store: the database whose URL stands in LONGFORM_RESPONSES, else a file in the home."""
+    """Where model responses are stored: the database URL in LONGFORM_RESPONSES, else a SQLite file in the home."""
     url = os.environ.get("LONGFORM_RESPONSES")
     if url and not url.startswith(("postgresql://", "postgres://")):
         raise UsageError(
@@ -42,28 +42,32 @@ def responses(home: Path) -> Path | str:
 
 
 def api_key(variable: str) -> str | None:
-    """The key that an endpoint's `key_env` names; empty counts as unset."""
+    """The API key in the variable that an endpoint's `key_env` names; None if unset or empty."""
     return os.environ.get(variable) or None
 
 
 def author_key() -> str | None:
-    """The key that names of authors are hashed under, in hexadecimal digits; empty counts as unset."""
+    """The key under which authors' names are hashed (LONGFORM_AUTHOR_KEY, hex digits); None if unset or empty."""
     return os.environ.get("LONGFORM_AUTHOR_KEY") or None
 
 
 def contact() -> str | None:
-    """Whom the operator of a server may write to: a mail address or a page, sent with every request."""
+    """A mail address or page (LONGFORM_CONTACT) that is sent with every web request, for the server's operator to write
+    to.
+    """
     return os.environ.get("LONGFORM_CONTACT") or None
 
 
 def qafacteval_models() -> Path | None:
-    """The folder that QAFactEval's own script downloaded its models into; empty counts as unset."""
+    """The folder into which QAFactEval's own script downloaded its models; None if unset or empty."""
     folder = os.environ.get("LONGFORM_QAFACTEVAL_MODELS")
     return Path(folder) if folder else None
 
 
 def openreview_login() -> tuple[str, str] | None:
-    """Name and password at OpenReview, if set: some of its notes and PDFs are given only to who has logged in."""
+    """Name and password at OpenReview, None if unset: some of its notes and PDFs are only for users who are
+    logged in.
+    """
     name, password = os.environ.get("OPENREVIEW_USERNAME"), os.environ.get("OPENREVIEW_PASSWORD")
     if bool(name) != bool(password):
         raise UsageError("OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD belong together: set both, or neither.")
@@ -71,7 +75,7 @@ def openreview_login() -> tuple[str, str] | None:
 
 
 def reddit_client() -> tuple[str, str] | None:
-    """Id and secret of the app that asks Reddit's Data API, if set."""
+    """Id and secret of the app that is registered for Reddit's Data API; None if unset."""
     app, secret = os.environ.get("REDDIT_CLIENT_ID"), os.environ.get("REDDIT_CLIENT_SECRET")
     if bool(app) != bool(secret):
         raise UsageError("REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET belong together: set both, or neither.")
@@ -79,25 +83,29 @@ def reddit_client() -> tuple[str, str] | None:
 
 
 def quiet_prefect() -> None:
-    """Prefect without telemetry and with a calm console; what the user set wins. Call before importing it."""
+    """Set Prefect's environment: no telemetry, little console output. The user's own settings win. Call it before
+    importing Prefect.
+    """
     for name, value in PREFECT_DEFAULTS.items():
         os.environ.setdefault(name, value)
 
 
 def server_environment() -> dict[str, str]:
-    """Of the Prefect server that a build starts: it writes the states of task runs several at a time, keeps no feed of
-    events, and automates nothing; what the user set wins.
+    """The environment of a Prefect server that a build starts: task states are written in batches, no event feed, no
+    automations. The user's own settings win.
     """
     return {**SERVER_DEFAULTS, **os.environ}
 
 
 def prefect_api_url() -> str | None:
-    """The Prefect server that the environment names; empty counts as unset. A profile of Prefect's may name one too."""
+    """The Prefect server that the environment names (PREFECT_API_URL); None if unset or empty. A Prefect profile may
+    name one too.
+    """
     return os.environ.get("PREFECT_API_URL") or None
 
 
 def set_prefect_api_url(url: str | None) -> None:
-    """Name the server for Prefect's settings here, and for processes started from here; None names none."""
+    """Set PREFECT_API_URL for this process and the processes it starts; None unsets it."""
     if url is None:
         os.environ.pop("PREFECT_API_URL", None)
     else:
@@ -106,14 +114,16 @@ def set_prefect_api_url(url: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a part is made again that failed for a passing reason, and the seconds before the first time."""
+    """How often a part that failed for a passing reason is retried, and the seconds before the first retry."""
 
     times: int
     seconds: float
 
 
 def retries() -> Retries:
-    """LONGFORM_RETRIES and LONGFORM_RETRY_SECONDS, the latter doubled for each further time."""
+    """LONGFORM_RETRIES and LONGFORM_RETRY_SECONDS; the seconds double with each retry. UsageError if they are out of
+    range.
+    """
     times, seconds = os.environ.get("LONGFORM_RETRIES"), os.environ.get("LONGFORM_RETRY_SECONDS")
     try:
         found = Retries(int(times or 3), float(seconds or 2))
@@ -128,20 +138,20 @@ def retries() -> Retries:
 
 
 def runner() -> str:
-    """LONGFORM_RUNNER, where parts run; empty counts as unset: in processes."""
+    """LONGFORM_RUNNER, the engine that runs parts; `processes` if unset or empty."""
     return os.environ.get("LONGFORM_RUNNER") or "processes"
 
 
 def runner_address() -> str | None:
-    """LONGFORM_RUNNER_ADDRESS, of a Dask scheduler or a Ray cluster; empty counts as unset: one is started."""
+    """LONGFORM_RUNNER_ADDRESS, of a Dask scheduler or a Ray cluster; None if unset or empty: a local one is started."""
     return os.environ.get("LONGFORM_RUNNER_ADDRESS") or None
 
 
 def s2_api_key() -> str | None:
-    """The key of Semantic Scholar's APIs; empty counts as unset."""
+    """The key of Semantic Scholar's APIs; None if unset or empty."""
     return os.environ.get("S2_API_KEY") or None
 
 
 def grobid_url() -> str | None:
-    """The address of a GROBID server that reads PDFs; empty counts as unset: they are read without a server."""
+    """The address of a GROBID server that reads PDFs; None if unset or empty: PDFs are read without a server."""
     return os.environ.get("GROBID_URL") or None

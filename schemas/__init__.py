@@ -1,6 +1,6 @@
 """Contracts: Arrow schemas of stages (this package) and pydantic models of model replies (replies.py).
 
-Arrow is imported by the modules that need it: reading a reply does not.
+Arrow is imported only by modules that declare schemas, so that reading a reply does not load it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def column(name: str, type: pa.DataType, doc: str, *, null: bool = False) -> pa.Field:
-    """A column whose meaning is written where it is declared; `null=True` where it may be absent."""
+    """A field of a schema with its documentation; `null=True` if values may be missing."""
     import pyarrow as pa
 
     return pa.field(name, type, nullable=null, metadata={"doc": doc})
@@ -29,11 +29,11 @@ def table(
 ) -> pa.Schema:
     """The schema of a stage's rows.
 
-    `key` names the column that identifies a row; a later table that carries a column of this name
-    says with it which row it was made from; `parents` says so where the names differ, as paths into
-    this table (`answers.answer_id`). Parts are cut at the hash of `cut` (default: the key).
-    `level` is that of zstd: 1 where long texts are written more than once, at twice the speed and a third more bytes;
-    0, not packed at all, where the next stage reads them once and writes them again.
+    `key` names the column that identifies a row. A later table that has a column of this name refers with it to the
+    row it was derived from; `parents` maps a key of an earlier table to the columns of this table that hold it, where
+    the names differ, as paths (`answers.answer_id`). Parts are cut at the hash of the column `cut` (default: the key).
+    `level` is zstd's: 1 for long texts that later stages write again (twice the speed, a third more bytes), 0 (no
+    compression) for tables that the next stage reads once and writes again.
     """
     import pyarrow as pa
 

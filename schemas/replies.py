@@ -1,6 +1,7 @@
-"""What model replies are read into: contracts, no logic. A prompt's `reply:` names one of these.
+"""Structured forms of model replies. A prompt's front matter names one of these classes as `reply:`.
 
-The names of fields are those of the tags, or of the JSON, that the prompt asks for.
+Field names are those of the tags, or of the JSON keys, that the prompt asks for. Docstrings and descriptions are
+part of the JSON schema in a request: changing one changes the request.
 """
 
 from typing import Annotated, Literal
@@ -11,6 +12,8 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Reply(BaseModel):
+    """Base of all replies: immutable, unknown fields are errors."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -28,11 +31,11 @@ class Corruption(Reply):
     corrupted_answer: Text = Field(description="the answer rewritten with the changed claims")
 
 
-def _as_word(said: object) -> object:
-    """How models write a verdict: `True`, true, "Not_supported." are `true` and `not supported`."""
-    if isinstance(said, bool):
-        return str(said).lower()
-    return " ".join(said.replace("_", " ").split()).strip(" .\"'*`").lower() if isinstance(said, str) else said
+def _as_word(value: object) -> object:
+    """A verdict in lower case without punctuation: `True` and true become `true`, "Not_supported." `not supported`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(value.replace("_", " ").split()).strip(" .\"'*`").lower() if isinstance(value, str) else value
 
 
 class Entailment(Reply):
@@ -63,15 +66,15 @@ class WritingCheck(Reply):
 INTENTIONS = ("fluency", "clarity", "coherence", "style", "meaning", "other")
 
 
-def _as_intention(said: object) -> object:
-    """What is none of ours is `other`: an edit counts, whatever it is for."""
-    word = _as_word(said)
-    return "other" if said is None or (isinstance(said, str) and word not in INTENTIONS) else word
+def _as_intention(value: object) -> object:
+    """One of INTENTIONS; unknown ones become `other`, so that the edit is kept."""
+    word = _as_word(value)
+    return "other" if value is None or (isinstance(value, str) and word not in INTENTIONS) else word
 
 
-def _as_text(said: object) -> object:
-    """Null where there are no words: models write it for text that is only added or only removed."""
-    return "" if said is None else said
+def _as_text(value: object) -> object:
+    """The text; null, which models write for text that is only added or only removed, becomes empty."""
+    return "" if value is None else value
 
 
 class ProposedEdit(Reply):

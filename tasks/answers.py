@@ -1,4 +1,4 @@
-"""What a model's replies become: the columns that say who wrote a row, or why there is no row."""
+"""Columns and rejected rows that stages make of a model's reply: which model wrote a row, or why there is none."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", 
 
 
 def refused(key: str, answer: Failure) -> Rejected:
+    """The rejected row of an input for which the model gave no answer."""
     return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
 
 
 def usable(key: str, answer: Answer) -> str | Rejected:
-    """The text of a reply without its end mark, or why the row it is for is rejected."""
+    """The text of a reply without its end mark, or a rejected row if it is cut off or empty."""
     text = whole_reply(answer.text)
     if text is None:
         return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
@@ -23,6 +24,7 @@ def usable(key: str, answer: Answer) -> str | Rejected:
 
 
 def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
+    """The columns that say which response, prompt, endpoint and model a row was made by."""
     return {
         "response": answer.key,
         "prompt": prompt.name,

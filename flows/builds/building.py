@@ -1,4 +1,4 @@
-"""One build of one dataset: locked, recorded, published or stopped; and its plan."""
+"""One build of one dataset, from its lock to its published version and its record; and its plan."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from tasks.publishing.publish import About, Published, existing, publish_version
 
 
 def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
-    """The method of a dataset under a configuration: its flow, walked once. Sources are hashed, nothing is sent.
+    """The method of a dataset under a configuration: the recorded calls of its flow. Sources are hashed, nothing is
+    sent.
 
-    Raises UsageError where the name of a version or of a stage does not fit.
+    Raises UsageError if the version's name is invalid, or an option names an unknown stage.
     """
     if options.version:
         check_name(options.version)
@@ -49,10 +50,9 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
 
 
 def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
-    """What a build would do, and the version that has its recipe already, if any.
+    """(what a build would do, the version that has its recipe already or None).
 
-    With `priced` also what it would ask models, and what that costs.
-    Raises UsageError where another recipe has taken the version's name.
+    With `priced` also the requests to models and their costs. UsageError if another recipe has the version's name.
     """
     planned = Plan(
         method.store,
@@ -68,7 +68,7 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
 
 
 def known_version(method: Method, options: Options) -> Version | None:
-    """The version that has this recipe already; None where none has, or where nothing is to be published."""
+    """The version that already has this recipe; None if there is none, or if nothing is to be published."""
     if method.publication is None:
         return None
     about: About = method.publication.about
@@ -77,6 +77,7 @@ def known_version(method: Method, options: Options) -> Version | None:
 
 
 def _check_stages(dataset: str, method: Method, options: Options) -> None:
+    """Raise UsageError if --until or --force names a stage that the build does not reach."""
     import difflib
 
     names = [call.name for call in method.calls]
@@ -102,9 +103,9 @@ def build(
     runner: Runner | None = None,
     method: Method | None = None,
 ) -> tuple[Published | None, Build]:
-    """Make what is missing and publish it. None is published where `until` ended the build.
+    """Make what is missing and publish it. Returns the published version (None after `until`) and the build.
 
-    `runner`: where parts are made, else worker processes. `method`: what `declare` returned, if that was called before.
+    `runner`: where parts are made, else worker processes. `method`: the result of `declare`, if it was called before.
     """
     store = Store(options.home)
     store.prepare()
@@ -123,7 +124,7 @@ def build(
             dataset=dataset,
             offline=module_of(dataset).OFFLINE,
         )
-        made = Build(
+        builder = Build(
             store,
             tasks=tasks,
             runner=runner or Processes(),
@@ -131,22 +132,23 @@ def build(
             models=models,
             force=options.force,
             batch=batched(config),
-            anywhere=isinstance(where, str) and options.max_cost is None,
+            shared_responses=isinstance(where, str) and options.max_cost is None,
         )
-        with _recorded(store, dataset, name, config, made) as record:
-            published = _published(made, method, options)
+        with _recorded(store, dataset, name, config, builder) as record:
+            published = _published(builder, method, options)
             record["version"] = published.version.name if published else None
         store.sweep()  # a worker that was lost on the way leaves what it had half-written
-        return published, made
+        return published, builder
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
+    """Make all stages, and publish them unless `until` ended the build."""
     try:
         build.make(method)
-        with ThreadPoolExecutor(1) as beside:
-            ended = beside.submit(build.runner.close)  # which takes a second: the version is written meanwhile
+        with ThreadPoolExecutor(1) as closing:
+            closed = closing.submit(build.runner.close)  # which takes a second: the version is written meanwhile
             published = publish_version(build, options.version) if method.publication else None
-        ended.result()
+        closed.result()
         return published
     finally:
         build.close()
@@ -154,9 +156,9 @@ def _published(build: Build, method: Method, options: Options) -> Published | No
 
 @contextmanager
 def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, builder: Build) -> Iterator[dict[str, Any]]:
-    """Write runs/<dataset>/<time>.json: what holds times, hosts and outcomes, and is no part of a version.
+    """Write runs/<dataset>/<time>.json: times, hosts and outcomes, which are no part of a version.
 
-    It stands there from the beginning, so that a build that is killed leaves it as well.
+    The file is written at the start and again at the end, so that a killed build leaves one too.
     """
     started = datetime.now(UTC)
     begin = time.monotonic()
@@ -168,7 +170,7 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
         "longform": __version__,
         "python": platform.python_version(),
         "config": config.model_dump(mode="json"),
-        "outcome": "interrupted",  # unless it is said below
+        "outcome": "interrupted",  # until the outcome is known
     }
     path = store.home / "runs" / dataset / f"{name}.json"
     _write_quietly(path, record)
@@ -186,7 +188,7 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
 
 
 def _write_quietly(path: Path, record: dict[str, Any]) -> None:
-    """A record that cannot be written (a full disk) must not hide what went wrong."""
+    """Write a record; a record that cannot be written (a full disk) must not hide the error that it records."""
     try:
         write_json(path, record)
     except StoreError:
@@ -194,7 +196,7 @@ def _write_quietly(path: Path, record: dict[str, Any]) -> None:
 
 
 def durations(home: Path, dataset: str) -> dict[str, float]:
-    """fingerprint -> seconds its stage took when it was last made."""
+    """fingerprint -> seconds that its stage took when it was last made."""
     found: dict[str, float] = {}
     for path in sorted((home / "runs" / dataset).glob("*.json")):
         for stage in (read_json(path) or {}).get("stages", []):

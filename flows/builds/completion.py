@@ -1,4 +1,4 @@
-"""What a shell offers at the Tab key: datasets, versions, stages and sources, by the names of files alone."""
+"""Completions at the Tab key: datasets, versions, stages and sources, found by file names alone."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from flows.registry import DATASETS, stages_of
 
 
 def datasets(incomplete: str) -> list[str]:
+    """Datasets whose names begin with the typed text."""
     return [name for name in DATASETS if name.startswith(incomplete)]
 
 
 def addresses(context: typer.Context, incomplete: str) -> list[str]:
-    """Each dataset, and each of its versions in the home."""
-    there = [name for dataset in DATASETS for name in (dataset, *_addresses(context, dataset))]
-    return [name for name in there if name.startswith(incomplete)]
+    """Each dataset and each `dataset@version` in the home that begins with the typed text."""
+    names = [name for dataset in DATASETS for name in (dataset, *_addresses(context, dataset))]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def stages(context: typer.Context, incomplete: str) -> list[str]:
-    """Those of the dataset that stands before: as a version has them, else as the flow does."""
+    """Stages of the dataset typed before: those of its latest version, else those of its flow."""
     words = [word.partition("@")[0] for word in (*context.params.values(), *context.args) if isinstance(word, str)]
     dataset = next((word for word in words if word in DATASETS), None)
     if dataset is None:
@@ -31,6 +32,7 @@ def stages(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def sources(incomplete: str) -> list[str]:
+    """Sources whose names begin with the typed text."""
     from flows.sources import SOURCES
 
     return [name for name in SOURCES if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""What a build, a plan and a version look like on a terminal, and as plain lines where there is none."""
+"""How a build, a plan and a version are shown on a terminal, and as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -32,55 +32,64 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 SECONDS_BEFORE_A_WORD, SECONDS_BETWEEN_WORDS = 5, 30
-LEAST_FRACTION = 0.01  # of which a time left can be told
+LEAST_FRACTION = 0.01  # below this, the remaining time is not estimated
 A_MINUTE = 60
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """100 columns, colour only on a terminal, nothing of a source's text read as markup or obeyed by the terminal."""
-    made = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
-    return made if made.is_terminal else _Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=WIDTH)
+    """A console with 100 columns, colour only on a terminal; text of sources is never read as markup or terminal
+    control.
+    """
+    terminal = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return (
+        terminal
+        if terminal.is_terminal
+        else _Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=WIDTH)
+    )
 
 
 class _Plain(Console):
+    """A console that makes control characters visible."""
+
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
 
     def on_broken_pipe(self) -> None:
-        """As of `print`: flows/cli/shared/outputs.py says how it ends."""
+        """Let the error rise, as with `print`: flows/cli/shared/outputs.py handles it."""
         raise  # the BrokenPipeError that is being handled
 
 
 def visible(text: str) -> str:
-    """What would steer a terminal, turn the direction of writing, or not be seen is spelled out as in JSON: \\u001b.
+    """The text with characters escaped as in JSON (\\u001b) that control a terminal, turn the writing direction or are
+    invisible.
 
-    The joiners U+200C and U+200D stay: Persian words and emoji are made of them.
+    The joiners U+200C and U+200D stay: Persian words and emoji need them.
     """
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class Lines:
-    """Progress as plain lines on stderr: for logs, pipes and Prefect workers."""
+    """Progress as plain lines on stderr, for logs, pipes and Prefect workers."""
 
     def __init__(self) -> None:
-        self.at_work: dict[str, threading.Event] = {}
+        self.running: dict[str, threading.Event] = {}
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
-        self._say(f"{stage}: {begun(units, calls, endpoint)}")
-        over = self.at_work[stage] = threading.Event()
-        tell_now_and_then(over, Going(calls, watch), lambda phrase: self._say(f"{stage}: {phrase}"))
+        self._say(f"{stage}: {start_phrase(units, calls, endpoint)}")
+        finished = self.running[stage] = threading.Event()
+        report_periodically(finished, StageStatus(calls, watch), lambda phrase: self._say(f"{stage}: {phrase}"))
 
     def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None:
-        if entry.stage in self.at_work:
-            self.at_work.pop(entry.stage).set()
-        self._say(ended(entry))
+        if entry.stage in self.running:
+            self.running.pop(entry.stage).set()
+        self._say(end_line(entry))
 
     def close(self) -> None:
-        for over in self.at_work.values():
-            over.set()
+        for finished in self.running.values():
+            finished.set()
 
     def say(self, text: str) -> None:
         self._say(f"  {text}")
@@ -90,20 +99,20 @@ class Lines:
         sys.stderr.flush()
 
 
-def tell_now_and_then(over: threading.Event, going: Going, say: Callable[[str], None]) -> None:
-    """Say how a stage goes after five seconds, and then every half minute, until it is over."""
+def report_periodically(finished: threading.Event, status: StageStatus, say: Callable[[str], None]) -> None:
+    """Call `say` with a stage's status after five seconds, and then every half minute, until `finished` is set."""
 
     def tell() -> None:
         seconds = SECONDS_BEFORE_A_WORD
-        while not over.wait(seconds):
-            say(going.phrase())
+        while not finished.wait(seconds):
+            say(status.phrase())
             seconds = SECONDS_BETWEEN_WORDS
 
     threading.Thread(target=copy_context().run, args=(tell,), daemon=True).start()
 
 
 class Bars:
-    """Progress as a bar for each stage at work, finished stages as lines above them."""
+    """Progress as a bar for each running stage, with finished stages as lines above."""
 
     def __init__(self, out: Console) -> None:
         self.bar = Progress(
@@ -111,7 +120,7 @@ class Bars:
             TextColumn("{task.description}"),
             BarColumn(30),
             TimeElapsedColumn(),
-            _HowItGoes(),
+            _StatusColumn(),
             console=out,
             transient=True,
         )
@@ -119,15 +128,15 @@ class Bars:
         self.bar.start()
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
-        told = f"{stage}  {begun(units, calls, endpoint)}"
-        self.tasks[stage] = self.bar.add_task(told, total=1.0, going=Going(calls, watch))
+        description = f"{stage}  {start_phrase(units, calls, endpoint)}"
+        self.tasks[stage] = self.bar.add_task(description, total=1.0, status=StageStatus(calls, watch))
 
     def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None:
         if entry.stage in self.tasks:
             self.bar.remove_task(self.tasks.pop(entry.stage))
-        self.bar.console.print(ended(entry))
+        self.bar.console.print(end_line(entry))
 
     def close(self) -> None:
         self.bar.stop()
@@ -136,25 +145,25 @@ class Bars:
         self.bar.console.print(f"  {text}")
 
 
-class _HowItGoes(ProgressColumn):
-    """Of a stage at work: time left, and how its calls go."""
+class _StatusColumn(ProgressColumn):
+    """The column of a bar that shows a stage's status."""
 
     def render(self, task: Task) -> str:
-        going: Going = task.fields["going"]
-        task.completed = going.watch()["fraction"]
-        return going.phrase()
+        status: StageStatus = task.fields["status"]
+        task.completed = status.watch()["fraction"]
+        return status.phrase()
 
 
-class Going:
-    """How a stage goes, as a phrase: how far, time left, rate, requests in flight, money, why it waits."""
+class StageStatus:
+    """The status of a running stage as a phrase: progress, time left, rate, requests in flight, money, why it waits."""
 
     def __init__(self, calls: int, watch: Watch) -> None:
         self.calls, self.watch = calls, watch
-        self.begun = time.monotonic()
-        self.before = watch().get("answered", 0)
+        self.started = time.monotonic()
+        self.answered_before = watch().get("answered", 0)
 
     def phrase(self) -> str:
-        now, seconds = self.watch(), max(0.001, time.monotonic() - self.begun)
+        now, seconds = self.watch(), max(0.001, time.monotonic() - self.started)
         return ", ".join(self._calls(now, seconds) if "answered" in now else self._far(now["fraction"], seconds))
 
     def _far(self, fraction: float, seconds: float) -> list[str]:
@@ -162,35 +171,35 @@ class Going:
         return [f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left]
 
     def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
-        answered = now["answered"] - self.before
+        answered = now["answered"] - self.answered_before
         rate = answered / seconds
-        said = [f"{answered:,} answered, {rate:.{0 if rate >= 10 else 1}f}/s", f"{now['in_flight']} in flight"]
+        phrases = [f"{answered:,} answered, {rate:.{0 if rate >= 10 else 1}f}/s", f"{now['in_flight']} in flight"]
         if rate and self.calls > answered:
-            said.insert(1, f"at most {duration((self.calls - answered) / rate)} left")
+            phrases.insert(1, f"at most {duration((self.calls - answered) / rate)} left")
         if now["spent_nano"] or now["cap_nano"] is not None:
             cap = f" of {now['cap_nano'] / NANO:,.2f}" if now["cap_nano"] is not None else ""
-            said.append(f"USD {now['spent_nano'] / NANO:,.2f}{cap}")
-        return said + ([now["waits"]] if now["waits"] else [])
+            phrases.append(f"USD {now['spent_nano'] / NANO:,.2f}{cap}")
+        return phrases + ([now["waits"]] if now["waits"] else [])
 
 
 def duration(seconds: float) -> str:
-    """As people say it: 40 s, 12 min, 2 h 20."""
+    """Seconds in words: 40 s, 12 min, 2 h 20."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d}"
 
 
-def begun(units: int, calls: int, endpoint: str | None) -> str:
-    """What a stage is about to do."""
+def start_phrase(units: int, calls: int, endpoint: str | None) -> str:
+    """What a stage is about to do: its parts, and the most calls it makes."""
     parts = f"{units} part{'' if units == 1 else 's'}"
     if calls:
         return f"{parts}, up to {calls:,} calls of {endpoint}"
     return f"{parts}, with calls of {endpoint}" if units and endpoint else parts
 
 
-def ended(entry: StageRun) -> str:
-    """One line on what a stage made."""
+def end_line(entry: StageRun) -> str:
+    """One line about what a stage made."""
     state = "" if entry.state == "run" else "   reused"
     if entry.state == "run" and entry.units_reused:
         state = f"   {entry.units_reused} of {entry.units_reused + entry.units_run} parts reused"
@@ -199,23 +208,23 @@ def ended(entry: StageRun) -> str:
 
 
 def remarks(artifact: Artifact) -> str:
-    """Rows left out by reason, and counters, in one phrase."""
+    """Rejected rows by reason, and counters, in one phrase."""
     kinds: dict[str, list[str]] = {"filtered": [], "defect": []}
     for (kind, reason), number in artifact.rejected().items():
         kinds[kind].append(f"{number:,} {reason}")
-    said = [
+    phrases = [
         f"{word}: {', '.join(kinds[kind])}"
         for kind, word in (("filtered", "filtered"), ("defect", "rejected"))
         if kinds[kind]
     ]
-    said += [f"{number:,} {name}" for name, number in artifact.counts().items() if number]
-    return f"   {'; '.join(said)}" if said else ""
+    phrases += [f"{number:,} {name}" for name, number in artifact.counts().items() if number]
+    return f"   {'; '.join(phrases)}" if phrases else ""
 
 
 def plan_table(stages: Iterable[Planned]) -> Table:
-    """What is exact is a bare number; `~` stands before an estimate, `≤` before a bound, `?` for what is unknown.
+    """The table of a plan: an exact figure is a bare number, `~` marks an estimate, `≤` a bound, `?` an unknown figure.
 
-    Tokens and USD are columns only where something may be paid.
+    It has columns for tokens and USD only if something may cost money.
     """
     stages = list(stages)
     return _priced_table(stages) if any(map(_online, stages)) else _plain_table(stages)
@@ -254,7 +263,7 @@ def _rows(planned: Planned, shown: Callable[[float], str]) -> str:
 
 
 def _calls_of(planned: Planned, shown: Callable[[float], str]) -> str:
-    """How many questions a stage asks: the number where it is exact, else an estimate and a bound."""
+    """How many questions a stage asks: the exact number, else an estimate and a bound."""
     if planned.endpoint is None:
         return ""
     if planned.exact and planned.calls is not None:
@@ -263,7 +272,7 @@ def _calls_of(planned: Planned, shown: Callable[[float], str]) -> str:
 
 
 def _bounded(about: float | None, most: float | None, shown: Callable[[float], str]) -> str:
-    """`~12` above `≤ 30`; of two that look alike the bound alone."""
+    """`~ 12` above `≤ 30`; the bound alone if both look the same."""
     bound = "?" if most is None else f"≤ {shown(most)}"
     if about is None or (most is not None and shown(about) == shown(most)):
         return bound
@@ -271,11 +280,12 @@ def _bounded(about: float | None, most: float | None, shown: Callable[[float], s
 
 
 def _online(planned: Planned) -> bool:
+    """Whether a stage would ask a model that is not the offline one."""
     return planned.endpoint is not None and planned.state != "reuse" and not planned.offline
 
 
 def _cost_cells(planned: Planned) -> list[str]:
-    """Cached replies, tokens and USD of a stage that asks a model."""
+    """The cells of a stage that asks a model: cached replies, tokens, USD."""
     if not _online(planned):
         return ["", "", ""]
     if not planned.exact:
@@ -285,7 +295,7 @@ def _cost_cells(planned: Planned) -> list[str]:
 
 
 def _tokens(planned: Planned) -> str:
-    """Those sent and those of the replies; where these are not measured, at most."""
+    """Tokens sent and received; where the length of replies is not measured, at most."""
     if planned.exact:
         out = _figure(planned.output_tokens or 0) if planned.measured else f"≤ {_figure(planned.output_high or 0)}"
         return f"{_figure(planned.input_tokens or 0)} / {out}"
@@ -300,52 +310,54 @@ def _pair(sent: int | None, made: int | None) -> str:
 
 
 def plan_foot(stages: Iterable[Planned]) -> list[str]:
-    """The sum, and what the table cannot say: time, batch, what is not known and how to know it, the web."""
+    """The lines below a plan's table: the sum, time, batch prices, what is unknown and how to learn it, the web."""
     stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
-    asked = [planned for planned in online if planned.exact and planned.calls]
-    said = _sum(online)
-    said += [_time_and_batch(asked)] if any(planned.usd_high for planned in asked) else []
-    if any(planned.usd_high for planned in asked) and not all(planned.measured for planned in asked):
-        said.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
-    said += _signs(stages) + _until(stages)
+    paid = [planned for planned in online if planned.exact and planned.calls]
+    lines = _sum(online)
+    lines += [_time_and_batch(paid)] if any(planned.usd_high for planned in paid) else []
+    if any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
+        lines.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
+    lines += _signs(stages) + _until(stages)
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
-    said += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
-    return said + _web(stages)
+    lines += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
+    return lines + _web(stages)
 
 
 def _sum(online: list[Planned]) -> list[str]:
-    """What all stages that may cost something ask and cost at most, and about; what that is without."""
+    """The sum over all stages that may cost money: bounds, estimates, and the stages that are not included."""
     from longform.engine.plan import total
 
     if not online:
         return []
-    found = total(online)
-    calls, sent, made = (found[name] for name in ("calls", "input_tokens_at_most", "output_tokens_at_most"))
-    said = [f"{'' if found['exact'] else 'at most '}{calls:,} calls"]
-    said += [f"at most {_figure(sent)} / {_figure(made)} tokens"] if sent is not None and made is not None else []
-    said += [f"USD {usd_text(found['usd_at_most'])} at most"] if found["usd_at_most"] is not None else []
-    if found["usd"] is not None and found["calls_about"] is not None:
-        said.append(f"about {found['calls_about']:,} calls and USD {usd_text(found['usd'])}")
-    without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in found["without"].items()]
+    sums = total(online)
+    calls, sent, received = (sums[name] for name in ("calls", "input_tokens_at_most", "output_tokens_at_most"))
+    phrases = [f"{'' if sums['exact'] else 'at most '}{calls:,} calls"]
+    phrases += (
+        [f"at most {_figure(sent)} / {_figure(received)} tokens"] if sent is not None and received is not None else []
+    )
+    phrases += [f"USD {usd_text(sums['usd_at_most'])} at most"] if sums["usd_at_most"] is not None else []
+    if sums["usd"] is not None and sums["calls_about"] is not None:
+        phrases.append(f"about {sums['calls_about']:,} calls and USD {usd_text(sums['usd'])}")
+    without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in sums["without"].items()]
     left = [f"without {', '.join(without)}"] if without else []
     again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
-    return [f"in all {', '.join(said + left)}", *([again] if calls else [])]
+    return [f"in all {', '.join(phrases + left)}", *([again] if calls else [])]
 
 
 def _signs(stages: list[Planned]) -> list[str]:
-    """What the signs of the table mean, where it has them, and whose rates estimates go by."""
-    left = [planned for planned in stages if not planned.exact]
-    said = ["≤ at most"] if any(planned.known == "at most" for planned in left) else []
-    if any(planned.rows_about is not None for planned in left):
-        like = sorted({name for planned in left for name in planned.rates_of})
-        said.append("~ about, by the rates of earlier builds" + (f" of {', '.join(like[:5])}" if like else ""))
-    said += ["? unknown until read"] if any(planned.known == "unknown until read" for planned in left) else []
-    return [" · ".join(said)] if said else []
+    """The legend of the signs that the table uses, and the groups whose rates the estimates use."""
+    inexact = [planned for planned in stages if not planned.exact]
+    legend = ["≤ at most"] if any(planned.known == "at most" for planned in inexact) else []
+    if any(planned.rows_about is not None for planned in inexact):
+        groups = sorted({name for planned in inexact for name in planned.rates_of})
+        legend.append("~ about, by the rates of earlier builds" + (f" of {', '.join(groups[:5])}" if groups else ""))
+    legend += ["? unknown until read"] if any(planned.known == "unknown until read" for planned in inexact) else []
+    return [" · ".join(legend)] if legend else []
 
 
 def _until(stages: list[Planned]) -> list[str]:
-    """What makes the first stage exact that asks a model and is not."""
+    """The command that makes the figures of the first inexact model stage exact."""
     waiting = next((planned for planned in stages if planned.endpoint and not planned.exact), None)
     if waiting is None or waiting.waits_for is None:
         return []
@@ -353,6 +365,7 @@ def _until(stages: list[Planned]) -> list[str]:
 
 
 def _web(stages: list[Planned]) -> list[str]:
+    """A line about the stages that search the web."""
     asking = [planned.stage for planned in stages if planned.web]
     if not asking:
         return []
@@ -363,15 +376,17 @@ def _web(stages: list[Planned]) -> list[str]:
 
 
 def _time_and_batch(asked: list[Planned]) -> str:
+    """A line about the time that the calls take, and the price of a batch."""
     seconds = [planned.seconds for planned in asked]
-    whole = 0 if None in seconds else sum(s or 0 for s in seconds)
-    said = [f"online about {duration(whole)} at the limits"] if whole >= A_MINUTE else []
+    total_seconds = 0 if None in seconds else sum(s or 0 for s in seconds)
+    phrases = [f"online about {duration(total_seconds)} at the limits"] if total_seconds >= A_MINUTE else []
     if any(planned.batch for planned in asked):
-        said.append(f"batch up to 24 h, USD {_usd_range(asked, 'usd_batch_low', 'usd_batch_high')}")
-    return " · ".join([*said, "--max-cost stops before overspending"])
+        phrases.append(f"batch up to 24 h, USD {_usd_range(asked, 'usd_batch_low', 'usd_batch_high')}")
+    return " · ".join([*phrases, "--max-cost stops before overspending"])
 
 
 def _usd_range(stages: list[Planned], low: str, high: str) -> str:
+    """The range of the summed prices; unknown if one is."""
     ends = [[getattr(planned, name) for planned in stages] for name in (low, high)]
     if None in ends[0] or None in ends[1]:
         return "unknown"
@@ -380,14 +395,14 @@ def _usd_range(stages: list[Planned], low: str, high: str) -> str:
 
 
 def usd_text(usd: float) -> str:
-    """As many digits as tell something: 0, 0.0042, 0.37, 4.12, 118."""
+    """USD with two significant digits or more: 0, 0.0042, 0.37, 4.12, 118."""
     if usd == 0 or usd >= 100:
         return f"{usd:,.0f}"
     return f"{usd:.2f}" if usd >= 0.1 else f"{usd:.2g}" if usd >= 0.0001 else "0.0001"
 
 
 def _figure(number: float) -> str:
-    """Two or three digits: 812, 35.0 k, 71 M."""
+    """A number with two or three digits: 812, 35.0 k, 71 M."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f} {unit}" if number < 100 * size else f"{number / size:,.0f} {unit}"
@@ -399,13 +414,15 @@ def _in_full(number: float) -> str:
 
 
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:
-    """A bare table; `columns` maps names to the justification of their cells, or to `whole`: never broken."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    """A table without borders; `columns` maps names to the justification of their cells, or to `whole`: never
+    wrapped.
+    """
+    result = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in columns.items():
-        side: Literal["right", "left"] = "right" if justify == "right" else "left"
-        made.add_column(name, justify=side, overflow="fold", no_wrap=justify == "whole")
+        justification: Literal["right", "left"] = "right" if justify == "right" else "left"
+        result.add_column(name, justify=justification, overflow="fold", no_wrap=justify == "whole")
     for row in rows:
-        made.add_row(
+        result.add_row(
             *(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell) for cell in row)
         )
-    return made
+    return result

@@ -1,4 +1,4 @@
-"""Sources by name: what can be fetched, under which terms and settings; and fetching it."""
+"""Fetching sources by name: what can be fetched, under which terms and settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADDRESSES = {"base_url", "base_url_v1", "token_url"}
 
 
 def module_of(source: str, act: Act | None = None) -> ModuleType:
-    """The module of a source, which can do `act`; UsageError with the nearest name where there is none."""
+    """The module of a source that supports `act`; UsageError with the most similar name if there is none."""
     if source not in SOURCES:
         near = difflib.get_close_matches(source, SOURCES, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(SOURCES)}."
@@ -63,7 +63,7 @@ def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
 
 
 def config_of(source: str, act: Act, settings: list[str]) -> Any:
-    """The checked settings; a name that is none is an error, also where the model lets it pass."""
+    """The checked settings of a source; UsageError for an unknown name, even if the model itself allows extra ones."""
     model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
     strict = type(
         model.__name__, (model,), {"model_config": ConfigDict(extra="forbid"), "__module__": model.__module__}
@@ -75,7 +75,7 @@ def config_of(source: str, act: Act, settings: list[str]) -> Any:
 
 
 def _check_address(name: str, url: str | None) -> None:
-    """UsageError where an address holds what may be secret: addresses are shown, and written beside files."""
+    """Raise UsageError if an address may hold a secret: addresses are shown, and written beside files."""
     if url and ("@" in url or "?" in url or "#" in url):
         raise UsageError(
             f"{name} = {shown(url)} holds more than an address: give it without user, password and query, "
@@ -84,7 +84,7 @@ def _check_address(name: str, url: str | None) -> None:
 
 
 def check_terms(source: str, accepted: bool, again: str) -> None:
-    """UsageError with the terms where a person must agree to them first. `again` is the command that says so."""
+    """Raise UsageError with the terms if a person must agree to them first. `again` is the command that agrees."""
     terms: Terms = module_of(source).TERMS
     if terms.decide and not accepted:
         raise UsageError(
@@ -96,34 +96,35 @@ def check_terms(source: str, accepted: bool, again: str) -> None:
 def fetch(
     source: str, what: list[str], config: Any, folder: Path, *, accepted: bool, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Each file that was asked for: path, bytes, sha256, and whether this call fetched it."""
+    """Fetch files; for each file its path, bytes, sha256, and whether this call fetched it."""
     module = module_of(source, "fetch")
-    http = _Noting({"terms_accepted": "true"} if accepted and module.TERMS.decide else {})
-    began = time.time()
+    http = _RecordingDownloader({"terms_accepted": "true"} if accepted and module.TERMS.decide else {})
+    started = time.time()
     try:
         paths = module.fetch(http, [] if what == [ALL] else what, folder, config, progress)
-        return [_described(Path(path), http.fetched.get(Path(path)), began) for path in dict.fromkeys(paths)]
+        return [_described(Path(path), http.fetched.get(Path(path)), started) for path in dict.fromkeys(paths)]
     finally:
         http.close()
 
 
-class _Noting(Downloader):
-    """Notes what was downloaded; what a person agreed to goes into each file's side file."""
+class _RecordingDownloader(Downloader):
+    """A downloader that remembers its files, and writes the terms a person agreed to into their side files."""
 
-    def __init__(self, agreed: Mapping[str, str]) -> None:
+    def __init__(self, accepted_terms: Mapping[str, str]) -> None:
         super().__init__()
-        self.agreed, self.fetched = agreed, dict[Path, Fetched]()
+        self.accepted_terms, self.fetched = accepted_terms, dict[Path, Fetched]()
 
     def download(self, url: Any, place: Path, *, facts: Mapping[str, str] | None = None, **options: Any) -> Fetched:
-        done = super().download(url, place, facts={**(facts or {}), **self.agreed}, **options)
+        done = super().download(url, place, facts={**(facts or {}), **self.accepted_terms}, **options)
         self.fetched[place] = done
         return done
 
 
-def _described(path: Path, fetched: Fetched | None, began: float) -> dict[str, Any]:
+def _described(path: Path, fetched: Fetched | None, started: float) -> dict[str, Any]:
+    """A file's path, bytes, sha256 and whether it is new."""
     if fetched:
         return {"path": str(path), "bytes": fetched.bytes, "sha256": fetched.sha256, "new": fetched.new}
     stat = path.stat()
-    noted = read_json(side_file(path)) or {}
-    sha256 = noted["sha256"] if noted.get("bytes") == stat.st_size else sha256_of(path)
-    return {"path": str(path), "bytes": stat.st_size, "sha256": sha256, "new": stat.st_mtime >= began}
+    side = read_json(side_file(path)) or {}
+    sha256 = side["sha256"] if side.get("bytes") == stat.st_size else sha256_of(path)
+    return {"path": str(path), "bytes": stat.st_size, "sha256": sha256, "new": stat.st_mtime >= started}

@@ -1,6 +1,6 @@
-"""What a person asks of a build besides its configuration, declared once.
+"""The options of a build besides its configuration, declared once.
 
-The flags of `longform build` and the parameters of the deployed flows are made of the fields of `Options`.
+The flags of `longform build` and the parameters of the deployed flows are made from the fields of `Options`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_USD = 1e9
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a person is told of an option, how its value is called, its least value, and what it stays below."""
+    """The documentation of an option: its help text, the name of its value, its minimum, and its exclusive maximum."""
 
     help: str
     metavar: str | None = None
@@ -32,7 +32,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a person asks of a build besides its configuration."""
+    """The options of a build besides its configuration."""
 
     home: Annotated[Path, About("where everything is kept; else LONGFORM_HOME, else ./data", "DIR")]
     version: Annotated[str | None, About("name of the version; else today's date", "NAME")] = None
@@ -50,7 +50,7 @@ class Options:
     ] = None
 
     def __post_init__(self) -> None:
-        """UsageError where a value is none that a build can use."""
+        """Raise UsageError for a value that no build can use."""
         amount(self.max_cost)
         name, address = self.engine
         if name not in get_args(RunnerName):
@@ -64,25 +64,26 @@ class Options:
 
     @property
     def engine(self) -> tuple[str, str | None]:
-        """Where parts run: the runner, and the address of its cluster."""
+        """Where parts run: (the runner, the address of its cluster)."""
         name = self.runner or runner()
         return name, self.address or (runner_address() if name in CLUSTERS else None)
 
 
 def amount(usd: float | None) -> float | None:
+    """The amount in USD if it is valid; else UsageError."""
     if usd is not None and not 0 <= usd < MOST_USD:
         raise UsageError(f"--max-cost {usd} is no amount of US dollars: give a number, e.g. 50 or 0.5.")
     return usd
 
 
 def about(name: str) -> About:
-    """What is told of an option."""
+    """The documentation of an option."""
     return next(note for note in _annotation(name).__metadata__ if isinstance(note, About))
 
 
 def parameter(name: str, *notes: Any) -> inspect.Parameter:
-    """The keyword parameter of a function that takes this option, its type annotated with `notes`."""
-    default = next(each.default for each in fields(Options) if each.name == name)
+    """The keyword parameter of a function that takes this option; its type is annotated with `notes`."""
+    default = next(field_.default for field_ in fields(Options) if field_.name == name)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -92,34 +93,40 @@ def parameter(name: str, *notes: Any) -> inspect.Parameter:
 
 
 def flag(name: str, **more: Any) -> Any:
-    """What typer is told of an option; names of stages are completed."""
+    """The option as a typer option; names of stages are completed."""
     import typer
 
     from flows.builds.completion import stages
 
-    told = about(name)
-    offered = stages if told.metavar == "STAGE" else None
+    note = about(name)
+    completion = stages if note.metavar == "STAGE" else None
     return typer.Option(
-        f"--{name.replace('_', '-')}", metavar=told.metavar, help=told.help, autocompletion=offered, **more
+        f"--{name.replace('_', '-')}", metavar=note.metavar, help=note.help, autocompletion=completion, **more
     )
 
 
-def flags(*some: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command one flag for each of these options, else for all; its parameter `options` gets a dict of them."""
-    names = some or tuple(each.name for each in fields(Options) if each.name != "home")  # which every command has
+def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator that gives a command one flag for each of these options (default: all), as a dict in its parameter
+    `options`.
+    """
+    names = chosen or tuple(
+        field_.name for field_ in fields(Options) if field_.name != "home"
+    )  # which every command has
 
     def spread(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         parameters: list[inspect.Parameter] = []
-        for each in signature.parameters.values():
-            parameters += map(_flagged, names) if each.name == "options" else [each.replace(kind=each.KEYWORD_ONLY)]
+        for declared in signature.parameters.values():
+            parameters += (
+                map(_flagged, names) if declared.name == "options" else [declared.replace(kind=declared.KEYWORD_ONLY)]
+            )
 
         @functools.wraps(command)
         def with_flags(**given: Any) -> None:
             command(options={name: given.pop(name) for name in names}, **given)
 
         with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        with_flags.__annotations__ = {each.name: each.annotation for each in parameters}
+        with_flags.__annotations__ = {declared.name: declared.annotation for declared in parameters}
         return with_flags
 
     return spread

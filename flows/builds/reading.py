@@ -35,7 +35,7 @@ def read(
     progress: Progress,
     runner: Runner | None = None,
 ) -> tuple[list[Rows], list[StageRun]]:
-    """The rows of the source's stages, and how each stage went; what is there already is reused."""
+    """(the rows of the source's stages, what was done for each stage); parts that exist already are reused."""
     module = module_of(source, "read")
     store = Store(home)
     store.prepare()
@@ -53,7 +53,7 @@ def read(
 
 
 def described(entry: StageRun, store: Store) -> dict[str, Any]:
-    """A stage's rows, filtered and rejected rows by reason, counters, seconds, and its Parquet files."""
+    """A stage as a JSON value: rows, filtered and rejected rows by reason, counters, seconds, Parquet files."""
     artifact = entry.artifact
     kinds: dict[str, dict[str, int]] = {"filtered": {}, "defect": {}}
     for (kind, reason), number in artifact.rejected().items():
@@ -72,21 +72,21 @@ def described(entry: StageRun, store: Store) -> dict[str, Any]:
     }
 
 
-def export(found: list[Rows], entries: list[StageRun], store: Store, folder: Path) -> list[Path]:
-    """`<stage>.parquet` and `<stage>.rejected.parquet` of each, whole or not at all, in constant memory.
+def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Path) -> list[Path]:
+    """Write `<stage>.parquet` and `<stage>.rejected.parquet` of each table, whole or not at all, in constant memory.
 
-    Of stages on the way only what they left out, where they did.
+    Of intermediate stages only the rejected rows are written, if there are any.
     """
     written: list[Path] = []
-    seen: Counter[str] = Counter()
-    for rows in found:
-        seen[rows.stage] += 1
-        name = rows.stage if seen[rows.stage] == 1 else f"{rows.stage}-{seen[rows.stage]}"
+    count_by_stage: Counter[str] = Counter()
+    for rows in tables:
+        count_by_stage[rows.stage] += 1
+        name = rows.stage if count_by_stage[rows.stage] == 1 else f"{rows.stage}-{count_by_stage[rows.stage]}"
         rejected = [str(rows.store.rejected_path(part)) for part in rows.parts or () if part.rejected]
         written.append(_write(folder / f"{name}.parquet", rows.schema, rows.paths))
         written.append(_write(folder / f"{name}.rejected.parquet", REJECTED, rejected))
     for entry in entries:
-        if entry.stage not in seen and (rejected := _rejected(store, entry)):
+        if entry.stage not in count_by_stage and (rejected := _rejected(store, entry)):
             written.append(_write(folder / f"{entry.stage}.rejected.parquet", REJECTED, rejected))
     return written
 
@@ -96,6 +96,7 @@ def _rejected(store: Store, entry: StageRun) -> list[str]:
 
 
 def _write(place: Path, schema: pa.Schema, paths: list[str]) -> Path:
+    """Write a Parquet file from parts; StoreError if it cannot be written."""
     import pyarrow.parquet as pq
 
     try:
@@ -114,7 +115,7 @@ def _batches(paths: list[str]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _beside(place: Path) -> Iterator[Path]:
-    """A path to write to, which gets its name when all is written."""
+    """A temporary path to write to, which is renamed to `place` once everything is written."""
     place.parent.mkdir(parents=True, exist_ok=True)
     path = place.with_name(temporary())
     try:

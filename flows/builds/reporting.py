@@ -1,4 +1,4 @@
-"""What a run's page in Prefect's UI tells: logs and progress of each stage, and at the end what was made."""
+"""The page of a build in Prefect's UI: logs and progress of each stage, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows.builds.console import Going, begun, tell_now_and_then
+from flows.builds.console import StageStatus, report_periodically, start_phrase
 from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
@@ -22,46 +22,48 @@ from longform.engine.prefect_tasks import ignoring_server_errors, log
 
 
 class RunPage:
-    """Progress that stands in the run's logs and artifacts, and is handed on to `shown`."""
+    """Writes progress into the logs and artifacts of the flow run, and passes it on to `display`."""
 
-    def __init__(self, dataset: str, shown: Progress) -> None:
-        self.dataset, self.shown = dataset, shown
-        self._at_work: dict[str, tuple[threading.Event, Bar]] = {}
+    def __init__(self, dataset: str, display: Progress) -> None:
+        self.dataset, self.display = dataset, display
+        self._running: dict[str, tuple[threading.Event, Bar]] = {}
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
-        log(logging.INFO, f"{stage} begins: {begun(units, calls, endpoint)}")
-        over, bar = threading.Event(), Bar(_key(f"{self.dataset}-{stage}-progress"))
-        self._at_work[stage] = over, bar
-        tell_now_and_then(over, Going(calls, watch), lambda phrase: bar.tell(f"{stage}: {phrase}", watch()["fraction"]))
-        self.shown.begin(stage, units, calls, endpoint, watch)
+        log(logging.INFO, f"{stage} begins: {start_phrase(units, calls, endpoint)}")
+        finished, bar = threading.Event(), Bar(_key(f"{self.dataset}-{stage}-progress"))
+        self._running[stage] = finished, bar
+        report_periodically(
+            finished, StageStatus(calls, watch), lambda phrase: bar.report(f"{stage}: {phrase}", watch()["fraction"])
+        )
+        self.display.begin(stage, units, calls, endpoint, watch)
 
     def advance(self, stage: str, parts: list[Part]) -> None:
-        self.shown.advance(stage, parts)
+        self.display.advance(stage, parts)
 
     def end(self, entry: StageRun) -> None:
-        if entry.stage in self._at_work:
-            over, bar = self._at_work.pop(entry.stage)
-            over.set()
+        if entry.stage in self._running:
+            finished, bar = self._running.pop(entry.stage)
+            finished.set()
             bar.finish()
-        self.shown.end(entry)
+        self.display.end(entry)
 
     def say(self, text: str) -> None:
         log(logging.INFO, text)
-        self.shown.say(text)
+        self.display.say(text)
 
     def close(self) -> None:
-        for over, _ in self._at_work.values():
-            over.set()
+        for finished, _ in self._running.values():
+            finished.set()
 
 
 class Bar:
-    """A progress artifact of a stage, made when there is something to tell."""
+    """The progress artifact of a stage, created with its first report."""
 
     def __init__(self, key: str) -> None:
         self.key = key
         self._artifact: UUID | None = None
 
-    def tell(self, phrase: str, fraction: float) -> None:
+    def report(self, phrase: str, fraction: float) -> None:
         log(logging.INFO, phrase)
         with ignoring_server_errors():
             if self._artifact is None:
@@ -76,7 +78,9 @@ class Bar:
 
 
 def summarize(dataset: str, build: Build, version: Version | None) -> None:
-    """The Markdown artifact at the end of a run: the version, its splits, its stages, and what to look at."""
+    """Write the Markdown artifact of a finished build: the version, its splits, its stages, and commands to
+    look at it.
+    """
     lines = [f"# {dataset} {version.name if version else '(nothing published)'}", ""]
     if version:
         splits = [
@@ -92,24 +96,26 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
 
 
 def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:
-    """The Markdown artifact at the end of reading a source: its stages, and where their rows are."""
+    """Write the Markdown artifact of a source that was read: its stages, and where their rows are."""
     text = "\n".join([f"# {source}", "", *_table_of(runs), "", f"`{folder}`"])
     with ignoring_server_errors():
         create_markdown_artifact(text, key=f"{_key(source)}-read", description=f"{source}: what was read")
 
 
 def summarize_fetching(source: str, files: list[dict[str, Any]]) -> None:
-    """The table artifact at the end of fetching from a source: path, bytes, sha256 of each file, whether it is new."""
+    """Write the table artifact of fetched files: path, bytes, sha256 of each, and whether it is new."""
     with ignoring_server_errors():
         create_table_artifact(table=files, key=f"{_key(source)}-files", description=f"{source}: what was fetched")
 
 
 def _table_of(runs: list[StageRun]) -> list[str]:
+    """The stages as lines of a Markdown table."""
     head = ["| stage | state | what it made | seconds |", "|---|---|---|---:|"]
     return head + [f"| {run.stage} | {run.state} | {run.sentence} | {run.seconds:.1f} |" for run in runs]
 
 
 def _key(name: str) -> str:
+    """The name in the form of artifact keys: lower case, dashes."""
     return name.replace("_", "-").lower()
 
 

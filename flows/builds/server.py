@@ -1,8 +1,8 @@
-"""The Prefect server that a build reports to: the configured one, else one of its own, which ends with it.
+"""The Prefect server that a build reports to: the configured one, else a temporary one, which ends with the build.
 
-Its own is Prefect's application in a process of this module (`python -m flows.builds.server FD`), on a socket that is
-bound before it starts, so that no port can be taken meanwhile, and with standard input as its life line: the pipe
-closes when the build ends, however that is. Several share the database of PREFECT_HOME.
+The temporary server is Prefect's application in a process of this module (`python -m flows.builds.server FD`). Its
+socket is bound before it starts, so that no other process can take the port. It ends when its standard input closes,
+that is when the build ends, however that happens. All temporary servers share the database of PREFECT_HOME.
 """
 
 from __future__ import annotations
@@ -39,27 +39,28 @@ STOP_SECONDS = 5.0
 
 @contextmanager
 def connected(say: Callable[[str], None], meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """A server for the flows that run in here. ServerError where the configured one, or its own, does not answer.
+    """A context with a server for flow runs. ServerError if the configured server, or the temporary one, does not
+    answer.
 
-    `meanwhile` is called while its own starts.
+    `meanwhile` is called while the temporary server starts.
     """
     logging.raiseExceptions = False  # logs that a lost server does not take are not printed, one message for each
     with ExitStack() as stack:
-        own = None if settings.prefect_api_url() else stack.enter_context(temporary_server())
+        temporary = None if settings.prefect_api_url() else stack.enter_context(temporary_server())
         from prefect.settings import get_current_settings
 
         meanwhile()
         if url := get_current_settings().api.url:
             stack.close()  # a profile or a file names a server: its own is not needed
             say(f"reporting to Prefect at {check(url)}")
-        elif own:
+        elif temporary:
             say("starting a Prefect server for this build (set PREFECT_API_URL to use one that runs)")
-            stack.enter_context(own.in_use())
+            stack.enter_context(temporary.in_use())
         yield
 
 
 def configured() -> str:
-    """The address of the server that Prefect's settings name. ServerError where they name none, or it is silent."""
+    """The address of the server that Prefect's settings name. ServerError if they name none, or it does not answer."""
     from prefect.settings import get_current_settings
 
     if url := get_current_settings().api.url:
@@ -71,12 +72,12 @@ def configured() -> str:
 
 
 def check(url: str) -> str:
-    """The address of a server as it may be shown. ServerError where it does not answer."""
+    """The address of a server without secrets, for messages. ServerError if it does not answer."""
     from longform.addresses import shown
 
-    if wrong := _unreachable():
+    if error := _unreachable():
         raise ServerError(
-            f"The Prefect server at {shown(url)} does not answer ({str(wrong) or type(wrong).__name__}): start it "
+            f"The Prefect server at {shown(url)} does not answer ({str(error) or type(error).__name__}): start it "
             "(`make server`), or take PREFECT_API_URL out of the environment and the Prefect profile "
             "(`prefect config unset PREFECT_API_URL`), and the build starts one of its own."
         )
@@ -84,7 +85,7 @@ def check(url: str) -> str:
 
 
 def check_kept() -> None:
-    """ServerError where the server that a build reported to does not answer any more."""
+    """Raise ServerError if the server that a build reported to no longer answers."""
     from longform.engine.prefect_tasks import lost_server
 
     if _unreachable():
@@ -92,7 +93,7 @@ def check_kept() -> None:
 
 
 def _unreachable() -> Exception | None:
-    """Why the server of Prefect's settings does not answer; None where it does."""
+    """The error with which the server of Prefect's settings fails to answer; None if it answers."""
     from prefect.client.orchestration import get_client
 
     with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
@@ -100,14 +101,16 @@ def _unreachable() -> Exception | None:
 
 
 class TemporaryServer:
-    """A process that serves Prefect's API, and what it prints."""
+    """A process that serves Prefect's API, and the log of its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
         self.process, self.port, self.log = process, port, log
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Have this process report to the server; in the end wait until it has taken in what was sent."""
+        """A context in which this process reports to the server; at its end waits until the server has stored
+        everything.
+        """
         self.wait()
         with _reporting_to(f"http://127.0.0.1:{self.port}/api"):
             try:
@@ -117,7 +120,9 @@ class TemporaryServer:
                     drain()
 
     def wait(self) -> None:
-        """Return when the server answers; it listens from the beginning, so one request waits for it."""
+        """Return when the server answers. It listens from the beginning, so one request is enough. ServerError if it
+        fails.
+        """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
         try:
             connection.request("GET", "/api/health")
@@ -152,7 +157,9 @@ class TemporaryServer:
 
 @contextmanager
 def temporary_server() -> Iterator[TemporaryServer]:
-    """A server that starts at once, in a session of its own: a signal to the group does not end it before the flow."""
+    """A context with a starting server, in a session of its own, so that a signal to the group does not end it before
+    the flow.
+    """
     with tempfile.TemporaryFile() as log, socket.create_server(("127.0.0.1", 0)) as listening:
         command = [sys.executable, "-P", "-m", "flows.builds.server", str(listening.fileno())]
         process = subprocess.Popen(
@@ -174,9 +181,9 @@ def temporary_server() -> Iterator[TemporaryServer]:
 
 @contextmanager
 def _reporting_to(url: str) -> Iterator[None]:
-    """Prefect's settings name this server, in every thread, and in processes started from here.
+    """A context in which Prefect's settings name this server, for all threads and for processes started from here.
 
-    It gets no heartbeats: nobody watches for them, and to end their thread takes a second.
+    Heartbeats are off: nobody watches them, and to end their thread takes a second.
     """
     from prefect.context import refresh_global_settings_context
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
@@ -192,7 +199,9 @@ def _reporting_to(url: str) -> Iterator[None]:
 
 
 def drain() -> None:
-    """Wait until the server has all that was sent. It takes in task runs in their order, so that a last one tells."""
+    """Wait until the server has stored everything that was sent: it stores task runs in order, so a last one is waited
+    for.
+    """
     from prefect import task
     from prefect.cache_policies import NO_CACHE
     from prefect.client.orchestration import get_client
@@ -203,14 +212,15 @@ def drain() -> None:
     assert run
     with get_client(sync_client=True) as client:
         end = time.monotonic() + DRAIN_SECONDS
-        while not (seen := _has_ended(client, run)) and time.monotonic() < end:
+        while not (ended := _has_ended(client, run)) and time.monotonic() < end:
             time.sleep(0.05)
-        if seen:
+        if ended:
             client.delete_task_run(run)
     APILogHandler().flush()
 
 
 def _has_ended(client: SyncPrefectClient, task_run: UUID) -> bool:
+    """Whether the server has stored a task run as finished."""
     from prefect.exceptions import ObjectNotFound
 
     try:
@@ -228,7 +238,7 @@ def serve(descriptor: int) -> None:
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            with _alone():
+            with _startup_lock():
                 await super().startup(sockets)
 
     config = uvicorn.Config(
@@ -238,6 +248,7 @@ def serve(descriptor: int) -> None:
 
 
 def _end_with_standard_input() -> None:
+    """Wait until standard input closes, then end this process."""
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(STOP_SECONDS)
@@ -245,8 +256,10 @@ def _end_with_standard_input() -> None:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """One server at a time starts on a PREFECT_HOME: none finds a database that another is still creating."""
+def _startup_lock() -> Iterator[None]:
+    """A lock by which servers on one PREFECT_HOME start one at a time, so that none sees a database that is being
+    created.
+    """
     from prefect.settings import get_current_settings
 
     with Path(get_current_settings().home, "longform-server.lock").open("w") as file:

@@ -1,4 +1,4 @@
-"""Progress of downloads: a bar for each on a terminal, else plain lines with megabytes, rate and time left."""
+"""Progress of downloads: bars on a terminal, else plain lines with megabytes, rate and time left."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ WORTH_A_LINE_BYTES = 10_000_000
 
 
 class TransferBars:
+    """A progress bar for each download."""
+
     def __init__(self, out: Console) -> None:
         columns = (BarColumn(30), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         self.bar = Progress(TextColumn("{task.description}", markup=False), *columns, console=out, transient=True)
@@ -46,47 +48,49 @@ class TransferBars:
 
 
 class TransferLines:
-    """A line every ten seconds, and one at the end of what is large; small files say nothing."""
+    """A line every ten seconds, and one at the end of a large file; small files print nothing."""
 
     def __init__(self) -> None:
-        self.going: dict[str, _Going] = {}
-        self.said = time.monotonic()
+        self.transfers: dict[str, _Transfer] = {}
+        self.last_line = time.monotonic()
         self.lock = threading.Lock()
 
     def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
         with self.lock:
-            self.going[name] = _Going(total_bytes, done_bytes)
+            self.transfers[name] = _Transfer(total_bytes, done_bytes)
 
     def advance(self, name: str, bytes: int) -> None:
         with self.lock:
-            going = self.going[name]
-            going.done += bytes
-            if time.monotonic() - self.said > EVERY_SECONDS:
-                self._say(f"{name}: {going.phrase()}")
+            transfer = self.transfers[name]
+            transfer.done += bytes
+            if time.monotonic() - self.last_line > EVERY_SECONDS:
+                self._say(f"{name}: {transfer.phrase()}")
 
     def end(self, name: str) -> None:
         with self.lock:
-            going = self.going.pop(name, None)
-            if going and going.done - going.before > WORTH_A_LINE_BYTES:
-                self._say(f"{name}: {going.phrase()}")
+            transfer = self.transfers.pop(name, None)
+            if transfer and transfer.done - transfer.done_before > WORTH_A_LINE_BYTES:
+                self._say(f"{name}: {transfer.phrase()}")
 
     def close(self) -> None:
         pass
 
     def _say(self, text: str) -> None:
-        self.said = time.monotonic()
+        self.last_line = time.monotonic()
         sys.stderr.write(f"{visible(text)}\n")
         sys.stderr.flush()
 
 
-class _Going:
+class _Transfer:
+    """The progress of one download."""
+
     def __init__(self, total: int | None, done: int) -> None:
-        self.total, self.done, self.before = total, done, done
-        self.begun = time.monotonic()
+        self.total, self.done, self.done_before = total, done, done
+        self.started = time.monotonic()
 
     def phrase(self) -> str:
-        """120.5 of 300.0 MB, 12.1 MB/s, 15 s left"""
-        rate = (self.done - self.before) / max(0.001, time.monotonic() - self.begun)
-        of = f" of {self.total / 1e6:,.1f}" if self.total else ""
+        """E.g. `120.5 of 300.0 MB, 12.1 MB/s, 15 s left`."""
+        rate = (self.done - self.done_before) / max(0.001, time.monotonic() - self.started)
+        of_total = f" of {self.total / 1e6:,.1f}" if self.total else ""
         left = f", {duration((self.total - self.done) / rate)} left" if rate and self.total else ""
-        return f"{self.done / 1e6:,.1f}{of} MB, {rate / 1e6:,.1f} MB/s{left}"
+        return f"{self.done / 1e6:,.1f}{of_total} MB, {rate / 1e6:,.1f} MB/s{left}"

@@ -1,4 +1,6 @@
-"""The command line: longform."""
+"""The command line `longform`: building, planning and configuration; other commands come from the modules
+beside this.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def before_the_command(
         bool, typer.Option("--version", help="print the release and leave", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options that stand before the command; `--home` may stand after it as well, where it wins."""
+    """Options before the command; `--home` may also stand after it, where it wins."""
 
 
 @app.command("config")
@@ -96,18 +98,18 @@ def build(
 
     started = time.monotonic()
     settings = with_prompts(settings, prompts)
-    chosen, asked = read_options(dataset, config, settings, home, limit, options)
-    method = building.declare(dataset, chosen, asked)
-    planned, known = building.plan(method, asked)
-    if known and planned.nothing_to_do:
-        return _nothing_to_do(known, time.monotonic() - started, as_json)
-    _check_endpoints(chosen, asked)
-    published = _run(dataset, chosen, asked, method)
+    chosen, run_options = read_options(dataset, config, settings, home, limit, options)
+    method = building.declare(dataset, chosen, run_options)
+    planned, existing = building.plan(method, run_options)
+    if existing and planned.nothing_to_do:
+        return _nothing_to_do(existing, time.monotonic() - started, as_json)
+    _check_endpoints(chosen, run_options)
+    published = _run(dataset, chosen, run_options, method)
     if published is None:
-        return _stopped(dataset, asked.until, as_json)
+        return _stopped(dataset, run_options.until, as_json)
     from longform.artifacts.versions import find
 
-    _built(find(asked.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
+    _built(find(run_options.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
 
 
 @app.command()
@@ -129,15 +131,15 @@ def plan(
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
-    chosen, asked = read_options(dataset, config, settings, home, limit, options)
-    planned, known = building.plan(building.declare(dataset, chosen, asked), asked, priced=True)
+    chosen, run_options = read_options(dataset, config, settings, home, limit, options)
+    planned, existing = building.plan(building.declare(dataset, chosen, run_options), run_options, priced=True)
     _say_terms(chosen)
     if as_json:
         return print_json(
             {
                 "dataset": dataset,
-                "nothing_to_do": bool(known) and planned.nothing_to_do,
-                "version": known.name if known else None,
+                "nothing_to_do": bool(existing) and planned.nothing_to_do,
+                "version": existing.name if existing else None,
                 "stages": [stage.as_dict() for stage in planned.stages],
                 "total": total(planned.stages),
             }
@@ -147,19 +149,20 @@ def plan(
     out.print(plan_table(planned.stages))
     for number, line in enumerate(plan_foot(planned.stages)):
         out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
-    if known and planned.nothing_to_do:
-        out.print(f"\nNothing to do: {dataset} {known.name} has this recipe.")
-    elif planned.nothing_to_do and not asked.until:
+    if existing and planned.nothing_to_do:
+        out.print(f"\nNothing to do: {dataset} {existing.name} has this recipe.")
+    elif planned.nothing_to_do and not run_options.until:
         out.print("\nEvery stage is there; only publishing is left.")
 
 
 def _say_terms(chosen: Any) -> None:
-    """One line, while nobody has decided whether the sources' terms allow this."""
+    """Print a line if nobody has decided yet whether the terms of the sources allow this use."""
     if getattr(chosen, "terms", None) == "undecided":
         print("terms = undecided: read docs/data-policy.md before you use real dumps, then set terms.", file=sys.stderr)
 
 
 def _check_endpoints(chosen: Any, options: Any) -> None:
+    """Raise an error if a key of an endpoint in use is not set, or if a price is unknown but costs are limited."""
     from flows.config.endpoints import check_keys, check_prices, endpoints_used
 
     used = endpoints_used(chosen)
@@ -169,7 +172,7 @@ def _check_endpoints(chosen: Any, options: Any) -> None:
 
 
 def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
-    """The flow, with progress on stderr: a bar on a terminal, else plain lines."""
+    """Run the flow with progress on stderr; the folder of the published version, None without one."""
     from flows.builds.console import Bars, Lines, console
     from flows.builds.server import check_kept, connected
     from longform.artifacts.store import Store
@@ -203,6 +206,7 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
 
 
 def _nothing_to_do(version: Any, seconds: float, as_json: bool) -> None:
+    """Print that the version exists already."""
     if as_json:
         return print_json(
             {**summary(version), "new": False, "folder": str(version.folder), "seconds": round(seconds, 2)}
@@ -212,12 +216,14 @@ def _nothing_to_do(version: Any, seconds: float, as_json: bool) -> None:
 
 
 def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
+    """Print that the build ended at --until."""
     if as_json:
         return print_json({"dataset": dataset, "version": None, "stopped_after": until})
     print(f"Stopped after {until}; nothing was published. Run without --until to go on from there.")
 
 
 def _built(version: Any, seconds: float, as_json: bool) -> None:
+    """Print the new version."""
     if as_json:
         return print_json(
             {**summary(version), "new": True, "folder": str(version.folder), "seconds": round(seconds, 2)}
@@ -229,12 +235,13 @@ def _built(version: Any, seconds: float, as_json: bool) -> None:
 
 
 def main() -> None:
-    """Entry point: one sentence and an exit code for everything that can go wrong."""
+    """The entry point: every expected error ends with one sentence on stderr and its exit code."""
     ending = Ending()
     ending.leave(_run_command())
 
 
 def _run_command() -> int:
+    """Run the command and return its exit code."""
     from longform.errors import LongformError
 
     try:

@@ -1,4 +1,4 @@
-"""Commands on models: prompts, what was paid, stored responses, batch jobs, the stand-in server."""
+"""Commands about models: prompts, costs, stored responses, batch jobs, the stand-in server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, PromptsFolder, Settings, print_json, version_at
-from flows.registry import known
+from flows.registry import checked_name
 
 app = typer.Typer()
 responses = typer.Typer(no_args_is_help=True, help="Export, import and count the stored model responses.")
@@ -43,7 +43,7 @@ def list_prompts(
         if as_json:
             return print_json([{"role": role, "content": content} for role, content in messages])
         return print("\n\n".join(f"# {role}\n{content}" for role, content in messages))
-    found = described(known(dataset) if dataset else None, prompts)
+    found = described(checked_name(dataset) if dataset else None, prompts)
     if as_json:
         return print_json(found)
     columns = {"prompt": "", "inputs": "", "reply": "", "asked for as": "", "hash": ""}
@@ -63,7 +63,7 @@ def costs(address: Address, home: Home = None, as_json: Json = False) -> None:
     from flows.cli.shared.costs import costs_lines, costs_table, paid
     from longform.settings import home as home_of
 
-    known(address.partition("@")[0])
+    checked_name(address.partition("@")[0])
     found = paid(home_of(home), address)
     if as_json:
         return print_json(found)
@@ -94,14 +94,14 @@ def list_batches(
         jobs = batches.chosen(jobs, cancel)
         stopped = batches.stop(home_of(home), jobs, config, settings or [])
         if as_json:
-            return print_json([{**batches.shown(job), "stopped": stopped[job.name]} for job in jobs])
+            return print_json([{**batches.described(job), "stopped": stopped[job.name]} for job in jobs])
         for job in jobs:
             print(f"{job.name[:12]}: {'asked to stop' if stopped[job.name] else 'unknown to the provider, given up'}")
         if any(stopped.values()):
             print("What was finished until then is collected by the next build in batch mode.")
         return None
     if as_json:
-        return print_json([batches.shown(job) for job in jobs])
+        return print_json([batches.described(job) for job in jobs])
     if not jobs:
         return print("No batch job is open.")
     console().print(batches.jobs_table(jobs))

@@ -1,4 +1,4 @@
-"""Commands on Prefect: deployments of the flows, for a folder of one's own, and what a server must do for them."""
+"""Commands about Prefect: deployments of the flows for a folder of your own, and crash detection on a server."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def automations(
 
 
 def packaged() -> Path:
-    """The file of deployments that came with this installation, or lies in this checkout."""
-    beside = Path(__file__).parents[1] / "prefect.yaml"
-    return beside if beside.exists() else Path(__file__).parents[2] / "prefect.yaml"
+    """The prefect.yaml that was installed with the package, or the one of this checkout."""
+    installed = Path(__file__).parents[1] / "prefect.yaml"
+    return installed if installed.exists() else Path(__file__).parents[2] / "prefect.yaml"
 
 
 def deployments(text: str, folder: Path) -> str:
-    """These deployments, which name modules, to run in `folder`; datasets that have none are deployed on demand."""
+    """The text of prefect.yaml with runs in `folder`; datasets without a deployment in it get one on demand."""
     entries = {dataset: f"flows.deployed.{dataset.replace('-', '_')}" for dataset in DATASETS}
     missing = {dataset: entry for dataset, entry in entries.items() if f"entrypoint: {entry}\n" not in text}
     text += "".join(ON_DEMAND.format(dataset=dataset, entrypoint=entry) for dataset, entry in missing.items())

@@ -1,4 +1,4 @@
-"""The command that measures one text: its edits as a coloured diff, and their number."""
+"""The command that measures one text: it shows the text's edits as a coloured diff, and their number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MOST_BYTES = 1_000_000  # 160,000 words, a novel
-SHOWN_BEFORE = 60
-READ_BEFORE = 400
-TELLING = 12
+MAX_BYTES = 1_000_000  # 160,000 words, a novel
+MAX_CONTEXT_CHARACTERS = 60
+CONTEXT_CHARACTERS = 400
+MIN_UNIQUE_CHARACTERS = 12
 INDENT = 5
-COMPARED = 500_000
+MAX_COMPARISONS = 500_000
 REMOVED, ADDED, CHANGED = "red", "green", "bold underline"
-ASKED = "give the text to measure"
-ASKED_REFERENCE = "give the text it should become, or leave out --reference"
+GIVE_TEXT = "give the text to measure"
+GIVE_REFERENCE = "give the text it should become, or leave out --reference"
 NOTHING_LEFT = {
     None: "The editor finds nothing to change.",
     "exactly": "The draft is the reference.",
@@ -85,54 +85,56 @@ def revise(
         raise UsageError("--request says what a text without a reference was to be: leave out one of the two.")
     if draft == "-" == str(reference):
         raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
-    text, wanted = _read(draft, ASKED), None if reference is None else _read(str(reference), ASKED_REFERENCE)
-    editor, measuring = _editor(config, with_prompts(settings, prompts))
+    text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
+    editor, editor_options = _editor(config, with_prompts(settings, prompts))
     root = home_of(home)
     cap = amount(max_cost)
-    kept: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
-    with Models(responses(root), max_cost=cap, **kept) as models:
-        found = distance(text, wanted, models.client(editor, stage="revise"), request=request, **measuring)
+    model_options: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
+    with Models(responses(root), max_cost=cap, **model_options) as models:
+        found = distance(text, reference_text, models.client(editor, stage="revise"), request=request, **editor_options)
     if as_json:
         return print_json(document(found))
     show(found, text)
 
 
-def _read(name: str, asked: str) -> str:
-    """The text of a file, or of standard input, without a byte order mark. `asked`: what was to be given."""
+def _read(name: str, next_step: str) -> str:
+    """The text of a file, or of standard input (`-`), without a byte order mark. UsageError, ending with
+    `next_step`.
+    """
     from longform.errors import UsageError
 
-    called = "Standard input" if name == "-" else name
-    raw = _bytes(name, asked)
-    if len(raw) > MOST_BYTES:
-        raise UsageError(f"{called} has more than {MOST_BYTES // 1_000_000} MB, which is no one text: {asked}.")
+    subject = "Standard input" if name == "-" else name
+    raw = _bytes(name, next_step)
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"{subject} has more than {MAX_BYTES // 1_000_000} MB, which is no one text: {next_step}.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{called} is no UTF-8 at byte {error.start:,}: save it as UTF-8 text.") from None
+        raise UsageError(f"{subject} is no UTF-8 at byte {error.start:,}: save it as UTF-8 text.") from None
     if (at := raw.find(0)) >= 0:
-        raise UsageError(f"{called} is no text, it has a zero at byte {at:,}: save it as UTF-8 text.")
+        raise UsageError(f"{subject} is no text, it has a zero at byte {at:,}: save it as UTF-8 text.")
     if not text.strip():
-        raise UsageError(f"{called} holds no text: {asked}.")
+        raise UsageError(f"{subject} holds no text: {next_step}.")
     return text
 
 
-def _bytes(name: str, asked: str) -> bytes:
-    """At most one more than may be read."""
+def _bytes(name: str, next_step: str) -> bytes:
+    """The file's bytes, at most one more than is allowed."""
     from longform.errors import UsageError
 
     if name == "-":
-        return sys.stdin.buffer.read(MOST_BYTES + 1)
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         with Path(name).open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(
-            f"{name} cannot be read ({error.strerror}): {asked}, as a file or - for standard input."
+            f"{name} cannot be read ({error.strerror}): {next_step}, as a file or - for standard input."
         ) from None
 
 
 def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
-    """The endpoint that lists the edits, and what else a configuration says of measuring; offline without one."""
+    """(the endpoint that lists the edits, further options of measuring), by the configuration; offline without one."""
     if config is None and not settings:
         from longform.llm.offline import ENDPOINT
 
@@ -145,21 +147,22 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
     chosen = configuration.read("revision-distance", model_of("revision-distance"), config, settings)
     editor = endpoint_of("propose_edits", chosen)
     loaded = prompts(chosen)
-    measuring = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
-    return editor, {**measuring, "weights": chosen.weights}
+    editor_options = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
+    return editor, {**editor_options, "weights": chosen.weights}
 
 
 def document(found: Revision) -> dict[str, Any]:
-    """As one JSON value: each edit with its place in the draft beside its seven fields."""
+    """The measurement as one JSON value: each edit with its seven fields and its place in the draft."""
     edits = []
     for placed in found.edits:
         place = {name: value for name, value in asdict(placed).items() if name != "edit"}
         edits.append({**placed.edit.model_dump(), **place})
-    whole = {name: getattr(found, name) for name in found.__slots__ if name != "edits"}
-    return {**whole, "edits": edits}
+    summary = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "edits"}
+    return {**summary, "edits": edits}
 
 
 def show(found: Revision, draft: str) -> None:
+    """Print the measurement: its numbers, each edit as a diff, and what the edits lead to."""
     from rich.text import Text
 
     from flows.builds.console import console
@@ -174,10 +177,12 @@ def show(found: Revision, draft: str) -> None:
 
 
 def _head(found: Revision) -> str:
+    """The line with the distance and the editor's name."""
     return f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}"
 
 
 def _foot(found: Revision) -> Iterator[str]:
+    """Lines about edits that were not applied, and about what the applied ones give."""
     if found.not_placed:
         yield f"{found.not_placed:,} not found in the draft: counted, not applied."
     if overlapping := found.not_applied - found.not_placed:
@@ -193,14 +198,15 @@ def _foot(found: Revision) -> Iterator[str]:
 
 
 def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Iterator[Text]:
+    """The lines of one edit: its kind, description, place, and the removed and added text."""
     from rich.text import Text
 
     from flows.builds.console import visible
 
     edit = placed.edit
-    told = f"{edit.action_name} · {edit.revision_level} · {edit.revision_intention}"
+    title = f"{edit.action_name} · {edit.revision_level} · {edit.revision_intention}"
     removed, added = _diff(edit.original_snippet.strip(), edit.revised_snippet.strip())
-    yield from _hanging(out, str(number), "bold", Text(visible(told), style="bold"))
+    yield from _hanging(out, str(number), "bold", Text(visible(title), style="bold"))
     yield from _hanging(out, "", "", Text(visible(edit.revision_description.strip())))
     yield from _hanging(out, "-", REMOVED, removed)
     yield from _hanging(out, "@", "dim", _where(placed, draft))
@@ -210,7 +216,7 @@ def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Ite
 
 
 def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
-    """A sign, and the text beside it, however many lines it takes; nothing where there is no text."""
+    """The text as wrapped lines with a sign before the first; nothing if the text is empty."""
     from rich.text import Text
 
     for number, line in enumerate(text.wrap(out, out.width - INDENT) if text.plain else ()):
@@ -219,59 +225,61 @@ def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
 
 
 def _where(placed: Placement, draft: str) -> Text:
-    """After which words, where those taken away stand elsewhere, or are too short to tell it."""
+    """The words before an edit's place, if its own words do not identify it."""
     from rich.text import Text
 
     from flows.builds.console import visible
 
     if placed.at is None:
         before = placed.edit.preceding_snippet
-    elif placed.at == placed.start and len(placed.edit.original_snippet.strip()) >= TELLING:
+    elif placed.at == placed.start and len(placed.edit.original_snippet.strip()) >= MIN_UNIQUE_CHARACTERS:
         before = None
     else:
-        before = draft[max(0, placed.at - READ_BEFORE) : placed.at]
+        before = draft[max(0, placed.at - CONTEXT_CHARACTERS) : placed.at]
     if before is None:
         return Text("")
-    shown = _last_words(before)
-    return Text(visible(f"after “{shown}”" if shown else "at the beginning"))
+    context = _last_words(before)
+    return Text(visible(f"after “{context}”" if context else "at the beginning"))
 
 
 def _last_words(text: str) -> str:
+    """The last 60 characters of a text, cut at a word."""
     folded = " ".join(text.split())
-    if len(folded) <= SHOWN_BEFORE:
+    if len(folded) <= MAX_CONTEXT_CHARACTERS:
         return folded
-    end = folded[-SHOWN_BEFORE:]
+    end = folded[-MAX_CONTEXT_CHARACTERS:]
     return f"…{end.partition(' ')[2] or end}"
 
 
 def _diff(original: str, revised: str) -> tuple[Text, Text]:
-    """The two texts, the words marked in which they differ."""
+    """The two texts with the words marked that differ."""
     old, new = _WORD.findall(original), _WORD.findall(revised)
-    bare, bare_new = [word.strip() for word in old], [word.strip() for word in new]
-    if not old or not new or _comparisons(bare, bare_new) > COMPARED:
+    old_words, new_words = [word.strip() for word in old], [word.strip() for word in new]
+    if not old or not new or _comparisons(old_words, new_words) > MAX_COMPARISONS:
         return _words([(original, False)], REMOVED), _words([(revised, False)], ADDED)
     left: list[tuple[str, bool]] = []
     right: list[tuple[str, bool]] = []
-    for tag, a, b, c, d in SequenceMatcher(None, bare, bare_new, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in SequenceMatcher(None, old_words, new_words, autojunk=False).get_opcodes():
         left.append(("".join(old[a:b]), tag != "equal"))
         right.append(("".join(new[c:d]), tag != "equal"))
     return _words(left, REMOVED), _words(right, ADDED)
 
 
 def _comparisons(old: list[str], new: list[str]) -> int:
-    """How many pairs of equal words there are, by which the time of a comparison grows."""
+    """The number of pairs of equal words, by which the time of a comparison grows."""
     counts = Counter(new)
     return sum(number * counts[word] for word, number in Counter(old).items())
 
 
 def _words(pieces: list[tuple[str, bool]], style: str) -> Text:
+    """The pieces as one text, those that differ highlighted."""
     from rich.text import Text
 
     from flows.builds.console import visible
 
-    shown = Text(style=style)
+    marked = Text(style=style)
     for text, differs in pieces:
         words = text.rstrip()
-        shown.append(visible(words), style=CHANGED if differs else None)
-        shown.append(visible(text[len(words) :]))
-    return shown
+        marked.append(visible(words), style=CHANGED if differs else None)
+        marked.append(visible(text[len(words) :]))
+    return marked

@@ -1,4 +1,4 @@
-"""The commands that write sheets of a version for annotators, and that say what comes back in them."""
+"""The commands that write a version's annotation sheets, and that check the sheets which come back."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ OF_FORMAT = {".jsonl": ("jsonl",), ".csv": ("csv", "plain-csv")}
 
 @dataclass(frozen=True, slots=True)
 class Sheets:
-    """What can be filled in of a version: its form and its tasks; `most` of them unless one says otherwise; the setting
-    that names the files when they are filled in; and what a version without a task lacks."""
+    """What annotators can fill in of a version: a form and its tasks, at most `most` of them by default.
+
+    `setting`: the setting that names the filled-in files. `missing`: the message for a version without tasks.
+    """
 
     form: Form
     tasks: list[Task]
@@ -139,15 +141,17 @@ def show_labels(
 
 
 def sheets_of(store: Store, version: Version) -> Sheets:
-    """UsageError for a version of a dataset without a form."""
-    if version.dataset not in OF:
+    """What annotators can fill in of a version; UsageError for a dataset without a form."""
+    if version.dataset not in FORMS:
         raise UsageError(
-            f"{version.dataset} {version.name} has nothing that experts fill in: sheets are made of {' and '.join(OF)}."
+            f"{version.dataset} {version.name} has nothing that experts fill in: "
+            f"sheets are made of {' and '.join(FORMS)}."
         )
-    return OF[version.dataset](store, version)
+    return FORMS[version.dataset](store, version)
 
 
-def _of_expertqa(store: Store, version: Version) -> Sheets:
+def _expertqa_sheets(store: Store, version: Version) -> Sheets:
+    """The sampled answers with their claims, as tasks."""
     from tasks.expertqa.form import FORM, STAGES, tasks
 
     missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
@@ -162,7 +166,8 @@ def _of_expertqa(store: Store, version: Version) -> Sheets:
     return Sheets(FORM, list(tasks(asked, answers, claims)), None, "labels", missing)
 
 
-def _of_revision_distance(store: Store, version: Version) -> Sheets:
+def _revision_distance_sheets(store: Store, version: Version) -> Sheets:
+    """Pairs of published drafts of cases of which both systems wrote one, as tasks."""
     from longform.artifacts.rows import read_batches
     from tasks.revision_distance.form import FORM, MOST, SHOWN, SYSTEMS, tasks
 
@@ -175,9 +180,9 @@ def _of_revision_distance(store: Store, version: Version) -> Sheets:
     return Sheets(FORM, list(tasks(drafts)), MOST, "judgements", missing)
 
 
-OF: dict[str, Callable[[Store, Version], Sheets]] = {
-    "expertqa": _of_expertqa,
-    "revision-distance": _of_revision_distance,
+FORMS: dict[str, Callable[[Store, Version], Sheets]] = {
+    "expertqa": _expertqa_sheets,
+    "revision-distance": _revision_distance_sheets,
 }
 
 
@@ -185,7 +190,9 @@ OF: dict[str, Callable[[Store, Version], Sheets]] = {
 
 
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
-    """The files written; nothing where one is there already, which may hold somebody's labels."""
+    """Write the files and return their paths. UsageError if one exists that differs, as it may hold
+    somebody's labels.
+    """
     from longform.files import write_bytes
 
     one_file = to.suffix in FILE_ENDINGS

@@ -1,4 +1,4 @@
-"""Commands on sources: what there is and under which terms; fetch it; read it into Parquet."""
+"""Commands about sources: list them with their terms, fetch them, and read them into Parquet."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def list_sources(as_json: Json = False) -> None:
     if as_json:
         return print_json(found)
     out = console()
-    for each in found:
-        said = [each["what"], f"licence: {each['licence']}"]
-        said += [f"decide first: {each['decide']}"] if each["decide"] else []
+    for source in found:
+        paragraphs = [source["what"], f"licence: {source['licence']}"]
+        paragraphs += [f"decide first: {source['decide']}"] if source["decide"] else []
         wrapped = textwrap.TextWrapper(WIDTH - 16, break_long_words=False, break_on_hyphens=False).wrap
-        lines = [line for text in said for line in wrapped(text)]
-        for name, line in zip([each["source"]] + [""] * len(lines), lines, strict=False):
+        lines = [line for text in paragraphs for line in wrapped(text)]
+        for name, line in zip([source["source"]] + [""] * len(lines), lines, strict=False):
             out.print(f"{name:<16}{line}", soft_wrap=True)
 
 
@@ -66,9 +66,9 @@ def fetch_source(
 
     if not what:
         return _show(source, "fetch", as_json)
-    given = [*(settings or []), *([f"base_url={base_url}"] if base_url else [])]
-    config = fetching.config_of(source, "fetch", given)
-    fetching.check_terms(source, accept, _again(source, what, given, to, home))
+    all_settings = [*(settings or []), *([f"base_url={base_url}"] if base_url else [])]
+    config = fetching.config_of(source, "fetch", all_settings)
+    fetching.check_terms(source, accept, _again(source, what, all_settings, to, home))
     folder = (to or home_of(home) / "sources" / source).absolute()
     progress = _progress()
     try:
@@ -117,7 +117,7 @@ def read_source(
 
 
 def _again(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:
-    """The command as it was typed, with the agreement."""
+    """The command as it was typed, with --accept-terms."""
     words = ["longform", "fetch", source, *what]
     words += [word for setting in settings for word in ("--set", setting)]
     words += [word for name, path in (("--to", to), ("--home", home)) if path for word in (name, str(path))]
@@ -125,6 +125,7 @@ def _again(source: str, what: list[str], settings: list[str], to: Path | None, h
 
 
 def _progress() -> Any:
+    """Bars on a terminal, else lines."""
     from flows.builds.console import console
     from flows.builds.transfers import TransferBars, TransferLines
 
@@ -133,7 +134,7 @@ def _progress() -> Any:
 
 
 def _show(source: str, act: Any, as_json: bool) -> None:
-    """What can be fetched or read of a source, under which terms and settings."""
+    """Print what can be fetched or read of a source, and its terms and settings."""
     from inspect import getdoc
 
     from flows.builds import fetching
@@ -149,7 +150,7 @@ def _show(source: str, act: Any, as_json: bool) -> None:
     names = {"licence": "licence", "attribution": "attribution", "decide": "to decide first"}
     out.print(table({"": "", " ": ""}, [(label, terms[name]) for name, label in names.items() if terms[name]]))
     out.print(f"\nlongform {act} {source} {'WHAT…' if act == 'fetch' else 'PATH…'}\n{about}\n", soft_wrap=True)
-    rows = [(each["name"], _default(each["default"]), each["meaning"]) for each in settings]
+    rows = [(setting["name"], _default(setting["default"]), setting["meaning"]) for setting in settings]
     out.print(table({"--set": "", "default": "", "meaning": ""}, rows))
 
 
@@ -163,13 +164,13 @@ def _print_files(files: list[dict[str, Any]]) -> None:
     from flows.builds.console import console
 
     out = console()
-    for each in files[:SHOWN_FILES]:
-        state = "new" if each["new"] else "there already"
-        out.print(f"{each['path']}  {each['bytes']:,} bytes  {each['sha256'][:12]}  {state}", soft_wrap=True)
+    for file in files[:SHOWN_FILES]:
+        state = "new" if file["new"] else "there already"
+        out.print(f"{file['path']}  {file['bytes']:,} bytes  {file['sha256'][:12]}  {state}", soft_wrap=True)
     if len(files) > SHOWN_FILES:
         print(f"… and {len(files) - SHOWN_FILES:,} more")
-    new = sum(each["new"] for each in files)
-    print(f"{len(files):,} files, {sum(each['bytes'] for each in files) / 1e6:,.1f} MB; {new:,} new.")
+    new = sum(file["new"] for file in files)
+    print(f"{len(files):,} files, {sum(file['bytes'] for file in files) / 1e6:,.1f} MB; {new:,} new.")
 
 
 def _print_stages(stages: list[dict[str, Any]], written: list[Path]) -> None:
@@ -180,8 +181,8 @@ def _print_stages(stages: list[dict[str, Any]], written: list[Path]) -> None:
         state = "   there already" if stage["state"] == "reuse" else f"{stage['seconds']:8.1f} s"
         out.print(f"{stage['stage']:<20}{stage['rows']:>12,} rows{state}", soft_wrap=True)
         for label in ("filtered", "rejected", "counters"):
-            if said := ", ".join(f"{number:,} {reason}" for reason, number in stage[label].items() if number):
-                out.print(f"  {label}: {said}", soft_wrap=True)
+            if counts := ", ".join(f"{number:,} {reason}" for reason, number in stage[label].items() if number):
+                out.print(f"  {label}: {counts}", soft_wrap=True)
         if not written:
             out.print(f"  {stage['folder']}: {len(stage['files']):,} Parquet files", soft_wrap=True)
     for path in written:

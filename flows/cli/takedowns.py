@@ -1,4 +1,4 @@
-"""Commands on takedowns: records that must not be used."""
+"""Commands about takedowns: records that must not be used."""
 
 from __future__ import annotations
 
@@ -34,36 +34,38 @@ def add_takedowns(
     from longform.settings import home as home_of
 
     root = home_of(home)
-    given = flow.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
-    new, known = listed.add(root, given)
-    ids = [record for record, _, _ in given]
+    requested = flow.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
+    new, listed_before = listed.add(root, requested)
+    ids = [record for record, _, _ in requested]
     holders = flow.holders(root, ids)
     if not as_json:
-        _say_listed(new, known)
+        _say_listed(new, listed_before)
         _say_held(holders)
     purged = flow.purge(root, ids)
     if as_json:
-        added = {"added": [asdict(each) for each in new], "known": [asdict(each) for each in known]}
-        return print_json({**added, "versions": [flow.described(each) for each in holders], "purged": purged})
+        added = {"added": [asdict(entry) for entry in new], "known": [asdict(entry) for entry in listed_before]}
+        return print_json({**added, "versions": [flow.described(entry) for entry in holders], "purged": purged})
     print(f"{purged:,} stored responses that were made from them were purged; what was paid stays in the ledger.")
     print("The next build leaves them out. Dumps, and the parts read from them, still hold them: docs/data-policy.md.")
 
 
-def _say_listed(new: list[Any], known: list[Any]) -> None:
-    for each in new:
-        print(f"taken down     {each.id}   {each.date}   {each.reason}")
-    for each in known:
-        print(f"listed before  {each.id}   {each.date}   {each.reason}")
+def _say_listed(new: list[Any], listed_before: list[Any]) -> None:
+    """Print the new takedowns, and those that were listed before."""
+    for takedown in new:
+        print(f"taken down     {takedown.id}   {takedown.date}   {takedown.reason}")
+    for takedown in listed_before:
+        print(f"listed before  {takedown.id}   {takedown.date}   {takedown.reason}")
 
 
 def _say_held(holders: list[Any]) -> None:
+    """Print the published versions that hold taken-down records."""
     if not holders:
         print("No published version names them.")
-    for each in holders:
-        records = sorted({hit.id for hit in each.hits})
-        columns = ", ".join(sorted({hit.column for hit in each.hits}))
-        shown = f"{', '.join(records[:3])}{f' and {len(records) - 3:,} more' if len(records) > 3 else ''}"
-        print(f"{each.dataset} {each.version} holds {shown} (in {columns}); build anew, then: {each.withdraw}")
+    for holder in holders:
+        records = sorted({hit.id for hit in holder.hits})
+        columns = ", ".join(sorted({hit.column for hit in holder.hits}))
+        names = f"{', '.join(records[:3])}{f' and {len(records) - 3:,} more' if len(records) > 3 else ''}"
+        print(f"{holder.dataset} {holder.version} holds {names} (in {columns}); build again, then: {holder.withdraw}")
 
 
 @takedowns.command("list")
@@ -75,8 +77,10 @@ def list_takedowns(home: Home = None, as_json: Json = False) -> None:
 
     found = load(home_of(home))
     if as_json:
-        return print_json([asdict(each) for each in found])
+        return print_json([asdict(takedown) for takedown in found])
     if not found:
         return print("Nothing is taken down.")
     columns = {"record": "", "date": "", "reason": "", "added": ""}
-    console().print(table(columns, [(each.id, each.date, each.reason, each.added_at) for each in found]))
+    console().print(
+        table(columns, [(takedown.id, takedown.date, takedown.reason, takedown.added_at) for takedown in found])
+    )

@@ -1,4 +1,4 @@
-"""Commands on what was built: versions, their stages and rows."""
+"""Commands about published versions: their stages, rows and origins; comparing, checking and removing them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, Home, Json, JsonLines, print_json, splits_text, summary, version_at
-from flows.registry import DATASETS, known
+from flows.registry import DATASETS, checked_name
 
 app = typer.Typer()
 
@@ -26,7 +26,7 @@ def list_versions(
     from longform.settings import home as home_of
 
     root = home_of(home)
-    names = [known(dataset)] if dataset else versions.datasets(root)
+    names = [checked_name(dataset)] if dataset else versions.datasets(root)
     found = [version for name in names for version in versions.versions(root, name)]
     rows = [summary(version) for version in found]
     if as_json:
@@ -103,7 +103,7 @@ def rejects(
     from flows.cli.shared.inspection import WORDS, rejected_number, rejected_rows
 
     store, version = version_at(address, home)
-    kinds = _kinds(kind)
+    kinds = _kinds_named(kind)
     rows = rejected_rows(store, version, stage, kinds)
     if as_json:
         for row in islice(rows, limit):
@@ -119,14 +119,16 @@ def rejects(
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
 
 
-def _kinds(said: str | None) -> list[str]:
-    """The kinds a person asks for; `defect` is what files call the rejected ones."""
+def _kinds_named(name: str | None) -> list[str]:
+    """The kinds of left-out rows that a name stands for, all for None; `defect` is stored for what users call
+    rejected.
+    """
     from flows.cli.shared.inspection import WORDS
     from longform.errors import UsageError
 
-    found = [kind for kind, word in WORDS.items() if said in (None, kind, word)]
+    found = [kind for kind, word in WORDS.items() if name in (None, kind, word)]
     if not found:
-        raise UsageError(f'There is no kind "{said}" of rows left out; there is {" and ".join(WORDS.values())}.')
+        raise UsageError(f'There is no kind "{name}" of rows left out; there is {" and ".join(WORDS.values())}.')
     return found
 
 
@@ -206,7 +208,7 @@ def verify(
         else [version for name in versions.datasets(root) for version in versions.versions(root, name)]
     )
     names = [chosen[0].dataset] if address else versions.datasets(root)
-    broken = [] if address else [(name, path) for name in names for path in versions.wrecks(root, name)]
+    broken = [] if address else [(name, path) for name in names for path in versions.broken_versions(root, name)]
     found = [{"dataset": v.dataset, "version": v.name, "problems": list(check(store, v))} for v in chosen]
     found += [
         {"dataset": name, "version": path.name, "problems": [f"{path} has no readable manifest.json"]}
@@ -242,7 +244,7 @@ def withdraw(
         raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
     dataset, _, name = address.partition("@")
     root = home_of(home)
-    broken = {path.name: path for path in versions.wrecks(root, known(dataset))}
+    broken = {path.name: path for path in versions.broken_versions(root, checked_name(dataset))}
     folder = broken[name] if name in broken else versions.find(root, address).folder
     with Store(root).lock(dataset):
         versions.withdraw(folder)
@@ -283,5 +285,6 @@ def gc(
 
 
 def _short(text: str | None) -> str:
+    """The text on one line, at most 60 characters."""
     flat = " ".join((text or "").split())
     return flat if len(flat) <= 60 else f"{flat[:59]}…"

@@ -1,4 +1,4 @@
-"""A dataset's configuration: read from TOML and `--set`, checked by its model, written with its documentation."""
+"""A dataset's configuration: read from TOML and `--set`, checked by its model, and written with its documentation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from longform.errors import UsageError
 def read(
     subject: str, model: type[BaseModel], file: Path | None, settings: list[str], *, listing: str | None = None
 ) -> Any:
-    """The configuration of a build, or of a source. `settings` are `key=value`, dots reach into tables; they win over
-    the file. `listing` is the command that shows all settings, where it is not `longform config`."""
-    shows = listing or f"longform config {subject}"
-    values = _from_file(file, shows) if file else {}
-    show = f"`{shows}` shows all of them."
+    """The configuration of a build or a source. UsageError if it does not fit the model.
+
+    `settings` are `key=value`, where dots reach into tables; they win over the file. `listing` is the command that
+    shows all settings, if it is not `longform config`.
+    """
+    listing_command = listing or f"longform config {subject}"
+    values = _from_file(file, listing_command) if file else {}
+    show = f"`{listing_command}` shows all of them."
     for setting in settings:
         _set(values, show, setting)
     try:
@@ -31,12 +34,13 @@ def read(
         raise UsageError(_explain(subject, model, error, show)) from None
 
 
-def _from_file(file: Path, shows: str) -> dict[str, Any]:
+def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
+    """The settings in a TOML file. UsageError if it cannot be read."""
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UsageError(
-            f"There is no configuration {file}: write one with `{shows}`, which prints all settings."
+            f"There is no configuration {file}: write one with `{listing_command}`, which prints all settings."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The configuration {file} cannot be read ({error}).") from None
@@ -46,6 +50,7 @@ def _from_file(file: Path, shows: str) -> dict[str, Any]:
 
 
 def _set(values: dict[str, Any], show: str, setting: str) -> None:
+    """Put one `key=value` into the settings."""
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
         raise UsageError(f'--set takes key=value, not "{setting}"; {show}')
@@ -58,7 +63,7 @@ def _set(values: dict[str, Any], show: str, setting: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """As TOML would read it; what TOML cannot read is a string, so quotes are not needed."""
+    """The value as TOML reads it; text that is no TOML is a string, so quotes are not needed."""
     if text in ("none", "null"):
         return None
     try:
@@ -69,14 +74,15 @@ def _value(text: str) -> Any:
 
 
 def _none_of(model: type[BaseModel], name: str) -> str | None:
-    """What `--set name=none` means: the word, where that is one of the choices, else no value."""
+    """The meaning of `--set name=none`: the word itself if it is one of the choices, else no value."""
     field = model.model_fields.get(name)
     return "none" if field and "none" in get_args(field.annotation) else None
 
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show: str) -> str:
+    """The message for a configuration that does not fit, with the setting, its value and the rule."""
     problems = error.errors(include_url=False)
-    problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
+    problem = next((found for found in problems if found["type"] == "extra_forbidden"), problems[0])
     path = [str(piece) for piece in problem["loc"]]
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(path[-1], _names(model, path[:-1]), n=1, cutoff=0.5)
@@ -87,16 +93,17 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show:
     if not path:
         return f"{dataset}: {problem['msg'].removeprefix('Value error, ')}. {show}"
     if problem["type"] in ("model_type", "model_attributes_type"):
-        given = json.dumps(problem["input"], default=str)
-        return f"{dataset}: {'.'.join(path)} = {given} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
+        value = json.dumps(problem["input"], default=str)
+        return f"{dataset}: {'.'.join(path)} = {value} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
-    given = json.dumps(problem["input"], default=str)
-    said = problem["msg"].removeprefix("Value error, ")
-    rule = said[0].lower() + said[1:]
-    return f"{dataset}: {name} = {given} does not fit: {rule}. {show}"
+    value = json.dumps(problem["input"], default=str)
+    message = problem["msg"].removeprefix("Value error, ")
+    rule = message[0].lower() + message[1:]
+    return f"{dataset}: {name} = {value} does not fit: {rule}. {show}"
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
+    """The settings that a table takes; in [endpoints.name] the name is no setting."""
     for table in tables:  # the name in [endpoints.name] is that of no field
         if table in model.model_fields:
             model = _table_model(model.model_fields[table].annotation) or model
@@ -104,7 +111,7 @@ def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
 
 
 def _table_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of the tables that a setting takes: of `X | None` and `dict[str, X]` it is X."""
+    """The model of the tables that a setting takes: X for `X | None` and `dict[str, X]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_table_model, get_args(annotation))), None)
@@ -123,7 +130,7 @@ def _table_of(path: list[str]) -> str:
 def toml(dataset: str, model: type[BaseModel]) -> str:
     """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out.
 
-    A dataset's own settings come first, tables last: whatever follows a table is of it.
+    A dataset's own settings come first and tables last, as in TOML everything after a table's header belongs to it.
     """
     document = tomlkit.document()
     document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))

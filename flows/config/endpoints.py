@@ -1,4 +1,4 @@
-"""[endpoints.NAME] of a configuration: models behind OpenAI-compatible APIs."""
+"""The settings of models: [endpoints.NAME] for models behind OpenAI-compatible APIs, and which stage uses which."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from longform.llm.ask.types import Capability, Endpoint, Price
 from longform.llm.offline import ENDPOINT as OFFLINE
 from longform.settings import api_key
 
-OURS = frozenset({
+SET_BY_BUILD = frozenset({
     "input", "logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "response_format", "stream",
     "stream_options", "top_logprobs",
 })  # fmt: skip
 
 
 def without_user(address: str) -> str:
-    """The address; ValueError where it holds a user or a password, which configurations do not keep."""
+    """The address; ValueError if it holds a user or a password, which configurations do not store."""
     if "@" in address.split("/")[2]:
         raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
     return address
@@ -37,7 +37,7 @@ class PriceConfig(BaseModel):
 
 
 class EndpointConfig(BaseModel):
-    """One model. The key stays in the environment; `key_env` names the variable."""
+    """One model. Its key stays in the environment; `key_env` names the variable."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -75,22 +75,22 @@ class EndpointConfig(BaseModel):
 
 
 def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
-    """What the endpoint's own parameters say goes first; the offline model draws nothing."""
+    """The endpoint with these parameters, unless it sets them itself; the offline model takes none."""
     if endpoint.offline:
         return endpoint
     return replace(endpoint, parameters=tuple(sorted({**parameters, **dict(endpoint.parameters)}.items())))
 
 
 def not_ours(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of requests; ValueError where one is what the build sets itself."""
+    """The request parameters; ValueError if one of them is set by the build itself."""
     for name in parameters:
-        if name in OURS:
+        if name in SET_BY_BUILD:
             raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
     return parameters
 
 
 def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
-    """The endpoint of this name; `offline` is built in."""
+    """The endpoint of this name; `offline` is built in. UsageError if there is none."""
     if name in endpoints:
         config = endpoints[name]
         return Endpoint(
@@ -114,14 +114,14 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
 
 
 def check_endpoints(endpoints: dict[str, EndpointConfig]) -> dict[str, EndpointConfig]:
-    """For configurations: raise ValueError where a name is taken."""
+    """The endpoints; ValueError if one takes the name of the built-in one."""
     if "offline" in endpoints:
         raise ValueError("[endpoints.offline] takes the name of the built-in model: name the endpoint otherwise")
     return endpoints
 
 
 def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
-    """Raise EndpointError where an endpoint in use names a variable that holds no key."""
+    """Raise EndpointError if the key of an endpoint in use is not set."""
     for name in used:
         variable = endpoints[name].key_env if name in endpoints else None
         if variable and api_key(variable) is None:
@@ -132,7 +132,7 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
 
 
 def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
-    """Raise UsageError where the price of a model in use is unknown, so that no cap on the cost can hold."""
+    """Raise UsageError if the price of a model in use is unknown, as a cost limit could not hold."""
     from longform.llm.models import unpriced
     from longform.llm.price.prices import price_of
 
@@ -142,7 +142,7 @@ def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
 
 
 class StageConfig(BaseModel):
-    """What one stage does otherwise than the others."""
+    """Settings of one stage that differ from the dataset's."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -151,7 +151,7 @@ class StageConfig(BaseModel):
 
 
 class ModelSettings(BaseModel):
-    """Which models a dataset asks, and how: every dataset's configuration has these settings, and its own.
+    """The settings of every dataset's configuration that say which models it asks, and how.
 
     `MODEL_STAGES` are the stages that ask a model.
     """
@@ -196,12 +196,12 @@ def batched(config: ModelSettings) -> frozenset[str]:
 
 
 def check_batches(config: ModelSettings) -> None:
-    """Raise UsageError where a stage in batch mode asks an endpoint that is not said to have batches."""
+    """Raise UsageError if a stage in batch mode asks an endpoint without the capability `batch`."""
     for stage in sorted(batched(config)):
         endpoint = model_of(stage, config)
         if not endpoint.offline and "batch" not in endpoint.capabilities:
             raise UsageError(
-                f'The stage {stage} is in batch mode, but the endpoint "{endpoint.name}" is not said to have batches: '
+                f'The stage {stage} is in batch mode, but the endpoint "{endpoint.name}" does not declare batches: '
                 f'add "batch" to [endpoints.{endpoint.name}] capabilities, or set mode = "online".'
             )
 

@@ -1,4 +1,4 @@
-"""Files that a configuration names, as sources of a build."""
+"""Files that a configuration names, opened as sources of a build."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ ACCOUNTS = (
 )
 
 
-def opened(builder: Builder, opening: Callable[..., list[Source]], given: str | list[str]) -> list[Source]:
-    """The files of a setting, identified by their content; none where it is an empty list."""
-    paths = listed(given)
+def opened(builder: Builder, opening: Callable[..., list[Source]], setting: str | list[str]) -> list[Source]:
+    """The files of a setting as sources, identified by their content; empty if it names none."""
+    paths = listed(setting)
     return opening(paths, digest=builder.digests) if paths else []
 
 
-def listed(given: str | list[str]) -> list[Path]:
-    """An empty text names no file: as a path it would be the folder one is in."""
-    return [Path(path) for path in ([given] if isinstance(given, str) else given) if path]
+def listed(setting: str | list[str]) -> list[Path]:
+    """The paths that a setting names. An empty string names none (as a path it would be the current folder)."""
+    return [Path(path) for path in ([setting] if isinstance(setting, str) else setting) if path]
 
 
 def check_accounts(accounts: dict[str, dict[str, str]], *settings: str | list[str]) -> None:
-    """ValueError for accounts of a file or folder that none of the settings names."""
+    """Raise ValueError if accounts are given for a file or folder that none of these settings names."""
     named = {path for setting in settings for path in listed(setting)}
     for place in accounts:
         if Path(place) not in named:

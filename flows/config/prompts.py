@@ -1,4 +1,4 @@
-"""The prompts of the project, or those of a folder that take their places: listed, and rendered with sample values."""
+"""The project's prompts, or a folder's that replace them: listed, and rendered with sample values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from longform.llm.ask.types import Form
 PROMPTS = Path(__file__).parents[2] / "prompts"
 
 
-def described(dataset: str | None, given: str | None) -> list[dict[str, Any]]:
-    """Each prompt (of a dataset) as a JSON value. `given` is a folder whose files take the place of the project's."""
-    folders = prompt_folders(given, PROMPTS)
+def described(dataset: str | None, override_folder: str | None) -> list[dict[str, Any]]:
+    """Each prompt (of a dataset) as a JSON value. The files in `override_folder` replace the project's."""
+    folders = prompt_folders(override_folder, PROMPTS)
     folder = f"{dataset.replace('-', '_')}/" if dataset else ""
     names = [name for name in prompt_names(PROMPTS) if name.startswith(folder)]
     return [_description(load_prompt(name, *folders), folders) for name in names]
@@ -32,9 +32,11 @@ def _description(prompt: Prompt, folders: tuple[Path, ...]) -> dict[str, Any]:
     }
 
 
-def rendered(name: str, form: str | None, given: str | None) -> tuple[tuple[str, str], ...]:
-    """(role, content) of the messages for sample values; `form` is text, tags or json, else the prompt's first."""
-    folders = prompt_folders(given, PROMPTS)
+def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[tuple[str, str], ...]:
+    """(role, content) of a prompt's messages with sample values; `form` is text, tags or json, else the
+    prompt's first.
+    """
+    folders = prompt_folders(override_folder, PROMPTS)
     known = prompt_names(PROMPTS)
     if name not in known:
         raise UsageError(f'There is no prompt "{name}": {nearest(name, known)}')
@@ -43,7 +45,7 @@ def rendered(name: str, form: str | None, given: str | None) -> tuple[tuple[str,
 
 
 def samples(prompt: Prompt) -> dict[str, str | list[str]]:
-    """A value for each input that nobody can take for a real one."""
+    """A sample value for each input, which nobody can take for a real one."""
     lists = list_inputs(prompt)
     return {name: [_sample(name, 1), _sample(name, 2)] if name in lists else _sample(name) for name in prompt.inputs}
 

@@ -1,11 +1,11 @@
-"""What can be fetched and read without building a dataset: one module a source.
+"""Sources that can be fetched and read without building a dataset, one module each.
 
 Each module has TERMS (what its texts may be used for), and some of
 
     class Fetch(BaseModel)      settings of `longform fetch`, each with a description
-    def fetch(http: Http, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]
+    def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]
     class Read(BaseModel)       settings of `longform read`
-    def read(run: Build | Plan, paths: list[Path], config: Read) -> list[Rows]    the source's stages, in a line
+    def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]    calls the source's stages
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a source's texts may be used for. `decide`: what a person must agree to before fetching it, if anything."""
+    """What a source's texts may be used for. `decide`: terms that a person must agree to before fetching it, None if
+    none.
+    """
 
     what: str
     licence: str

@@ -1,4 +1,4 @@
-"""ACL OCL: papers of the ACL Anthology, what is known of them and their texts."""
+"""ACL OCL: papers of the ACL Anthology, their metadata and their texts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """`table`: the table of publications. A letter: the texts of the papers whose volumes begin with it."""
+    """Fetch the table of publications (`table`), or the texts of the papers whose volumes begin with a letter."""
     for name in what or [""]:
         if name != "table" and not re.fullmatch(r"[A-Za-z0-9]", name):
             raise UsageError(
@@ -53,13 +53,13 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """The metadata of tables (.parquet), and the papers of files (.json, also in a .zip or .tar) and folders."""
+    """The metadata from tables (.parquet), and the papers from JSON files (also in a .zip or .tar) and folders."""
     tables, texts = opened(builder, paths, config)
     return [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:
-    """The tables of publications, and the bundles of papers; UsageError where neither is there."""
+    """(tables of publications, bundles of papers) as sources; UsageError if there is neither."""
     files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
     files = [file for file in files if file.suffix == ".parquet"]
     texts = open_bundles(

@@ -31,7 +31,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """The files of the languages named, as the hub's folders name them: python, c++."""
+    """Fetch the files of these languages, named as the hub's folders are: python, c++."""
     if odd := [name for name in what if not re.fullmatch(r"[A-Za-z0-9+#._ '()-]+", name) or name.strip(".") == ""]:
         raise UsageError(f'"{odd[0]}" is no language of {config.repository}: write python, for data/python/data.jsonl.')
     if not what:

@@ -46,7 +46,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """`collection` (which holds queries and some judgements too), `queries`, `qrels`, or `all`."""
+    """Fetch `collection` (which also holds queries and some judgements), `queries`, `qrels`, or `all`."""
     found = []
     for name, (size, md5) in chosen(what).items():
         url = f"{config.base_url.rstrip('/')}/{name}"
@@ -55,6 +55,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 def chosen(what: list[str]) -> dict[str, tuple[int, str]]:
+    """file name -> (bytes, MD5) of the named groups of files; all groups if none is named."""
     for name in what:
         if name not in FILES:
             raise UsageError(f'msmarco has no "{name}": name some of {", ".join(FILES)}.')
@@ -64,12 +65,12 @@ def chosen(what: list[str]) -> dict[str, tuple[int, str]]:
 class Read(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    repair: bool = Field(True, description="mend UTF-8 that was read as Latin-1; rows say which text they hold")
+    repair: bool = Field(True, description="fix UTF-8 that was read as Latin-1; rows say which text they hold")
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Passages (and ids that several files share), queries, judgements."""
+    """Four tables: passages, passage ids that occur more than once, queries, judgements."""
     msmarco.check_names(paths)
     digest = builder.digests
     files = open_files(

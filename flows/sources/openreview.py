@@ -46,7 +46,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """The years named, as JSON lines; with `pdfs`, their PDFs in the folder pdfs."""
+    """Fetch the submissions of these years as JSON lines; with `pdfs` also their PDFs, into the folder pdfs."""
     if odd := sorted(set(config.decisions) - set(DECISIONS)):
         raise UsageError(f'OpenReview has no decision "{odd[0]}": choose of {", ".join(DECISIONS)}.')
     apis = {1: Api(http, _base_url_v1(config), 1), 2: Api(http, config.base_url.rstrip("/"), 2)}
@@ -71,8 +71,8 @@ def _fetch_pdfs(
 
 
 def _base_url_v1(config: Fetch) -> str:
-    given = config.base_url_v1 or (API_V1 if config.base_url == API_V2 else config.base_url)
-    return given.rstrip("/")
+    url = config.base_url_v1 or (API_V1 if config.base_url == API_V2 else config.base_url)
+    return url.rstrip("/")
 
 
 class Read(BaseModel):
@@ -84,9 +84,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     sources = open_files(
         paths, group=GROUP, endings=(".jsonl", ".jsonl.gz"), digest=digest, retrieved_at=config.retrieved_at
     )
-    apart = [source for source in sources if REPLIES in source.path]
-    notes = [source for source in sources if source not in apart]
+    reply_files = [source for source in sources if REPLIES in source.path]
+    notes = [source for source in sources if source not in reply_files]
     if not notes:
         raise UsageError("Only replies were named: name the files of submissions too.")
-    replies = Replies({source.path: source.sha256 for source in apart})
+    replies = Replies({source.path: source.sha256 for source in reply_files})
     return [admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), [GROUP])]

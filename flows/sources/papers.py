@@ -1,4 +1,4 @@
-"""Papers that lie on your disk: TEI documents, and PDFs."""
+"""Papers on your own disk: TEI documents and PDFs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Papers and their paragraphs, of TEI and of PDFs: files, folders, archives, which may hold both."""
+    """Papers and their paragraphs, from TEI and PDF files, folders or archives, which may hold both."""
     documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
     prints = [] if config.only == "tei" else _opened(builder, paths, config, pdfs.ENDINGS, pdfs.FILES_PER_BUNDLE)
     if not (documents or prints):
@@ -59,7 +59,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
-    """The parser of PDFs that the settings and GROBID_URL ask for; of a server, once it answers."""
+    """The PDF parser that the settings and GROBID_URL choose; a GROBID server is waited for until it answers."""
     url = config.grobid or grobid_url()
     if config.parser == "pdfium" or (config.parser == "auto" and not url):
         return pdf.Pdfium(pages=config.pages, seconds=config.seconds or pdf.SECONDS)

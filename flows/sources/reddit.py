@@ -1,4 +1,4 @@
-"""Reddit: submissions and comments of monthly dumps as threads; scores and deletions of today by its Data API."""
+"""Reddit: submissions and comments of monthly dumps as threads; current scores and deletions from its Data API."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    """Asks what became of items, named by id, permalink, or a file of them (Parquet of posts or threads, JSON lines,
-    an id a line). Dumps are not fetched: their archives give them out by BitTorrent."""
+    """Asks for the current state of items, named by id, permalink, or a file of them (Parquet of posts or threads, JSON
+    lines, or one id on each line). Dumps are not fetched: their archives distribute them by BitTorrent.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,7 +56,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """states.jsonl, and gone.jsonl for `longform takedowns add --file`."""
+    """Write states.jsonl (the items' current states) and gone.jsonl, for `longform takedowns add --file`."""
     client = reddit_client()
     if client is None:
         raise UsageError(
@@ -137,5 +138,6 @@ def _selected(builder: Builder, threads: Rows, config: Read) -> Rows:
     return threads
 
 
-def _or(given: int | None, default: int) -> int:
-    return default if given is None else given
+def _or(value: int | None, default: int) -> int:
+    """The value, or the default if it is None."""
+    return default if value is None else value

@@ -35,12 +35,12 @@ class Fetch(BaseModel):
         None, description="a release that is there: fetch only the differences from it to `release`"
     )
     shards: int | list[int] | None = Field(
-        None, description="how many files of each dataset, or which, counted from 0; all where nothing is said"
+        None, description="how many files of each dataset, or which, counted from 0; unset: all"
     )
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """Files of `s2orc`, `s2orc_v2`, `papers`, `abstracts`, `citations`; nothing named is s2orc_v2."""
+    """Fetch files of `s2orc`, `s2orc_v2`, `papers`, `abstracts` or `citations`; s2orc_v2 if none is named."""
     api = s2_api.DatasetsApi(http, config.base_url, key=s2_api_key())
     names = s2_api.chosen(what or ["s2orc_v2"])
     if config.since is not None:
@@ -55,7 +55,7 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Papers, their paragraphs, and what these cite; metadata and citations, where files of them are given."""
+    """Papers, their paragraphs, and the papers that these cite; metadata and citations if there are files of them."""
     files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at)
     papers, metadata = papers_and_metadata(builder, files["papers"], files["metadata"])
     paragraphs = split_paragraphs(builder, papers)
@@ -65,7 +65,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:
-    """The newest record of each paper, with what its metadata knows better."""
+    """(the newest record of each paper, with values from the metadata where those are better, the metadata)."""
     merged = admit(builder, admit_metadata, merge_metadata(builder, read_s2_metadata(builder, metadata)), [GROUP])
     records = read_s2orc(builder, papers)
     return admit(builder, admit_papers, newest_papers(builder, records, records, merged), [GROUP]), merged

@@ -1,4 +1,4 @@
-"""Stack Exchange data dumps: fetched from an item of archive.org or a mirror; their posts and threads."""
+"""Stack Exchange data dumps: fetched from an item of archive.org or a mirror; read as posts and threads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """The dumps of sites, by their hosts: beer.stackexchange.com, stackoverflow.com (its posts only)."""
+    """Fetch the dumps of sites, named by their hosts: beer.stackexchange.com, stackoverflow.com (its posts only)."""
     if config.item != ITEM and not config.agreement:
         raise UsageError(
             f"The item {config.item} may hold a dump from 2024-07 or later. {AGREEMENT}. "
@@ -76,7 +76,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
-    """name -> size and digests, as the item lists its files; nothing where it lists none."""
+    """file name -> its entry (size, digests) in the item's list of files; empty if the item has none."""
     try:
         listed = http.get(url).json()
     except (HttpError, SourceError):
@@ -90,7 +90,9 @@ def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
 
 
 def archive_of(host: str, known: Mapping[str, Any]) -> str:
-    """The name of the archive with a site's posts. Archives keep a site's first host: beer, today alcohol."""
+    """The name of the archive with a site's posts. Archives keep a site's first host, e.g. beer for what is now
+    alcohol.
+    """
     host = host.lower().removesuffix(".7z")
     if not _HOST.fullmatch(host):
         raise UsageError(f'"{host}" is no host of a site: write e.g. beer.stackexchange.com.')
@@ -122,7 +124,9 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Posts of dumps (a .7z, a Posts.xml, or a folder of them), and their threads: a question with its answers."""
+    """Posts of dumps (a .7z, a Posts.xml, or a folder of them), their users, and their threads: questions
+    with answers.
+    """
     digest = builder.digests
     dumps = [str(dump) for path in paths for dump in dumps_of(path)]
     opened = open_dumps(dumps, config.site, config.retrieved_at, digest)
@@ -132,7 +136,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def dumps_of(path: Path) -> list[Path]:
-    """A folder of several archives is a dump each; archives of one table other than posts are left out."""
+    """The dumps in a path: each .7z of a folder with more than one, without archives of tables other than posts."""
     if not path.is_dir():
         return [path]
     archives = sorted(file for file in path.glob("*.7z") if not file.stem.lower().endswith(TABLES))

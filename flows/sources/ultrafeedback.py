@@ -35,8 +35,9 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """The files of the sources named (evol_instruct, false_qa, flan, sharegpt, ultrachat), or `all`: these, without the
-    benchmark truthful_qa."""
+    """Fetch the files of the named sources (evol_instruct, false_qa, flan, sharegpt, ultrachat), or of all these; the
+    benchmark truthful_qa is not part of `all`.
+    """
     if odd := [name for name in what if not name.replace("_", "").isalnum()]:
         raise UsageError(f'"{odd[0]}" is no source of {config.repository}: write e.g. evol_instruct.')
     paths = [f"{name}.jsonl" for name in what or SOURCES]
@@ -59,7 +60,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
-    """The files, each with the commit it is of."""
+    """The files as sources, each with the repository commit it is from."""
     files = open_files(
         paths,
         group=ultrafeedback.GROUP,

@@ -1,4 +1,4 @@
-"""Any file of the web, fetched whole and noted beside it; what it may be used for is for you to find out."""
+"""Any file on the web, fetched whole and recorded beside it; what it may be used for is for you to find out."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """The files behind these addresses (http or https). Digest, size and name are of one file."""
-    alone = config.model_fields_set & {"sha256", "md5", "size", "name"}
-    if len(what) > 1 and alone:
+    """Fetch the files at these http(s) URLs. Settings for digest, size and name are allowed for a single file only."""
+    file_settings = config.model_fields_set & {"sha256", "md5", "size", "name"}
+    if len(what) > 1 and file_settings:
         raise UsageError(
-            f"{', '.join(sorted(alone))} is of one file, but {len(what)} are asked for: fetch them one by one."
+            f"{', '.join(sorted(file_settings))} is of one file, but {len(what)} are asked for: fetch them one by one."
         )
     places = {url: folder / (file_name(config.name) if config.name else name_of(url)) for url in what}
     if len(set(places.values())) < len(places):
@@ -49,7 +49,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 def name_of(url: str) -> str:
-    """What a file is called by its address; never a path."""
+    """A file name from a URL's last path segment; UsageError if it is no URL."""
     try:
         last = unquote(urlsplit(url).path).rstrip("/").rpartition("/")[2]
     except ValueError:
@@ -58,7 +58,9 @@ def name_of(url: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """The name where it is one; UsageError where it is a path, hidden, or holds what no name should."""
+    """The name if it is a plain file name; UsageError if it is a path, hidden, or has characters no name
+    should have.
+    """
     odd = not name or not name.isprintable() or name.startswith(".") or re.search(r"[/\\]", name)
     if odd or name.endswith(KEPT_ENDINGS) or len(name.encode()) > LONGEST_NAME:
         raise UsageError(f"{name[:80]!r} cannot be the name of a file: give one with --set name=…")

@@ -31,7 +31,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """`all`: there is one file, comparisons.jsonl, of which no checksum is published."""
+    """Fetch `all`: there is one file, comparisons.jsonl, of which no checksum is published."""
     if odd := [name for name in what if name != FILE]:
         raise UsageError(f'webgpt has no "{odd[0]}": it is one file, name all or {FILE}.')
     url = f"{config.base_url.rstrip('/')}/{FILE}"

@@ -36,7 +36,7 @@ class Fetch(BaseModel):
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
-    """`all` Parquet files, or those named: data/train-00000-of-00014.parquet, or a pattern with *."""
+    """Fetch `all` Parquet files, or named ones: data/train-00000-of-00014.parquet, or a pattern with *."""
     if odd := [name for name in what if not name.endswith(".parquet")]:
         raise UsageError(f'"{odd[0]}" is no file of {config.repository}: write data/train-00000-of-00014.parquet.')
     paths = what or ["data/*.parquet"]
@@ -57,7 +57,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
-    """The files, each with the commit it is of."""
+    """The files as sources, each with the repository commit it is from."""
     files = open_files(
         paths,
         group=wildchat.GROUP,

@@ -1,4 +1,4 @@
-"""Texts as Arrow arrays, without the import of pandas, which `pa.array` costs a process: a third of a second."""
+"""Arrow arrays of texts, built without `pa.array`, which imports pandas (a third of a second for each process)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pyarrow as pa
 
 
 def text_array(values: Sequence[str | None]) -> pa.Array:
-    """A string array, of less than 2 GB. UnicodeEncodeError where a text holds a lone surrogate."""
+    """A string array of the values, None as null. OverflowError from 2 GB on, UnicodeEncodeError for a lone
+    surrogate.
+    """
     valid = None
     if None in values:
         if values.count(None) == len(values):
@@ -29,5 +31,5 @@ def text_array(values: Sequence[str | None]) -> pa.Array:
 
 
 def bitmap(values: Sequence[Any]) -> pa.Buffer:
-    """Arrow's validity bitmap: which of the values are not None."""
+    """Arrow's validity bitmap of the values: a set bit for every value that is not None."""
     return pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))

@@ -1,4 +1,4 @@
-"""Nothing vanishes: every input row is the parent of an output row, or is a rejected row."""
+"""The check that no row vanishes: every input row is the parent of an output row, or is a rejected row."""
 
 from __future__ import annotations
 
@@ -28,31 +28,35 @@ def check_conservation(
     store: Store,
     stage: str,
     schema: pa.Schema,
-    made: list[Part],
+    parts: list[Part],
     inputs: list[Rows],
-    looked_up: Sequence[Rows] = (),
+    side_inputs: Sequence[Rows] = (),
 ) -> None:
-    """Raise ConservationError where an input row is neither a parent nor rejected, or a parent is no input row.
+    """Raise ConservationError if an input row is neither a parent nor rejected, or if a parent is no input row.
 
-    Checked for every input whose key the output carries; several inputs of one key are checked together. What is
-    rejected may be a row of any of them. A parent may also be a row of an input that is only looked things up in.
-    What does not fit in memory spills into the home.
+    Checked for every input whose key column the output carries; inputs with the same key are checked together. A
+    rejected row may come from any input; a parent may also come from `side_inputs`, of which not every row has to be
+    used. DuckDB spills what does not fit in memory to the home.
     """
-    given, more = _by_key(inputs), _by_key(looked_up)
-    for key, paths in given.items():
+    input_files, side_files = _by_key(inputs), _by_key(side_inputs)
+    for key, paths in input_files.items():
         columns = parent_columns(schema, key)
         if columns:
-            others = {other: given.get(other, []) + more.get(other, []) for other in {**given, **more} if other != key}
-            _check(store, stage, key, columns, paths, more.get(key, []), others, made)
+            other_files = {
+                other: input_files.get(other, []) + side_files.get(other, [])
+                for other in {**input_files, **side_files}
+                if other != key
+            }
+            _check(store, stage, key, columns, paths, side_files.get(key, []), other_files, parts)
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
-    """key -> the files of the tables that have it."""
-    return {rows.key: [path for one in tables if one.key == rows.key for path in one.paths] for rows in tables}
+    """key column -> the Parquet files of all tables with this key."""
+    return {rows.key: [path for table in tables if table.key == rows.key for path in table.paths] for rows in tables}
 
 
 def parent_columns(schema: pa.Schema, key: str) -> list[str]:
-    """Where a table carries the key of its parents: paths such as `answers.answer_id`."""
+    """The columns of a schema that hold the keys of parent rows, e.g. `answers.answer_id` inside a list of structs."""
     declared: dict[str, list[str]] = json.loads(schema.metadata[b"parents"])
     return declared.get(key, [key] if key in schema.names else [])
 
@@ -62,29 +66,34 @@ def _check(
     stage: str,
     key: str,
     columns: list[str],
-    given: list[str],
-    more: list[str],
-    others: dict[str, list[str]],
-    made: list[Part],
+    input_files: list[str],
+    side_files: list[str],
+    other_files: dict[str, list[str]],
+    parts: list[Part],
 ) -> None:
-    outputs = [str(store.rows_path(part)) for part in made if part.rows]
-    rejected = [str(store.rejected_path(part)) for part in made if part.rejected_sha256]
+    """Compare the keys of one key column's input rows with those of the parents and rejected rows, by DuckDB
+    queries.
+    """
+    outputs = [str(store.rows_path(part)) for part in parts if part.rows]
+    rejected = [str(store.rejected_path(part)) for part in parts if part.rejected_sha256]
     parents = [_select(column, outputs) for column in columns if outputs]
-    parents += [_rejected(rejected, others)] if rejected else []
-    inputs, allowed = (_select(key, paths) if paths else NONE for paths in (given, given + more))
+    parents += [_rejected(rejected, other_files)] if rejected else []
+    inputs, allowed = (_select(key, paths) if paths else NONE for paths in (input_files, input_files + side_files))
     known = " UNION ALL ".join(parents) or NONE
     _compare(store, stage, key, inputs, known, allowed)
 
 
-def _rejected(rejected: list[str], others: dict[str, list[str]]) -> str:
-    """Keys of rejected rows, without those that are rows of an input of another key."""
-    known = [f"(SELECT {key} AS key FROM {read_parquet(paths)}) USING (key)" for key, paths in others.items() if paths]
-    return " ANTI JOIN ".join([f"SELECT key AS id FROM {read_parquet(rejected)}", *known])
+def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
+    """A query for the keys of rejected rows, without those that are rows of an input with another key column."""
+    queries = [
+        f"(SELECT {key} AS key FROM {read_parquet(paths)}) USING (key)" for key, paths in other_files.items() if paths
+    ]
+    return " ANTI JOIN ".join([f"SELECT key AS id FROM {read_parquet(rejected)}", *queries])
 
 
 @lru_cache(maxsize=1)
 def _database(home: Path) -> duckdb.DuckDBPyConnection:
-    """One a process: to open one takes longer than most checks."""
+    """The DuckDB connection of this process, opened once, as opening takes longer than most checks."""
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
     place = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
@@ -102,6 +111,9 @@ atexit.register(_database.cache_clear)  # DuckDB complains of what is open later
 
 
 def _compare(store: Store, stage: str, key: str, inputs: str, known: str, allowed: str) -> None:
+    """Raise ConservationError if `inputs` has an id that `known` lacks, or `known` one that `allowed` lacks
+    (queries).
+    """
     with _database(store.home).cursor() as database:
         for left, right, text in (
             (inputs, known, "is neither the parent of a row nor rejected"),
@@ -114,6 +126,7 @@ def _compare(store: Store, stage: str, key: str, inputs: str, known: str, allowe
 
 
 def _select(column: str, paths: list[str]) -> str:
+    """A query for the ids in a column, which may be a field of a list of structs (`answers.answer_id`)."""
     if "." not in column:
         return f"SELECT {column} AS id FROM {read_parquet(paths)}"
     outer, inner = column.split(".")

@@ -1,4 +1,4 @@
-"""Writing the rows of one unit of work as parts: checked against the schema, cut at ranges of hashes."""
+"""Writing the rows of one unit of work as parts: checked against the schema, cut at ranges of the key's hash."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ GROUP_BYTES = 8 << 20
 
 
 def key_hash(key: str) -> int:
-    """The 64-bit hash that orders rows and cuts parts."""
+    """The 64-bit hash of a key, by which rows are ordered and cut into parts."""
     return xxhash.xxh3_64_intdigest(key.encode())
 
 
 def part_keys(group: str, bits: int) -> list[str]:
-    """The keys of a group's parts: 2**bits equal ranges of the hash, in order."""
+    """The keys of a group's parts, `<group>/<bits>-<index>`: 2**bits equal ranges of the hash, in order."""
     return [f"{group}/{bits}-{index:05d}" for index in range(1 << bits)]
 
 
 def group_of(key: str) -> str:
+    """The group that a key or part key begins with: the text before its first slash."""
     return key.split("/", 1)[0]
 
 
 def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
-    """group -> (position of its first part, how far a hash is shifted to give the part within the group)."""
+    """group -> (position of its first part, number of bits by which a hash is shifted to give the part within the
+    group).
+    """
     ranges: dict[str, tuple[int, int]] = {}
     for position, key in enumerate(keys):
         group, part = key.split("/")
@@ -54,10 +57,10 @@ def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
 class Parts:
     """Writes one unit's rows into the parts named by `keys`, which cover ranges of the hash in order.
 
-    One key: all rows go there. Several: the values of the schema's `cut` column begin with `<group>/`, and rows
-    must come group after group, each in the order of the hash of that column. With `split_by`, every part is cut
-    once more by the values of that column. With `max_rows_per_part` rows keep their order: the one key's part ends
-    after so many, and `<key>.00001` goes on.
+    One key: all rows go to its part. More keys: values of the schema's `cut` column begin with `<group>/`, and rows
+    must come group by group, each in the order of that column's hash. With `split_by` every part is also divided by the
+    values of that column. With `max_rows_per_part` rows keep their order: a part ends after that many rows, and the
+    next part, `<key>.00001`, goes on.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Parts:
         self.counts: Counter[str] = Counter()
 
     def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
+        """Write one row, batch or rejected row to the part it belongs to; SchemaError if it breaks schema or order."""
         if isinstance(item, Rejected):
             self._reject(item)
         elif isinstance(item, pa.RecordBatch):
@@ -98,12 +102,14 @@ class Parts:
         self.counts[name] += number
 
     def finish(self) -> list[Part]:
+        """Write and commit what is left, and return all parts, empty ones included."""
         self._flush()
         self._advance(len(self.keys) - 1)
         self._close()
         return self.done
 
     def discard(self) -> None:
+        """Delete the unfinished parts."""
         for writer in self.open.values():
             writer.discard()
 
@@ -119,6 +125,7 @@ class Parts:
             self._write(piece)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
+        """(position of the part, slice of the batch) for each part that rows of the batch belong to, in order."""
         if self.max_rows_per_part is not None:
             yield from self._counted(batch, self.max_rows_per_part)
             return
@@ -132,12 +139,13 @@ class Parts:
                 yield places[start], batch.slice(start, end - start)
                 start = end
 
-    def _counted(self, batch: pa.RecordBatch, each: int) -> Iterable[tuple[int, pa.RecordBatch]]:
+    def _counted(self, batch: pa.RecordBatch, most: int) -> Iterable[tuple[int, pa.RecordBatch]]:
+        """As `_cut` where parts have a maximum number of rows: full parts are followed by new ones."""
         while batch.num_rows:
-            position, filled = divmod(self.rows, each)
+            position, filled = divmod(self.rows, most)
             if position == len(self.keys):
                 self.keys.append(f"{self.keys[0]}.{position:05d}")
-            piece = batch.slice(0, each - filled)
+            piece = batch.slice(0, most - filled)
             self.rows += piece.num_rows
             yield position, piece
             batch = batch.slice(piece.num_rows)
@@ -147,6 +155,7 @@ class Parts:
         return first + (key_hash(key) >> shift)
 
     def _advance(self, position: int) -> None:
+        """Close the parts before a position; SchemaError if rows come out of order."""
         if position < self.position:
             raise SchemaError(f"{self.stage} yields rows out of the order of {self.cut}: sort them by its hash.")
         while self.position < position:
@@ -184,7 +193,9 @@ class Parts:
 
 
 class PartWriter:
-    """One part: rows.parquet, rejected.parquet and part.json in a folder beside its place."""
+    """Writes one part: rows.parquet, rejected.parquet and part.json in a temporary folder that is renamed when
+    finished.
+    """
 
     def __init__(self, store: Store, stage: str, key: str, schema: pa.Schema) -> None:
         self.store, self.stage, self.key, self.schema = store, stage, key, schema
@@ -211,6 +222,7 @@ class PartWriter:
             self._write_rejected()
 
     def finish(self, counts: Mapping[str, int]) -> Part:
+        """Commit the part to the store and return it, with its id, counts and checksums."""
         self._write_group()
         self._write_rejected()
         self._close()
@@ -259,10 +271,10 @@ class PartWriter:
 
 
 def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """zstd, 3 where the schema names no level, none where it says 0; dictionaries where they do not only cost: not for
-    long texts.
+    """A Parquet writer that compresses with zstd at the schema's `level` (3 if it names none, 0: uncompressed).
 
-    The columns' documentation stays out of the file: it is no identity, and must not change a byte.
+    Columns are dictionary-encoded, except long texts, where that only costs. The columns' documentation is left out of
+    the file: it is no identity and must not change a byte.
     """
     plain = {"text", "content", "raw", "element", "rejected", "old_contents", "new_contents", "message"}
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
@@ -273,7 +285,7 @@ def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def bare(schema: pa.Schema) -> pa.Schema:
-    """Names, types and nullability only."""
+    """The schema's names, types and nullability, without documentation and metadata."""
     return pa.schema([_bare(field) for field in schema])
 
 
@@ -290,6 +302,7 @@ def _bare_type(type: pa.DataType) -> pa.DataType:
 
 
 def _leaves(type: pa.DataType, path: str) -> list[str]:
+    """The Parquet paths of all leaf columns below a column, e.g. `answers.list.element.text`."""
     if pa.types.is_list(type):
         return _leaves(type.value_type, f"{path}.list.element")
     if pa.types.is_struct(type):
@@ -298,7 +311,9 @@ def _leaves(type: pa.DataType, path: str) -> list[str]:
 
 
 def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """A batch has exactly the schema's columns, no null where none is allowed, no NaN or infinity."""
+    """Raise SchemaError unless a batch has exactly the schema's columns, no null where none is allowed, no NaN or
+    infinity.
+    """
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise SchemaError(f"A batch has the columns {batch.schema.names}, its schema says {schema.names}.")
     for field, column in zip(schema, batch.columns, strict=True):
@@ -318,9 +333,9 @@ def _check_values(name: str, field: pa.Field, values: pa.Array) -> None:
 
 
 def row_check(schema: pa.Schema) -> Callable[[Row], None]:
-    """A check of one row: exactly the schema's columns, no fraction where an integer belongs.
+    """A function that checks one row: exactly the schema's columns, no fraction in an integer column; else SchemaError.
 
-    Arrow itself drops unknown keys and truncates fractions in silence.
+    Arrow itself silently drops unknown keys and truncates fractions.
     """
     names = set(schema.names)
     checks = [(field.name, check) for field in schema if (check := _value_check(field.type, field.name))]
@@ -336,6 +351,7 @@ def row_check(schema: pa.Schema) -> Callable[[Row], None]:
 
 
 def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
+    """A check of one value of this type; None if the type needs none."""
     if pa.types.is_integer(type):
         return lambda value: _no_fraction(value, name)
     if pa.types.is_list(type):

@@ -1,4 +1,4 @@
-"""Identity: what a stage's output is made of, as a hash."""
+"""The identity of a stage's output: everything that determines its rows, as a hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def fingerprint(value: Any) -> str:
 
 
 def identity(value: Any) -> Any:
-    """A stage argument as a JSON value. Endpoints, prompts and sources say themselves what counts of them."""
+    """A stage argument as a JSON value. Endpoints, prompts and sources define their own `identity()`. TypeError for
+    paths.
+    """
     if hasattr(value, "identity"):
         return value.identity()
     if isinstance(value, Mapping):
@@ -34,7 +36,9 @@ def identity(value: Any) -> Any:
 
 
 def shape(schema: pa.Schema) -> list[list[str]]:
-    """A schema as far as it is identity: columns and how they are cut and keyed, not the documentation."""
+    """The part of a schema that is identity: column names, types and nullability, key and cut column; no
+    documentation.
+    """
     columns = [[field.name, str(field.type), "null" if field.nullable else "set"] for field in schema]
     keyed = [[name, (schema.metadata or {}).get(name.encode(), b"").decode()] for name in ("key", "cut")]
     return columns + keyed
@@ -42,7 +46,7 @@ def shape(schema: pa.Schema) -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a stage's rows come to be. `inputs` maps each input's name to its fingerprint."""
+    """Everything that determines a stage's rows. `inputs` maps each input's name to its fingerprint."""
 
     stage: str
     revision: int
@@ -63,12 +67,14 @@ class Recipe:
     def fingerprint(self) -> str:
         return fingerprint(self.as_dict())
 
-    def unit(self, contents: dict[str, list[str]]) -> str:
-        """Id of the work on one unit: the recipe without inputs, and the hashes of its input parts' rows."""
-        return fingerprint([self.stage, self.revision, self.schema, self.arguments, contents])
+    def unit(self, input_hashes: dict[str, list[str]]) -> str:
+        """The id of one unit of work: a hash of the recipe without its inputs, and of `input_hashes`, those of the
+        unit's own.
+        """
+        return fingerprint([self.stage, self.revision, self.schema, self.arguments, input_hashes])
 
     def differences(self, other: Recipe) -> list[str]:
-        """What changed since `other`, as short phrases: `k: 10 -> 12`, `prompt changed`, `its input x changes`."""
+        """What differs from `other`, as short phrases: `k: 10 -> 12`, `prompt changed`, `its input x changes`."""
         found = []
         if self.revision != other.revision:
             found.append(f"revision {other.revision} -> {self.revision}")

@@ -1,8 +1,9 @@
-"""What stages read and yield: sources, rows, rejected rows."""
+"""The types that stages read and yield: sources, shards, rows and rejected rows."""
 
 from __future__ import annotations
 
 import glob
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,8 @@ REJECTED = pa.schema(
 class Rejected:
     """An input row that became no output row.
 
-    `filtered`: a rule of the method left it out. `defect`: it is broken; `raw` keeps its text.
-    `reason` is a short fixed phrase that reports count by; figures of one row go to `detail`.
+    `filtered`: a rule of the method left it out. `defect`: it is broken; `raw` keeps its text. `reason` is a short
+    fixed phrase that reports group by; figures of a single row go to `detail`.
     """
 
     key: str
@@ -45,7 +46,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Upstream bytes. Identity: their sha256 and what the user says of them, never their path."""
+    """A source file. Its identity is the SHA-256 of its bytes and the `facts` that the user states of it, never its
+    path.
+    """
 
     group: str
     path: str
@@ -64,14 +67,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What one unit of a source stage reads: a byte range of a source, or all of it (one range)."""
+    """What one unit of a source stage reads: one byte range of a source (the whole file if it is not divided)."""
 
     source: Source
     index: int
 
     @property
     def key(self) -> str:
-        """The key of the part that a stage makes of it."""
+        """The key of the part that a stage makes from this shard."""
         return f"{self.source.group}/{self.source.sha256[:8]}-{self.index:05d}"
 
     @property
@@ -84,13 +87,15 @@ class Shard:
 
 
 def read_parquet(paths: Iterable[str | Path]) -> str:
-    """These files as a table in a DuckDB query, whatever characters their names hold."""
+    """A DuckDB table expression for these Parquet files, whatever characters their names hold."""
     quoted = ", ".join("'" + glob.escape(str(path)).replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{quoted}])"
 
 
 def read_batches(path: str | Path, size: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Of a Parquet file, at most `size` rows each, and none across row groups: these are cut by bytes as well."""
+    """The rows of a Parquet file in batches of at most `size` rows that never cross row groups, which are cut by bytes
+    too.
+    """
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, pre_buffer=False) as file:  # such buffers are kept to the end of the file
@@ -100,10 +105,10 @@ def read_batches(path: str | Path, size: int, columns: list[str] | None = None) 
 
 
 class Rows:
-    """The rows of a stage, or of some of its parts: an address; iterating reads it.
+    """The rows of a stage, or of some of its parts. Holds only their address; iterating reads them.
 
-    What a stage returns in a flow may still be in the making: reading it, or asking for its `parts`, then waits.
-    `parts` is None where nobody makes them: in a plan of what is not built yet.
+    The rows of a running build may not be finished yet: reading them, or asking for `parts`, then waits. `parts` is
+    None in a plan, for rows that are not built.
     """
 
     def __init__(
@@ -116,41 +121,46 @@ class Rows:
     _making: Callable[[], list[Part]] | None
 
     def made_by(self, wait: Callable[[], list[Part]]) -> None:
-        """Take the parts from `wait`, called when they are first asked for; what it raises is raised there."""
+        """Set the function that returns the parts. It is called, and may wait or raise, when the parts are first
+        needed.
+        """
         self._making = wait
 
     @property
     def parts(self) -> list[Part] | None:
+        """The parts that hold the rows, in order; waits for a running build. None if they are not built."""
         making = self._making
         if making is not None:
             self._parts, self._making = making(), None
         return self._parts
 
     def metered(self, meter: Callable[[int], None]) -> Rows:
-        """The same rows; `meter` is told how many were read, as they are."""
+        """A copy of these rows that calls `meter` with the number of rows of every batch read."""
         rows = self.of(self.parts)
         rows.meter = meter
         return rows
 
     def of(self, parts: list[Part] | None) -> Rows:
-        """The same address with these parts."""
+        """A copy of this address with other parts."""
         return Rows(self.store, self.schema, self.stage, self.fingerprint, parts)
 
     @property
     def key(self) -> str:
+        """The name of the column that identifies a row."""
         return str(self.schema.metadata[b"key"].decode())
 
     @property
     def paths(self) -> list[str]:
-        """The Parquet files, in order."""
+        """The Parquet files of the parts, in order."""
         return [str(self.store.rows_path(part)) for part in self.parts or ()]
 
     @property
     def count(self) -> int:
+        """The number of rows in all parts."""
         return sum(part.rows for part in self.parts or ())
 
     def batches(self, columns: list[str] | None = None, size: int = 1_000) -> Iterator[pa.RecordBatch]:
-        """At most `size` rows each, and fewer where they are long: none is larger than a row group of the file."""
+        """The rows in batches of at most `size` rows; a batch is never larger than a row group of its file."""
         for path in self.paths:
             for batch in read_batches(path, size, columns):
                 yield batch
@@ -158,7 +168,7 @@ class Rows:
                     self.meter(batch.num_rows)
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
-        """All rows in memory: for parts, and for columns that are known to be small."""
+        """All rows in memory, cast to the schema. For parts, and for columns that are known to be small."""
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
 
@@ -172,7 +182,9 @@ class Rows:
         return frame
 
     def only(self, *columns: str) -> Iterator[Row]:
-        """The rows with these columns (of nested ones `answers.list.element.text`): the others are not even read."""
+        """The rows as dicts of these columns alone, nested ones as `answers.list.element.text`; other columns are not
+        read.
+        """
         for batch in self.batches(list(columns)):
             yield from batch.to_pylist()
 
@@ -183,3 +195,11 @@ class Rows:
 
 PerGroup = Annotated[Rows, "all rows of one group (for community question answering, a site), seen whole"]
 AllRows = Annotated[Rows, "all rows of the stage, seen whole"]
+
+
+def grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
+    """Value of the column -> its rows, in their order; an empty list for other values."""
+    found: defaultdict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row[column]].append(row)
+    return found

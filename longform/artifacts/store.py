@@ -2,14 +2,14 @@
 
     <home>/format.json                                   version of this layout
     <home>/stages/<stage>/parts/<part>/rows.parquet      immutable, named by content, written beside its place
-                                      /rejected.parquet  only where rows were rejected
+                                      /rejected.parquet  only if rows were rejected
                                       /part.json         counts and checksums
     <home>/stages/<stage>/units/<unit>.json              the parts that one unit of work made, written after them
     <home>/stages/<stage>/<fingerprint>.json             an artifact: its recipe and its parts, written last
     <home>/locks/<dataset>/                              the lease of the one build of a dataset, see leases.py
 
-What is not complete has no name here, so a killed build leaves at most folders that begin with `.tmp-`. The home may
-be a file system that several machines share.
+Anything unfinished has a temporary name, so a killed build leaves at most folders that begin with `.tmp-`. The home may
+be on a file system that several machines share.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from longform.artifacts.recipe import Recipe, fingerprint
 from longform.errors import BusyError, StoreError
 from longform.files import read_json, remove, sha256_of, sync, unwritable, write_bytes, write_json
 from longform.leases import SECONDS, Lease, clock_to_read, holders
-from longform.machines import author_of, lives, temporary, this_machine, unfinished
+from longform.machines import is_alive, temporary, temporary_prefix, this_machine, writer_of
 
 FORMAT = 1
 LEFT_SECONDS = 24 * 3600.0
@@ -33,7 +33,9 @@ LEFT_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of a stage. `key` is `<group>/<bits>-<index>`, optionally `/<split>`: its range of hashes."""
+    """A part of a stage's rows, one Parquet file. `key` is `<group>/<bits>-<index>`, its range of hashes, or with
+    `/<split>`.
+    """
 
     stage: str
     key: str
@@ -47,6 +49,7 @@ class Part:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Part:
+        """The part that a JSON document (part.json) describes."""
         rejected = tuple((kind, reason, number) for kind, reason, number in fields["rejected"])
         counts = tuple((name, number) for name, number in fields["counts"])
         return cls(**{**fields, "rejected": rejected, "counts": counts})
@@ -56,12 +59,13 @@ class Part:
 class Artifact:
     """What a stage made under one recipe.
 
-    `records_at_most`, of a stage of sources: by group how many records these could hold, which later plans go by.
+    `input_hash`: one hash of what all inputs held. `rows_in`: rows of each input. `records_at_most`, of source stages:
+    by group, the most records that the sources could hold, which later plans use.
     """
 
     fingerprint: str
     recipe: Recipe
-    contents: str
+    input_hash: str
     rows_in: dict[str, int]
     parts: list[Part] = field(default_factory=list)
     units: list[str] = field(default_factory=list)
@@ -72,7 +76,7 @@ class Artifact:
         return sum(part.rows for part in self.parts)
 
     def rejected(self) -> dict[tuple[str, str], int]:
-        """(kind, reason) -> rows, largest first."""
+        """(kind, reason) -> number of rejected rows, largest first."""
         sums: dict[tuple[str, str], int] = {}
         for part in self.parts:
             for kind, reason, number in part.rejected:
@@ -80,6 +84,7 @@ class Artifact:
         return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
     def counts(self) -> dict[str, int]:
+        """counter -> its sum over all parts."""
         sums: dict[str, int] = {}
         for part in self.parts:
             for name, number in part.counts:
@@ -88,7 +93,7 @@ class Artifact:
 
 
 class Store:
-    """The home's files. `machine` and `lease_seconds` are arguments for tests, which need a second machine soon."""
+    """The files of a home. `machine` and `lease_seconds` are parameters for tests, which simulate a second machine."""
 
     def __init__(self, home: Path, *, machine: str | None = None, lease_seconds: float = SECONDS) -> None:
         self.home = home
@@ -97,7 +102,7 @@ class Store:
         self._check_format()
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the locks: who gets a copy in another process does not hold them."""
+        """Everything but the locks: a copy of the store in another process does not hold them."""
         return {**self.__dict__, "_held": {}}
 
     # paths
@@ -115,24 +120,24 @@ class Store:
         return self.part(part) / "rejected.parquet"
 
     def has(self, part: Part) -> bool:
-        """Whether a part's folder and rows are in place; `intact` also reads them."""
+        """Whether a part's folder and rows are in place, by their size; `intact` also reads them."""
         rows = self.rows_path(part)
         return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
 
     def intact(self, part: Part) -> bool:
-        """Whether the files of a part hold what it says of them; reads them whole."""
+        """Whether a part's files match its checksums; reads them whole."""
         files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
         return all(digest is None or (path.exists() and sha256_of(path) == digest) for path, digest in files)
 
     # reading
 
     def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
-        """The artifact with all its parts in place, else None."""
+        """The artifact with this fingerprint if all of its parts are in place, else None."""
         artifact = self.recorded(stage, fingerprint)
         return artifact if artifact and all(map(self.has, artifact.parts)) else None
 
     def recorded(self, stage: str, fingerprint: str) -> Artifact | None:
-        """What is written of an artifact, whether its parts are in place or not."""
+        """The artifact with this fingerprint, whether or not its parts are still in place; None if none was written."""
         document = read_json(self.stage(stage) / f"{fingerprint}.json")
         return _artifact(fingerprint, document) if document else None
 
@@ -143,7 +148,7 @@ class Store:
         return [_artifact(name, document) for name, document in documents if document]
 
     def unit(self, stage: str, unit: str) -> list[Part] | None:
-        """The parts a finished unit of work made, if all are still in place."""
+        """The parts that a finished unit of work made; None if it is not finished or a part is missing."""
         document = read_json(self.stage(stage) / "units" / f"{unit}.json")
         parts = [Part.of(fields) for fields in document] if document is not None else None
         return parts if parts is not None and all(map(self.has, parts)) else None
@@ -151,13 +156,15 @@ class Store:
     # writing
 
     def new_folder(self, stage: str) -> Path:
-        """A fresh folder beside the parts, to be handed to `commit`."""
+        """A fresh temporary folder beside the parts, which `commit` turns into a part."""
         folder = self.stage(stage) / "parts" / temporary(self.machine)
         self.make(folder)
         return folder
 
     def commit(self, folder: Path, part: Part) -> None:
-        """Give a written folder its name. An equal part that is there already wins; a differing one is replaced."""
+        """Turn a written folder into the part. An equal intact part that exists already stays; a differing one is
+        replaced.
+        """
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
         if _same(read_json(place / "part.json"), part) and self.intact(part):
@@ -175,7 +182,9 @@ class Store:
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
     def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: bytes | bytearray = b"") -> None:
-        """Write down what a unit of work made, and before that the keys (32 bytes each) of the responses it read."""
+        """Record the parts that a unit of work made, and before them the keys (32 bytes each) of the responses
+        it read.
+        """
         folder = self.stage(stage) / "units"
         if responses:
             keys = {bytes(responses[at : at + 32]) for at in range(0, len(responses), 32)}
@@ -183,21 +192,22 @@ class Store:
         write_json(folder / f"{unit}.json", [asdict(part) for part in parts])
 
     def responses(self, stage: str, unit: str) -> set[str]:
-        """Keys of the model responses that a finished unit looked at."""
+        """The keys of the model responses that a finished unit read."""
         path = self.stage(stage) / "units" / f"{unit}.responses"
         content = path.read_bytes() if path.exists() else b""
         return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
 
     def responses_read(self, stage: str, unit: str) -> int:
-        """How many these are."""
+        """The number of model responses that a finished unit read."""
         path = self.stage(stage) / "units" / f"{unit}.responses"
         return path.stat().st_size // 32 if path.exists() else 0
 
     def commit_artifact(self, artifact: Artifact) -> None:
+        """Write an artifact's record, which makes its rows available. StoreError if the build has lost its lock."""
         self.check_locks(within_seconds=self._lease_seconds / 4)
         document = {
             "recipe": artifact.recipe.as_dict(),
-            "contents": artifact.contents,
+            "contents": artifact.input_hash,
             "rows_in": artifact.rows_in,
             "parts": [asdict(part) for part in artifact.parts],
             "units": artifact.units,
@@ -206,27 +216,30 @@ class Store:
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
     def leftovers(self) -> list[Path]:
-        """What dead processes left half-written: those of this machine; of others what is a day old, as they may live.
+        """Temporary files that dead processes left: of this machine all, of other machines only those older than a day.
 
-        A machine that holds a lock may be at work on whatever it began.
+        Files of another machine that holds a lock are not among them: it may still be writing.
         """
         places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
         found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
-        ours = [path for path in found if author_of(path.name)[0] == self.machine]
-        theirs = [path for path in found if author_of(path.name)[0] != self.machine]
-        dead = [path for path in ours if not lives(author_of(path.name)[1])]
+        ours = [path for path in found if writer_of(path.name)[0] == self.machine]
+        theirs = [path for path in found if writer_of(path.name)[0] != self.machine]
+        dead = [path for path in ours if not is_alive(writer_of(path.name)[1])]
         return [*dead, *self._abandoned(theirs)] if theirs else dead
 
     def _abandoned(self, paths: list[Path]) -> list[Path]:
+        """Those temporary files of other machines that are a day old and whose machine holds no lock."""
         at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
         before = clock_to_read(self.home) - LEFT_SECONDS
-        return [path for path in paths if author_of(path.name)[0] not in at_work and _newest(path) < before]
+        return [path for path in paths if writer_of(path.name)[0] not in at_work and _newest(path) < before]
 
     def sweep(self) -> None:
+        """Delete the temporary files that dead processes left."""
         for path in self.leftovers():
             remove(path)
 
     def make(self, folder: Path) -> None:
+        """Create a folder and its parents; StoreError if it cannot be created."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -234,9 +247,10 @@ class Store:
 
     @contextmanager
     def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
-        """Hold the one build of a dataset. A dead owner's lock is free: at once on this machine, else in a minute.
+        """Hold the lock of a dataset, so that it has one build at a time. BusyError says who holds it.
 
-        BusyError says who holds it. Whoever holds it for long calls `check_locks` before what nobody else may do.
+        The lock of a dead owner is free: at once on this machine, within a minute on another. Who holds the lock for
+        long calls `check_locks` before each step that needs it.
         """
         lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
         try:
@@ -256,16 +270,18 @@ class Store:
             lease.give_back()
 
     def _disown(self, dataset: str, lease: Lease) -> None:
-        """Take away what the owner before was about to publish: it may only sleep, and find its lock lost too late."""
+        """Delete unpublished versions of the lock's previous owner: it may only be asleep, and notice too late that it
+        lost it.
+        """
         if lease.before:
-            begun = unfinished(lease.before.machine, lease.before.process)
+            begun = temporary_prefix(lease.before.machine, lease.before.process)
             for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
                 remove(path)
 
     def check_locks(self, within_seconds: float = 0.0) -> None:
-        """Raise StoreError where a lock that is held here was taken over, as its owner slept.
+        """Raise StoreError if a lock of this process was taken over by another while this one slept.
 
-        Does not look where that was impossible so many seconds ago.
+        Skips locks that were renewed in the last `within_seconds`.
         """
         for dataset, lease in list(self._held.items()):
             if taker := lease.taken_by(within_seconds):
@@ -284,7 +300,7 @@ class Store:
             )
 
     def prepare(self) -> None:
-        """Make the home, or say why it cannot be written."""
+        """Create the home and its format.json; StoreError if it cannot be written."""
         self.make(self.home / "stages")
         try:
             if not (self.home / "format.json").exists():
@@ -297,7 +313,9 @@ class Store:
 
 
 def _newest(path: Path) -> float:
-    """When a file, or a folder or anything in it, was last written; now where it is just being removed."""
+    """The latest modification time of a file, or of a folder and everything in it; infinity if it is just being
+    removed.
+    """
     try:
         return max(found.lstat().st_mtime for found in (path, *path.rglob("*")))
     except FileNotFoundError:
@@ -305,7 +323,7 @@ def _newest(path: Path) -> float:
 
 
 class Digests:
-    """SHA-256 of source files by path, size, time and inode: each is read once, and never again after `keep`."""
+    """SHA-256 of source files, remembered by path, size, time and inode, so that each file is read only once."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / "digests.json"
@@ -313,7 +331,7 @@ class Digests:
         self.new = False
 
     def _remembered(self) -> dict[str, str]:
-        """What was noted, or nothing where it cannot be read: it can all be worked out again."""
+        """The hashes in `<home>/digests.json`; empty if it cannot be read, as all can be computed again."""
         try:
             found = read_json(self.path)
         except StoreError:
@@ -321,6 +339,7 @@ class Digests:
         return found if isinstance(found, dict) else {}
 
     def __call__(self, path: Path) -> str:
+        """The SHA-256 of a file, from memory if its size, time and inode are unchanged."""
         stat = path.stat()
         key = fingerprint([str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
         if key not in self.known:
@@ -328,7 +347,7 @@ class Digests:
         return self.known[key]
 
     def keep(self) -> None:
-        """Write what was worked out to `<home>/digests.json`, for the next command."""
+        """Write the computed hashes to `<home>/digests.json`, for the next command."""
         if self.new:
             write_json(self.path, {**self._remembered(), **self.known})
             self.new = False

@@ -1,9 +1,9 @@
-"""Takedowns: records that must not be used, whoever asked for it. `<home>/takedowns.jsonl`, one a line:
+"""Takedowns: records that must not be used. `<home>/takedowns.jsonl` has one a line:
 
     {"id": "cooking.stackexchange.com/4711", "date": "2026-11-20", "reason": "its author asked", "added_at": "..."}
 
-`date` is the day of the request. The file is written whole, under a lock; a line that cannot be read is an error, as a
-takedown that is overlooked would be used.
+`date` is the day of the request. The file is written whole, under a lock. A line that cannot be read is an error, as an
+overlooked takedown would let its record be used.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Takedown:
+    """A record that must not be used: its id, the day of the request, the reason, and when it was added."""
+
     id: str
     date: str
     reason: str
@@ -35,8 +37,8 @@ class Takedown:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A listed record that a column of a Parquet file names."""
+class Mention:
+    """A taken-down record's id that occurs in a column of a Parquet file."""
 
     id: str
     file: Path
@@ -44,7 +46,7 @@ class Held:
 
 
 def load(home: Path) -> list[Takedown]:
-    """All of them, in the order they were added."""
+    """All takedowns of a home, in the order they were added. StoreError if the file is damaged or unreadable."""
     path = home / FILE
     try:
         content = path.read_bytes()
@@ -74,7 +76,9 @@ def _read(path: Path, number: int, line: bytes) -> Takedown:
 
 
 def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedown], list[Takedown]]:
-    """Of (id, date, reason): those that are new, now written down, and those that were listed already."""
+    """(new takedowns, takedowns already listed) for the wanted (id, date, reason); the new ones are written to the
+    file.
+    """
     store = Store(home)
     store.prepare()
     with store.lock("takedowns", doing="written", patience_seconds=PATIENCE_SECONDS):
@@ -85,7 +89,9 @@ def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedo
             if record in listed:
                 known[record] = listed[record]
             else:
-                listed[record] = Takedown(record, _day(day), _told(reason), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+                listed[record] = Takedown(
+                    record, _day(day), _checked_reason(reason), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+                )
         if listed.keys() != before:
             _write(home, listed.values())
     return (
@@ -100,6 +106,7 @@ def _write(home: Path, takedowns: Iterable[Takedown]) -> None:
 
 
 def _day(text: str) -> str:
+    """The date as YYYY-MM-DD; UsageError if it is malformed."""
     try:
         if len(text) != 10:
             raise ValueError
@@ -108,7 +115,8 @@ def _day(text: str) -> str:
         raise UsageError(f'"{text}" is no day: write YYYY-MM-DD, e.g. 2026-11-20.') from None
 
 
-def _told(reason: str) -> str:
+def _checked_reason(reason: str) -> str:
+    """The reason on one line; UsageError if it is empty."""
     reason = " ".join(reason.split())
     if not reason:
         raise UsageError("A takedown needs its reason, e.g. --reason 'its author asked'.")
@@ -116,20 +124,22 @@ def _told(reason: str) -> str:
 
 
 def page_names(url: str) -> list[str]:
+    """The page id of a URL in a list; empty if it is no web address."""
     return [name for name in [page_of(url)] if name]
 
 
-def held(
+def mentions(
     paths: Sequence[Path], ids: Collection[str], names: Callable[[str], Collection[str]] = page_names
-) -> list[Held]:
-    """Where these Parquet files name one of the records, in columns *_id and *_ids; a passage's id names its post.
+) -> list[Mention]:
+    """Where these Parquet files mention one of the ids: in columns *_id and *_ids, where a passage's id counts as its
+    post's.
 
-    Also in columns x_urls beside x, where x is more than an address: `names` gives the ids of what stands at one.
+    Also in columns `x_urls` beside `x` where `x` is more than the address: `names` returns the ids of what is at a URL.
     """
     import duckdb
     import pyarrow.parquet as pq
 
-    found: list[Held] = []
+    found: list[Mention] = []
     wanted = set(ids)
     if not ids:
         return found
@@ -141,16 +151,16 @@ def held(
                     f"SELECT id FROM listed SEMI JOIN (SELECT {values} AS id FROM {read_parquet([path])}) USING (id)"
                 )
                 rows = database.execute(f"{query} ORDER BY id").fetchall()
-                found += [Held(record, path, name) for (record,) in rows]
+                found += [Mention(record, path, name) for (record,) in rows]
             for name, query in _address_columns(pq.read_schema(path)):
                 urls = database.execute(query.format(read_parquet([path]))).fetchall()
                 named = {record for (url,) in urls for record in names(url)}
-                found += [Held(record, path, name) for record in sorted(named & wanted)]
+                found += [Mention(record, path, name) for record in sorted(named & wanted)]
     return found
 
 
 def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB expression of its values) of each column that names records."""
+    """(name, DuckDB expression of its values) of each column that holds record ids."""
     for field in schema:
         quoted = '"' + field.name.replace('"', '""') + '"'
         if field.name.endswith("_id") and pa.types.is_string(field.type):
@@ -160,7 +170,7 @@ def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
 
 def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB query of its addresses) of each column with the addresses of texts that stand beside them."""
+    """(name, DuckDB query of its URLs) of each column with the URLs of texts in the column beside it."""
     for name in schema.names:
         text = name.removesuffix("_urls")
         if text != name and text in schema.names:

@@ -1,7 +1,7 @@
 """Published dataset versions: finding, loading, checking and withdrawing them.
 
 <home>/datasets/<dataset>/<version>/<split>/*.parquet            of the default config
-                                   /<config>/<split>/*.parquet   of the others
+                                   /<config>/<split>/*.parquet   of the other configs
                                    /README.md croissant.json attribution.parquet report.html tables.json
                                    /manifest.json    the lock of the build: every stage's fingerprint, every file's hash
 """
@@ -29,6 +29,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Version:
+    """A published version of a dataset: its name, folder and manifest."""
+
     dataset: str
     name: str
     folder: Path
@@ -36,16 +38,17 @@ class Version:
 
     @property
     def recipe(self) -> str:
+        """The fingerprint of the version's recipe."""
         return str(self.manifest["recipe"])
 
     @property
     def stages(self) -> dict[str, str]:
-        """stage -> fingerprint, in the order they ran."""
+        """stage -> fingerprint, in the order of the flow."""
         return dict(self.manifest["stages"])
 
     @property
     def configs(self) -> dict[str, dict[str, int]]:
-        """config -> split -> rows, the default one first; of a version from before there were several: `default`."""
+        """config -> split -> rows, the default config first. A version older than configs has one, `default`."""
         return dict(self.manifest.get("configs") or {"default": self.manifest["splits"]})
 
     def files(self, config: str, split: str) -> list[Path]:
@@ -55,7 +58,7 @@ class Version:
         return sorted(folder.glob("*.parquet"))
 
     def tables(self) -> dict[str, list[Path]]:
-        """config -> all of its Parquet files, split after split; those that have rows."""
+        """config -> all of its Parquet files, split after split; configs without files are left out."""
         found = {
             name: [path for split in splits for path in self.files(name, split)]
             for name, splits in self.configs.items()
@@ -63,32 +66,32 @@ class Version:
         return {name: paths for name, paths in found.items() if paths}
 
     def key(self, config: str) -> str:
-        """The column that identifies a row; before manifests named it, it was the first one."""
+        """The column that identifies a row of a config; the first column if the manifest is too old to name it."""
         named = self.manifest.get("keys", {}).get(config)
         return str(named or pq.read_schema(self.tables()[config][0]).names[0])
 
 
 def datasets(home: Path) -> list[str]:
-    """The datasets that have a version in this home, sound or not."""
+    """The datasets that have a version in this home, broken ones included."""
     folder = home / "datasets"
     return sorted(path.name for path in folder.glob("[!.]*") if _folders(home, path.name)) if folder.exists() else []
 
 
 def versions(home: Path, dataset: str) -> list[Version]:
-    """Every version of a dataset, oldest first; of equal dates by `.2`, `.3`."""
+    """Every version of a dataset with a readable manifest, oldest first; versions of one date by their `.2`, `.3`."""
     found = [(path, _manifest(path)) for path in _folders(home, dataset)]
-    there = [Version(dataset, path.name, path, manifest) for path, manifest in found if manifest]
-    return sorted(there, key=lambda version: (version.manifest["number"], natural(version.name)))
+    readable = [Version(dataset, path.name, path, manifest) for path, manifest in found if manifest]
+    return sorted(readable, key=lambda version: (version.manifest["number"], natural(version.name)))
 
 
-def wrecks(home: Path, dataset: str) -> list[Path]:
-    """Folders of versions whose manifest is missing or damaged: nothing says any more what they need."""
+def broken_versions(home: Path, dataset: str) -> list[Path]:
+    """Folders of versions whose manifest is missing or damaged, so that what they need is unknown."""
     return [path for path in _folders(home, dataset) if _manifest(path) is None]
 
 
-def no_wrecks(home: Path, dataset: str) -> None:
-    """Raise StoreError where a version's manifest is missing or damaged."""
-    for path in wrecks(home, dataset):
+def check_manifests(home: Path, dataset: str) -> None:
+    """Raise StoreError if a version's manifest is missing or damaged."""
+    for path in broken_versions(home, dataset):
         raise StoreError(
             f"{path} has no readable manifest.json: put it back, "
             f"or `longform withdraw {dataset}@{path.name}` and build again."
@@ -101,6 +104,7 @@ def _folders(home: Path, dataset: str) -> list[Path]:
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
+    """A version's manifest; None if it is missing, damaged or lacks a field."""
     try:
         manifest = read_json(folder / "manifest.json")
     except StoreError:
@@ -109,30 +113,30 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def natural(name: str) -> list[Any]:
-    """Sort key by which 2026.11.20.10 follows 2026.11.20.9."""
+    """A sort key that orders numbers inside names by value: 2026.11.20.10 follows 2026.11.20.9."""
     return [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in re.split(r"(\d+)", name) if piece]
 
 
 def find(home: Path, address: str) -> Version:
-    """The version that `dataset@version` names; without a version the latest."""
+    """The version that `dataset@version` names, the latest if no version is given. UsageError if there is none."""
     dataset, _, name = address.partition("@")
-    there = versions(home, dataset)
-    if name in ("", "latest") or name in [path.name for path in wrecks(home, dataset)]:
-        no_wrecks(home, dataset)
-    if not there:
+    published = versions(home, dataset)
+    if name in ("", "latest") or name in [path.name for path in broken_versions(home, dataset)]:
+        check_manifests(home, dataset)
+    if not published:
         build = f"build one with `longform build {dataset}`, or give another --home; there is"
         raise UsageError(f"{dataset} has no version in {home}: {hint(dataset, datasets(home), build)}")
     if name in ("", "latest"):
-        return there[-1]
-    for version in there:
+        return published[-1]
+    for version in published:
         if version.name == name:
             return version
-    names = [version.name for version in there]
+    names = [version.name for version in published]
     raise UsageError(f"{dataset} has no version {name}; {hint(name, names, 'there are', most=5)}")
 
 
 def check_name(name: str) -> str:
-    """The version name a person gave, if it can be a folder and follow an `@`."""
+    """The given version name; UsageError if it cannot be a folder name or follow an `@`."""
     if not NAME.fullmatch(name) or name == "latest":
         raise UsageError(
             f'"{name}" cannot name a version: take letters, digits, dots, dashes and underscores, not "latest".'
@@ -141,7 +145,9 @@ def check_name(name: str) -> str:
 
 
 def artifact(store: Store, version: Version, stage: str) -> Artifact:
-    """What a stage made for a version."""
+    """The artifact of a stage that a version was built from. UsageError for an unknown stage, StoreError if
+    it is gone.
+    """
     if stage not in version.stages:
         near = hint(stage, version.stages, "it has")
         raise UsageError(f"{version.dataset} {version.name} has no stage {stage}; {near}")
@@ -154,7 +160,9 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
 
 
 def problems(store: Store, version: Version) -> Iterable[str]:
-    """What is wrong with a published version: files, checksums, schemas, and the stages it was built from."""
+    """What is wrong with a published version, one sentence each: files, checksums, schemas, and the stages
+    behind it.
+    """
     for name, fields in version.manifest["files"].items():
         path = version.folder / name
         if not path.exists():
@@ -201,9 +209,9 @@ def _part_problems(store: Store, part: Part) -> Iterable[str]:
 
 
 def keys_used(store: Store, version: Version) -> set[str]:
-    """Keys of the model responses that a version's stages looked at, also for rows that were rejected.
+    """Keys of the model responses that a version's stages read, also for rows that were rejected.
 
-    Of artifacts that do not list their units (0.1.0 wrote none): those that their rows name.
+    Artifacts of release 0.1.0 do not list their units; for them, the keys that their rows name.
     """
     keys: set[str] = set()
     for stage in version.stages:
@@ -222,14 +230,14 @@ def _keys_of_rows(files: list[Path]) -> set[str]:
 
 
 def withdraw(folder: Path) -> None:
-    """Remove a published version; its stages stay until `gc`."""
+    """Delete a published version; its stages stay until `gc`."""
     hidden = folder.with_name(temporary())
     folder.rename(hidden)
     remove(hidden)
 
 
 def garbage(store: Store) -> list[tuple[Path, int]]:
-    """(path, bytes) of everything no published version needs: parts, artifacts, units and leftovers."""
+    """(path, bytes) of everything that no published version needs: parts, artifacts, units and leftovers."""
     fingerprints, parts = _needed(store)
     found = []
     for folder in sorted((store.home / "stages").glob("[!.]*")):
@@ -243,10 +251,11 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
 
 
 def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """((stage, fingerprint) of the artifacts, (stage, part id) of the parts) that published versions need."""
     fingerprints: set[tuple[str, str]] = set()
     parts: set[tuple[str, str]] = set()
     for dataset in datasets(store.home):
-        no_wrecks(store.home, dataset)
+        check_manifests(store.home, dataset)
         for version in versions(store.home, dataset):
             for stage, fingerprint in version.stages.items():
                 fingerprints.add((stage, fingerprint))
@@ -256,11 +265,13 @@ def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
 
 
 def _unit_needed(stage: str, path: Path, parts: set[tuple[str, str]]) -> bool:
+    """Whether all parts of a unit of work are needed."""
     document = read_json(path) or []
     return bool(document) and all((stage, fields["id"]) in parts for fields in document)
 
 
 def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -1,8 +1,9 @@
-"""What a stage makes and asks at most, as it declares it: what a plan knows before anything is read.
+"""Upper bounds that a stage declares of the rows it makes and the model calls it makes, so that a plan knows them
+early.
 
-    @stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda of: 3 * of["threads"]))
+    @stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda sizes: 3 * sizes["threads"]))
 
-No identity: a bound may be made tighter without a row being made again.
+Bounds are no part of a stage's identity: a tighter bound does not make its rows again.
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ UNKNOWN = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a stage is called with, by parameter: of rows their number at most, of a source the shard, else the value.
+    """What a stage is called with, by parameter: for rows the most there can be, for a source its shard, else the
+    value.
 
-    `units`: how many units of work that is. `bytes`: of the sources that the first input goes back to, unpacked, at
-    most; `records`: rows of the stage that reads these, at most. What is not known is infinite. `arguments_of` are
-    those of the stage that made an input.
+    `units`: the number of units of work. `bytes`: the most bytes, unpacked, of the sources that the first input goes
+    back to; `records`: the most rows that a stage reads from these sources. Unknown numbers are infinite.
     """
 
-    given: Mapping[str, Any]
+    values: Mapping[str, Any]
     units: float = UNKNOWN
     bytes: float = UNKNOWN
     records: float = UNKNOWN
     upstream: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.given[name]
+        return self.values[name]
 
     def arguments_of(self, name: str) -> Mapping[str, Any]:
+        """The arguments of the stage that made an input; empty if that is unknown."""
         return self.upstream.get(name, {})
 
 
@@ -45,15 +47,16 @@ Most = Callable[[Sizes], float]
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """Bounds of a stage; of those that are left out a plan knows what follows from the shape, or nothing.
+    """Declared bounds of a stage. For a bound that is left out, a plan uses what follows from the stage's shape, or
+    nothing.
 
-    `rows`: that it makes of one group (of sources: of one shard); else those of its first input, where they have one
-    key, or it asks a model.
-    `calls`: questions it asks each of its models of one group; else one a row of its first input.
-    `questions`: the longest questions that it may ask, texts filled with `longest`; else a plan knows no tokens.
-    `tokens`: instead of them, of a stage that has texts embedded, all tokens of one group.
-    `bytes`: of a stage of sources, those of one shard, unpacked.
-    `keeps`: its rows are rows of its first input as they are, whatever else it is given: it only leaves some out.
+    `rows`: rows made of one group (source stages: of one shard). Default: the rows of the first input, if it has the
+    same key or the stage asks a model.
+    `calls`: calls to each of its models for one group. Default: one for each row of the first input.
+    `questions`: the longest requests it can send, filled with `longest`. Without them a plan knows no tokens.
+    `tokens`: for a stage that embeds texts, all tokens of one group, in place of `questions`.
+    `bytes`: for a source stage, the unpacked bytes of one shard.
+    `keeps`: its rows are unchanged rows of its first input, of which it only leaves some out.
     """
 
     rows: Most | None = None
@@ -64,33 +67,33 @@ class AtMost:
     keeps: bool = False
 
 
-def unbounded(of: Sizes) -> float:
-    """For `rows` of a stage of which nothing says how many it makes of a row."""
+def unbounded(sizes: Sizes) -> float:
+    """Infinity: the bound of `rows` for a stage that can make any number of rows of one row."""
     return UNKNOWN
 
 
 def bound_by(value: float | None) -> float:
-    """A setting that may be unset as a bound: unset bounds nothing."""
+    """A setting as a bound: infinity if it is unset."""
     return UNKNOWN if value is None else value
 
 
 def longest(characters: int) -> str:
-    """A text of so many characters that takes the most bytes."""
+    """The text of so many characters that has the most bytes in UTF-8."""
     return "\U0001f600" * characters
 
 
 def tokens_at_most(request: Request) -> int:
-    """Of the prompt of a request: a token of a byte-level vocabulary is at least one byte."""
-    sent = sum(len(content.encode()) for _, content in request.messages) + TOKENS_A_REQUEST
+    """The most tokens of a request's prompt: a token of a byte-level vocabulary is at least one byte."""
+    tokens = sum(len(content.encode()) for _, content in request.messages) + TOKENS_A_REQUEST
     if request.reply is None or request.form != "json":
-        return sent
+        return tokens
     from longform.llm.read.structured import response_format
 
-    return sent + len(str(response_format(request.reply)))
+    return tokens + len(str(response_format(request.reply)))
 
 
 def embedding_calls(texts: float, units: float) -> float:
-    """Calls that so many texts take, 64 a call, where each of so many units begins anew."""
+    """The most calls that embed so many texts, 64 a call, where each of so many units starts a new call."""
     from longform.llm.client import TEXTS_PER_CALL
 
     return texts / TEXTS_PER_CALL + min(units, texts)

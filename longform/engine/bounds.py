@@ -1,4 +1,4 @@
-"""How many rows a stage makes and how many questions it asks at most, where its inputs are not built."""
+"""The most rows that a stage makes, and the most calls that it makes, while its inputs are not built."""
 
 from __future__ import annotations
 
@@ -16,30 +16,35 @@ NOT_CUT = "?"  # in place of the range of a key: how its group will be cut is no
 
 
 def unmade(stage: str, key: str) -> Part:
-    """What stands for a part that is not there yet: it has a key, and no id."""
+    """A placeholder for a part that is not built yet: it has a key, but no id and no rows."""
     return Part(stage, key, "", 0, 0, "")
 
 
 def cut_is_unknown(key: str) -> bool:
+    """Whether a part key has the placeholder `?` for its range, as nobody knows yet how its group will be cut."""
     return NOT_CUT in key
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """Rows that a group will have besides those that are built. `about` None: no estimate; `like`: whose rates."""
+class UnbuiltRows:
+    """Rows that a group will have besides those that are built.
+
+    `most`: the upper bound. `about`: an estimate, None if there is none. `like`: the groups of earlier builds whose
+    rates the estimate uses.
+    """
 
     most: float
     about: float | None
     like: frozenset[str] = frozenset()
 
 
-class Known:
-    """What a plan knows of the rows of a stage: its parts in their order, and a bound of what is not made yet.
+class KnownRows:
+    """What a plan knows of a stage's rows: its parts in order, and bounds of what is not built yet.
 
-    `rest` is by group; under "" it is of all groups together.
+    `rest` is by group; the key "" stands for all groups together.
     """
 
-    def __init__(self, parts: list[Part], rest: dict[str, Rest] | None = None) -> None:
+    def __init__(self, parts: list[Part], rest: dict[str, UnbuiltRows] | None = None) -> None:
         self.parts, self.rest = parts, rest or {}
         self.built = not self.rest and all(part.id for part in parts)
         self.keys = {part.key for part in parts}
@@ -51,52 +56,57 @@ class Known:
             self._rows[group_of(part.key)] += part.rows
 
     def rows(self, group: str | None = None) -> int:
-        """That are there, of a group or of all."""
+        """The number of rows that are built, of one group or of all."""
         return self._rows.total() if group is None else self._rows[group]
 
     def most(self, group: str | None = None) -> float:
-        return self.rows(group) + sum(each.most for each in self._rest(group))
+        """The most rows there can be, of one group or of all."""
+        return self.rows(group) + sum(unbuilt.most for unbuilt in self._rest(group))
 
     def about(self, group: str | None = None) -> float | None:
-        rest = [each.about for each in self._rest(group) if each.about is not None]
+        """An estimate of the rows, of one group or of all; None if nothing allows one."""
+        rest = [unbuilt.about for unbuilt in self._rest(group) if unbuilt.about is not None]
         return None if len(rest) < len(self._rest(group)) else self.rows(group) + sum(rest)
 
     def like(self, group: str | None = None) -> frozenset[str]:
-        """The groups whose rates `about` goes by."""
-        return frozenset[str]().union(*(each.like for each in self._rest(group)))
+        """The groups of earlier builds whose rates the estimate uses."""
+        return frozenset[str]().union(*(unbuilt.like for unbuilt in self._rest(group)))
 
-    def _rest(self, group: str | None) -> list[Rest]:
+    def _rest(self, group: str | None) -> list[UnbuiltRows]:
         if group is None:
             return list(self.rest.values())
         return [self.rest[name] for name in (group, "") if name in self.rest]
 
 
 def rows_at_most(stage: Stage, sizes: Sizes, rows_in: float) -> float:
-    """Rows of so many units; `rows_in` are those of the first input."""
+    """The most rows that a stage makes of inputs of these sizes; `rows_in` if it declares no bound."""
     declared = stage.at_most.rows
     return _whole(declared(sizes)) if declared else rows_in
 
 
 def calls_at_most(stage: Stage, sizes: Sizes, rows_in: float) -> float:
-    """Questions that so many units ask each of their models."""
+    """The most calls that a stage makes to each of its models; `rows_in` if it declares no bound."""
     declared = stage.at_most.calls
     return _whole(declared(sizes)) if declared else rows_in
 
 
 def _whole(bound: float) -> float:
+    """The bound rounded down and at least 0; infinity if it is unknown."""
     return UNKNOWN if math.isnan(bound) or bound == UNKNOWN else max(0, math.floor(bound))
 
 
 def shard_sizes(call: StageCall, shard: Shard, others: dict[str, float]) -> Sizes:
-    """Of one unit of a stage of sources; `others` are the rows of its other inputs."""
+    """The sizes that one unit of a source stage is called with; `others` are the numbers of rows of its other
+    inputs.
+    """
     first = next(iter(call.inputs))
     sizes = Sizes({**call.arguments, **others, first: shard}, units=1)
     declared = call.stage.at_most.bytes
-    return Sizes(sizes.given, units=1, bytes=declared(sizes)) if declared else sizes
+    return Sizes(sizes.values, units=1, bytes=declared(sizes)) if declared else sizes
 
 
 def records_at_most(call: StageCall) -> dict[str, int]:
-    """Group -> how many rows its sources can hold, as far as anything bounds them; empty for other stages."""
+    """group -> the most rows that its sources can hold. Groups without a bound are left out; empty for other stages."""
     if call.stage.shape is not Shape.SHARD:
         return {}
     found: Counter[str] = Counter()
@@ -113,7 +123,7 @@ def records_at_most(call: StageCall) -> dict[str, int]:
 
 
 def bytes_by_group(call: StageCall) -> dict[str, float]:
-    """Of the sources of a stage that reads them, unpacked, at most."""
+    """group -> the most bytes, unpacked, of the sources that a source stage reads."""
     found: dict[str, float] = {}
     for source in next(iter(call.inputs.values())):
         for index in range(len(source.pieces)):
@@ -123,6 +133,8 @@ def bytes_by_group(call: StageCall) -> dict[str, float]:
 
 
 def default_rows_in(call: StageCall, rows_in: float) -> float:
-    """What bounds the rows of a stage that declares nothing: those of its first input, if they are the same things."""
+    """The bound of a stage that declares none: `rows_in` if its rows have the key of its first input or a model makes
+    them.
+    """
     first = next(iter(call.inputs.values()))
     return rows_in if isinstance(first, Rows) and (first.key == call.stage.key or call.endpoints) else UNKNOWN

@@ -1,7 +1,7 @@
-"""A build: every stage that is called with it is made or reused, independent ones side by side.
+"""A build: makes or reuses every stage that a flow calls, independent stages in parallel.
 
-Who runs what is told by three arguments: `tasks` runs stages and their parts (Prefect, or threads without it), in
-threads that wait; `runner` makes parts (processes, Dask, Ray); `models` asks models for all of them.
+Three arguments say where work is done: `tasks` runs stages and their parts (Prefect, or plain threads), in threads that
+only wait; `runner` makes parts (processes, Dask, Ray); `models` sends all model requests.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from longform.artifacts.recipe import Recipe
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
 from longform.engine.dry import walk
-from longform.engine.execute import STOP, Meter, execute_with, told_fraction
-from longform.engine.jobs import Job, contents_of, jobs_of
+from longform.engine.execute import STOP, Meter, execute_with, reported_fraction
+from longform.engine.jobs import Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.runners import Runner
 from longform.engine.stage import Stage, StageCall
@@ -41,9 +41,9 @@ Watch = Callable[[], dict[str, Any]]
 
 
 class Progress(Protocol):
-    """Where a build says what it does, from several threads.
+    """The interface through which a build reports progress, from many threads at once.
 
-    `watch` tells the fraction that is done, and how calls go: see Models.status.
+    `watch` returns the fraction that is done and the state of the calls, see Models.status.
     """
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None: ...
@@ -52,39 +52,39 @@ class Progress(Protocol):
     def say(self, text: str) -> None: ...
 
 
-class Making(Protocol):
-    """A stage that was handed to `tasks`: waits for it, and raises what it ended with."""
+class StageFuture(Protocol):
+    """A stage that was handed to `tasks`. `result` waits for it and raises the error it ended with."""
 
     def result(self) -> StageRun: ...
 
 
-class Ended(Protocol):
-    """A part that was handed to `tasks`: its parts, or what it ended with is raised."""
+class PartFuture(Protocol):
+    """A part that was handed to `tasks`. `result` waits for its parts and raises the error it ended with."""
 
     def result(self) -> list[Part]: ...
     def add_done_callback(self, fn: Callable[[Any], None], /) -> None: ...
 
 
 class Tasks(Protocol):
-    """Who runs stages and parts, each in a thread that may wait."""
+    """The interface of what runs stages and parts, each in a thread that may wait."""
 
-    def stage(self, call: StageCall, upstream: Mapping[str, Making], run: Callable[[], StageRun]) -> Making:
-        """Run a stage once those upstream are made; where one of them failed it does not run."""
+    def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
+        """Run a stage once the stages upstream have succeeded; if one of them failed, it does not run."""
         ...
 
-    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Ended:
-        """Run one of its parts, again where it failed for a passing reason."""
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
+        """Run one part of a stage, again if it failed for a passing reason."""
         ...
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Call `stop` with the reason when the build has to end, by whoever's wish; `say` is for what lies ahead."""
+        """Call `stop` with the reason if someone outside ends the build; `say` announces what is about to happen."""
 
     def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class StageRun:
-    """What one build did for one stage; kept in runs/, as it holds times."""
+    """What one build did for one stage. Stored in runs/, not in the artifact, as it holds times."""
 
     stage: str
     artifact: Artifact
@@ -96,7 +96,7 @@ class StageRun:
 
     @property
     def sentence(self) -> str:
-        """What it made, e.g. `189 rows · 2 filtered · 1 rejected · 3 of 4 parts reused · USD 0.12`."""
+        """What the stage made, e.g. `189 rows · 2 filtered · 1 rejected · 3 of 4 parts reused · USD 0.12`."""
         kinds: Counter[str] = Counter()
         for (kind, _), number in self.artifact.rejected().items():
             kinds["filtered" if kind == "filtered" else "rejected"] += number
@@ -118,7 +118,7 @@ class StageRun:
 
 
 class Build:
-    """A builder that makes what is called with it, or what a `Method` noted."""
+    """A builder that makes the stages that a flow calls with it, or those that a `Method` has recorded."""
 
     def __init__(
         self,
@@ -131,131 +131,151 @@ class Build:
         force: str | None = None,
         until: str | None = None,
         batch: Collection[str] = (),
-        anywhere: bool = False,
+        shared_responses: bool = False,
     ) -> None:
-        """`anywhere`: parts that ask models may be made by any worker, as the response store is shared."""
+        """`shared_responses`: workers on any machine may make parts that ask models, as they all reach the response
+        store.
+        """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
-        self.force, self.until, self.batch, self.anywhere = force, until, batch, anywhere
+        self.force, self.until, self.batch, self.shared_responses = force, until, batch, shared_responses
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.small_bytes = SMALL_BYTES
         self.stopping, self.failed = threading.Event(), threading.Event()
         self.calls: list[StageCall] = []
         self.publication: Any = None
-        self._making: dict[str, Making] = {}
+        self._stage_futures: dict[str, StageFuture] = {}
         self._runs: dict[str, StageRun] = {}
-        self._errors: list[Exception] = []
+        self._stage_errors: list[Exception] = []
         self._meters: dict[str, Meter] = {}
         self._allowance = Allowance(ALLOWANCE_BYTES)
         self._ended_by: LongformError | None = None
-        tasks.watch(self._end_by, progress.say)
+        tasks.watch(self._end_with, progress.say)
 
     @property
     def done(self) -> list[StageRun]:
-        """The stages that are made or reused, in the order of the flow."""
+        """The stages that are made or reused so far, in the order of the flow."""
         return [self._runs[mark] for call in self.calls if (mark := call.recipe.fingerprint) in self._runs]
 
     def make(self, method: Method) -> None:
-        """Make all that a method called; returns when it is there. Raises what went wrong."""
+        """Make all stages that a method calls; returns when they are made. Raises the error that ended the build."""
         self.publication = method.publication
         for call in method.calls:
             self.add(call)
         self.finish()
 
     def add(self, call: StageCall) -> None:
-        """Have a stage made, once those it takes rows from are."""
-        marks = {name: rows.fingerprint for name, rows in call.upstream.items()}
-        upstream = {name: self._making[mark] for name, mark in marks.items() if mark in self._making}
+        """Start a stage as soon as the stages it takes rows from are made."""
+        fingerprints = {name: rows.fingerprint for name, rows in call.upstream.items()}
+        upstream = {
+            name: self._stage_futures[fingerprint]
+            for name, fingerprint in fingerprints.items()
+            if fingerprint in self._stage_futures
+        }
         self.calls.append(call)
-        making = self.tasks.stage(call, upstream, partial(self._stage, call))
-        self._making[call.recipe.fingerprint] = making
-        call.rows.made_by(lambda: making.result().artifact.parts)
+        future = self.tasks.stage(call, upstream, partial(self._stage, call))
+        self._stage_futures[call.recipe.fingerprint] = future
+        call.rows.made_by(lambda: future.result().artifact.parts)
         if call.name == self.until:
             raise UntilReached
 
     def finish(self) -> None:
         """Wait for all stages.
 
-        Raises the reason why somebody ended the build, else its first error, else Incomplete where rows are missing.
+        Raises the reason if someone ended the build, else its first error, else Incomplete if rows are missing.
         """
-        others = [error for making in self._making.values() if (error := _error_of(making))]
+        errors_of_futures = [error for future in self._stage_futures.values() if (error := _error_of(future))]
         if self._ended_by:
             raise self._ended_by
-        if errors := self._errors or others:
-            raise _worst(errors)
+        if errors := self._stage_errors or errors_of_futures:
+            raise _error_to_raise(errors)
 
     # one stage
 
     def _stage(self, call: StageCall) -> StageRun:
+        """Make or reuse one stage, and report its end; errors are kept for `finish`."""
         try:
-            run = self._made_or_reused(call)
+            stage_run = self._make_or_reuse(call)
         except Exception as error:
-            self._errors.append(error)
+            self._stage_errors.append(error)
             if not isinstance(error, Incomplete):
                 self.failed.set()
             raise
-        self._runs[call.recipe.fingerprint] = run
-        self.progress.end(run)
-        return run
+        self._runs[call.recipe.fingerprint] = stage_run
+        self.progress.end(stage_run)
+        return stage_run
 
-    def _made_or_reused(self, call: StageCall) -> StageRun:
+    def _make_or_reuse(self, call: StageCall) -> StageRun:
+        """The stored artifact of a call if it can be reused, else a newly made one."""
         started = time.monotonic()
-        contents = contents_of(call.inputs)
-        artifact = self._known(call.stage, call.recipe, contents)
+        input_hash = hash_of_inputs(call.inputs)
+        artifact = self._reusable(call.stage, call.recipe, input_hash)
         if artifact:
             return StageRun(call.name, artifact, "reuse", 0.0)
-        if self._ends:
-            raise self._left(call)
-        run = self._make(call, contents)
-        run.seconds = time.monotonic() - started
-        return run
+        if self._is_ending:
+            raise self._unfinished_error(call)
+        stage_run = self._make(call, input_hash)
+        stage_run.seconds = time.monotonic() - started
+        return stage_run
 
-    def _known(self, work: Stage, recipe: Recipe, contents: str) -> Artifact | None:
+    def _reusable(self, work: Stage, recipe: Recipe, input_hash: str) -> Artifact | None:
+        """The stored artifact if its inputs are unchanged and nothing in it is to be made again; else None."""
         if work.name == self.force:
             return None
         artifact = self.store.artifact(work.name, recipe.fingerprint)
-        if artifact is None or artifact.contents != contents:
+        if artifact is None or artifact.input_hash != input_hash:
             return None
         return None if self.models.retry_errors and failed(artifact.parts) else artifact
 
-    def _make(self, call: StageCall, contents: str) -> StageRun:
-        jobs = [self._sent(call, job) for job in jobs_of(self.store, call)]
-        made = {job.unit: self._made(call.stage, job) for job in jobs}
-        todo = {job.unit: job for job in jobs if made[job.unit] is None}
+    def _make(self, call: StageCall, input_hash: str) -> StageRun:
+        """Make the parts of a stage that are not stored yet, and write its artifact."""
+        jobs = [self._with_worker_settings(call, job) for job in jobs_of(self.store, call)]
+        parts_of = {job.unit: self._finished_parts(call.stage, job) for job in jobs}
+        to_make = {job.unit: job for job in jobs if parts_of[job.unit] is None}
         endpoint = next(iter(call.endpoints), None)
-        calls = sum(job.rows for job in todo.values()) if endpoint and not call.stage.fan_out else 0
-        weights = {unit: max(1, job.bytes) for unit, job in todo.items()}
+        calls = sum(job.rows for job in to_make.values()) if endpoint and not call.stage.fan_out else 0
+        weights = {unit: max(1, job.bytes) for unit, job in to_make.items()}
         self.progress.begin(
-            call.name, len(todo), calls, endpoint.name if endpoint else None, partial(self._status, call, weights, made)
+            call.name,
+            len(to_make),
+            calls,
+            endpoint.name if endpoint else None,
+            partial(self._status, call, weights, parts_of),
         )
         if call.online and call.name in self.batch:
-            self._prefetch(call, list(todo.values()))
-        self._run(call, todo, made)
-        parts = [part for job in jobs for part in made[job.unit] or ()]
+            self._prefetch(call, list(to_make.values()))
+        self._make_parts(call, to_make, parts_of)
+        parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
         units, records = [job.unit for job in jobs], records_at_most(call)
-        artifact = Artifact(call.recipe.fingerprint, call.recipe, contents, rows_in, parts, units, records)
+        artifact = Artifact(call.recipe.fingerprint, call.recipe, input_hash, rows_in, parts, units, records)
         self.store.commit_artifact(artifact)
         spent = self.models.budget.spent_by(call.name)
-        return StageRun(call.name, artifact, "run", 0.0, len(todo), len(jobs) - len(todo), spent)
+        return StageRun(call.name, artifact, "run", 0.0, len(to_make), len(jobs) - len(to_make), spent)
 
-    def _sent(self, call: StageCall, job: Job) -> Job:
-        """A job with what a worker needs for it, wherever that is."""
+    def _with_worker_settings(self, call: StageCall, job: Job) -> Job:
+        """The job with everything that a worker needs, wherever it runs."""
         rules = self.models.offline if call.endpoints else {}
         return replace(job, shared=self.shared, responses=self.models.where, offline=rules)
 
-    def _status(self, call: StageCall, weights: dict[str, int], made: dict[str, list[Part] | None]) -> dict[str, Any]:
-        """How far a stage is, by the bytes of its units, and how its calls go, if it makes any."""
-        done = sum(self._fraction(unit, made[unit]) * weight for unit, weight in weights.items())
+    def _status(
+        self, call: StageCall, weights: dict[str, int], parts_of: dict[str, list[Part] | None]
+    ) -> dict[str, Any]:
+        """The fraction of a stage that is done, by the bytes of its units, and the state of its calls if it
+        makes any.
+        """
+        done = sum(self._fraction(unit, parts_of[unit]) * weight for unit, weight in weights.items())
         return {**(self.models.status() if call.online else {}), "fraction": done / max(1, sum(weights.values()))}
 
     def _fraction(self, unit: str, parts: list[Part] | None) -> float:
+        """The fraction of a unit of work that is done, from 0 to 1."""
         if parts is not None:
             return 1.0
         meter = self._meters.get(unit)
-        return meter.fraction() if meter else told_fraction(self.shared, unit)
+        return meter.fraction() if meter else reported_fraction(self.shared, unit)
 
-    def _made(self, work: Stage, job: Job) -> list[Part] | None:
+    def _finished_parts(self, work: Stage, job: Job) -> list[Part] | None:
+        """The stored parts of a unit of work; None if it has to be made."""
         if work.name == self.force:
             return None
         parts = self.store.unit(work.name, job.unit)
@@ -263,45 +283,50 @@ class Build:
 
     # its parts
 
-    def _run(self, call: StageCall, todo: dict[str, Job], made: dict[str, list[Part] | None]) -> None:
-        """Make these units; returns when all that were begun have ended."""
-        waiting, at_work = deque(todo.values()), dict[str, Ended]()
-        ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+    def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
+        """Make these units of work, several at once; returns when all that were started have ended."""
+        waiting, running = deque(to_make.values()), dict[str, PartFuture]()
+        finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         errors: list[Exception] = []
-        room = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
-        while waiting or at_work:
-            while waiting and len(at_work) < room and not self._given_up(errors):
+        max_at_once = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
+        while waiting or running:
+            while waiting and len(running) < max_at_once and not self._starts_no_more(errors):
                 job = waiting.popleft()
-                future = at_work[job.unit] = self.tasks.part(call, job.label, partial(self._part, call, job))
-                future.add_done_callback(partial(_note_end, ended, job.unit))
-            if not at_work:
-                raise _worst(errors or [self._left(call)])
-            unit = ended.get()
+                future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
+                future.add_done_callback(partial(_put_finished, finished, job.unit))
+            if not running:
+                raise _error_to_raise(errors or [self._unfinished_error(call)])
+            unit = finished.get()
             try:
-                made[unit] = at_work.pop(unit).result()
-                self.progress.advance(call.name, made[unit] or [])
+                parts_of[unit] = running.pop(unit).result()
+                self.progress.advance(call.name, parts_of[unit] or [])
             except Exception as error:
                 errors.append(error)
         if errors:
-            raise _worst(errors)
+            raise _error_to_raise(errors)
 
-    def _given_up(self, errors: Iterable[Exception]) -> bool:
-        return self._ends or any(not isinstance(error, Incomplete) for error in errors)
+    def _starts_no_more(self, errors: Iterable[Exception]) -> bool:
+        """Whether no further part is started: the build is ending, or a part failed for good."""
+        return self._is_ending or any(not isinstance(error, Incomplete) for error in errors)
 
     @property
-    def _ends(self) -> bool:
-        """Whether nothing more is begun: broken off, or a stage failed; in that case what is begun is finished."""
+    def _is_ending(self) -> bool:
+        """Whether nothing new is started, as the build was stopped or a stage failed; after a failure, started parts
+        are finished.
+        """
         return self.stopping.is_set() or self.failed.is_set()
 
-    def _left(self, call: StageCall) -> Incomplete:
+    def _unfinished_error(self, call: StageCall) -> Incomplete:
+        """The error of a stage that could not be finished."""
         if self.stopping.is_set():
             return broken_off()
         return Incomplete(f"{call.name} was left unfinished, as another stage failed: run the same command again.")
 
-    def _part(self, call: StageCall, job: Job) -> list[Part]:
+    def _make_part(self, call: StageCall, job: Job) -> list[Part]:
+        """Make one part in this process or by the runner."""
         if self.stopping.is_set():
             raise broken_off()
-        if self._is_made_here(call, job):
+        if self._is_made_in_this_process(call, job):
             meter = self._meters[job.unit] = Meter(job)
             return execute_with(job, self.models, self.stopping, meter)
         try:
@@ -312,16 +337,16 @@ class Build:
                 raise broken_off() from None
             raise
 
-    def _is_made_here(self, call: StageCall, job: Job) -> bool:
-        """In the flow's process: what holds to one gate there, and what is too small to be sent away."""
-        if call.one_process or (call.online and not self.anywhere):
+    def _is_made_in_this_process(self, call: StageCall, job: Job) -> bool:
+        """Whether a part is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
+        if call.one_process or (call.online and not self.shared_responses):
             return True
-        return self.runner.near and job.bytes < self.small_bytes and not call.online
+        return self.runner.local and job.bytes < self.small_bytes and not call.online
 
     # batch mode
 
     def _prefetch(self, call: StageCall, jobs: list[Job]) -> None:
-        """Ask the questions of all these units by the provider's Batch API, so that the units find them answered."""
+        """Ask all questions of these units through the provider's Batch API, so that the units find them answered."""
         folder = self.store.home / "llm" / "batches"
         for endpoint in call.endpoints if jobs else []:
             if not endpoint.offline:
@@ -335,19 +360,21 @@ class Build:
                 )
 
     def _questions(self, work: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
+        """The requests that these units would send to an endpoint."""
         for job in jobs:
-            asked: list[Request] = []
-            walk(self.store, work, job, partial(_note, asked, endpoint), lambda *_: None)
-            yield from asked
+            requests: list[Request] = []
+            walk(self.store, work, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
+            yield from requests
 
     # its end
 
-    def _end_by(self, reason: LongformError) -> None:
+    def _end_with(self, reason: LongformError) -> None:
+        """Stop the build; `finish` raises the reason."""
         self._ended_by = reason
         self.stop()
 
     def stop(self) -> None:
-        """Break off: no part is begun any more, models are asked no more, workers at work are told to end."""
+        """Stop the build: start no further part, close the models, and tell workers to end."""
         self.stopping.set()
         with suppress(OSError):  # of a disk that is full or gone nothing more is asked
             self.shared.mkdir(exist_ok=True)
@@ -356,7 +383,7 @@ class Build:
         self.runner.stop()
 
     def close(self) -> None:
-        """End what is still at work, and clean up."""
+        """Stop what is still running, and delete the build's temporary folder."""
         self.stop()
         self.tasks.close()
         self.runner.close()
@@ -364,10 +391,10 @@ class Build:
 
 
 class Allowance:
-    """Memory that stages which join or index share, by the bytes of what their units read.
+    """Limits the memory of stages that join or index, by the bytes that their units read.
 
-    It keeps such stages from working side by side where they would need more together. Units of one stage do not
-    wait for each other: how many of them are made at once is the runner's matter, as it is for every stage.
+    Keeps such stages from running at the same time if together they would need more. Units of one stage do not wait for
+    each other: how many of them run at once is the runner's decision, as for every stage.
     """
 
     def __init__(self, total: int) -> None:
@@ -376,46 +403,47 @@ class Allowance:
         self._changed = threading.Condition()
 
     @contextmanager
-    def hold(self, stage: str, wanted: int) -> Iterator[None]:
-        """Returns once the stage may read so many bytes."""
-        if not wanted:
+    def hold(self, stage: str, size: int) -> Iterator[None]:
+        """Wait until the stage may read so many bytes, and reserve them."""
+        if not size:
             yield
             return
         with self._changed:
-            self._changed.wait_for(lambda: wanted <= self._free or not self._held.keys() - {stage})
-            self._free -= wanted
+            self._changed.wait_for(lambda: size <= self._free or not self._held.keys() - {stage})
+            self._free -= size
             self._held[stage] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._free += wanted
+                self._free += size
                 self._held -= Counter((stage,))  # which drops a stage that holds nothing any more
                 self._changed.notify_all()
 
 
-def _note_end(ended: queue.SimpleQueue[str], unit: str, _: object) -> None:
-    ended.put(unit)
+def _put_finished(finished: queue.SimpleQueue[str], unit: str, _: object) -> None:
+    finished.put(unit)
 
 
-def _error_of(making: Making) -> Exception | None:
+def _error_of(future: StageFuture) -> Exception | None:
+    """The error that a stage ended with; None if it succeeded."""
     try:
-        making.result()
+        future.result()
     except Exception as error:
         return error
     return None
 
 
-def _worst(errors: list[Exception]) -> Exception:
-    """What to end with: an error of which another run would not be rid by itself goes before one of which it would."""
+def _error_to_raise(errors: list[Exception]) -> Exception:
+    """The error to end with: the first that a repeated command would not cure by itself, else the first."""
     return sorted(errors, key=lambda error: isinstance(error, Incomplete))[0]
 
 
-def _note(asked: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
+def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
     if endpoint == wanted:
-        asked.append(request)
+        requests.append(request)
 
 
 def failed(parts: Iterable[Part]) -> int:
-    """Rows that were rejected because a model could not answer."""
+    """The number of rows that were rejected because a model could not answer."""
     return sum(n for part in parts for _, reason, n in part.rejected if reason.startswith(MODEL_REASON))

@@ -1,4 +1,4 @@
-"""What a stage's body may use besides its inputs: counters, scratch space, model calls, the web."""
+"""What a stage's body may use besides its inputs: counters, temporary folders, model calls, the web."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TEXTS_AT_ONCE = 4_096
 
 
 class StageContext:
-    """The context of one unit of work. Not identity.
+    """The context that a stage's body gets for one unit of work; no part of the stage's identity.
 
-    `count` adds to a counter of the part, shown by `longform show`. `shared` is the folder of the whole build.
+    `count` adds to a counter of the part, shown by `longform show`. `shared` is a folder of the whole build.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class StageContext:
         self._web: Web | None = None
 
     def scratch(self) -> Path:
-        """A folder that is gone when the unit ends."""
+        """A temporary folder that is deleted when the unit ends."""
         if self._scratch is None:
             self._scratch = self.store.new_folder(self._stage)
         return self._scratch
 
     @contextmanager
     def shared(self) -> Iterator[Path]:
-        """A folder of all units of the build, in the hands of one at a time; gone when the build ends."""
+        """A folder that all units of a build share, locked for one unit at a time; deleted when the build ends."""
         folder = self._shared or self.scratch()
         folder.mkdir(exist_ok=True)
         with (folder / "lock").open("a") as file:
@@ -59,21 +59,25 @@ class StageContext:
             yield folder
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
-        """The model's replies in the order of the items; stored before they are handed on."""
+        """(item, reply or failure) for each request, in the order of the items; replies are stored before they are
+        returned.
+        """
         yield from self._client(endpoint).ask(items)
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
-        """One vector a text, in the order of the texts."""
+        """One vector for each text, in the order of the texts."""
         return self._client(endpoint).embed(texts)
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
-        """As `embed`, of texts that memory need not hold."""
+        """One vector for each text, in order, read in blocks so that not all texts are in memory."""
         texts = iter(texts)
         while block := list(islice(texts, TEXTS_AT_ONCE)):
             yield from self.embed(endpoint, block)
 
     def web(self, manners: Manners) -> Visitor:
-        """Who asks the web, with these manners; what was answered before is taken from the home."""
+        """A web client with these manners (rates, robots.txt); pages that are stored in the home are not requested
+        again.
+        """
         from longform.net.web import open_web
 
         self._web = self._web or open_web(self.store.home)
@@ -83,6 +87,7 @@ class StageContext:
         return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
 
     def _note(self, keys: Iterable[str]) -> None:
+        """Record the keys of responses that the unit read."""
         for key in keys:
             self.responses += bytes.fromhex(key)
 

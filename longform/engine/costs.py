@@ -1,4 +1,6 @@
-"""What questions that are not known yet cost at most, and about, going by stored answers to the same prompts."""
+"""What questions that are not known yet will cost: upper bounds, and estimates from stored answers to the
+same prompts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def free(most: float, about: float | None) -> Figures:
 
 
 class Pricing:
-    """The response store, read only, opened where it is first needed, and what its answers took."""
+    """Estimates costs from the response store, which is opened read-only when it is first needed."""
 
     def __init__(self, where: Path | str) -> None:
         self._where = where
@@ -45,58 +47,67 @@ class Pricing:
             opened.close()
 
     def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
-        """Of at most so many questions to an endpoint, about `about`."""
+        """The costs of at most `most`, about `about` questions to an endpoint."""
         if not most:
             return Figures()
-        sent, made = self._tokens_at_most(call, most, sizes)
-        about_sent, about_made = self._tokens_about(call, endpoint, about)
+        input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
+        about_input, about_output = self._tokens_about(call, endpoint, about)
         return replace(
             free(most, about),
-            input_tokens=_rounded(about_sent),
-            input_tokens_at_most=_whole(sent),
-            output_tokens=_rounded(about_made),
-            output_tokens_at_most=_whole(made),
-            usd=_usd(endpoint, about_sent, about_made),
-            usd_at_most=_usd(endpoint, sent, made),
-            usd_batch_at_most=_usd(endpoint, sent, made, batch="batch" in endpoint.capabilities),
-            measured=about_sent is not None,
+            input_tokens=_rounded(about_input),
+            input_tokens_at_most=_whole(input_tokens),
+            output_tokens=_rounded(about_output),
+            output_tokens_at_most=_whole(output_tokens),
+            usd=_usd(endpoint, about_input, about_output),
+            usd_at_most=_usd(endpoint, input_tokens, output_tokens),
+            usd_batch_at_most=_usd(endpoint, input_tokens, output_tokens, batch="batch" in endpoint.capabilities),
+            measured=about_input is not None,
         )
 
     def _tokens_at_most(self, call: StageCall, calls: float, sizes: Sizes) -> tuple[float, float]:
-        """Of all prompts, and of all replies."""
+        """The most tokens of (all prompts, all replies)."""
         if call.stage.at_most.tokens is not None:
             return call.stage.at_most.tokens(sizes), 0.0
         longest = self._longest_question(call, sizes)
         return (calls * longest[0], calls * longest[1]) if longest else (UNKNOWN, UNKNOWN)
 
     def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
-        """Tokens of the longest prompt and of the longest reply; None where nothing bounds them."""
-        mark = call.recipe.fingerprint
-        if mark not in self._longest:
+        """The most tokens of (one prompt, one reply); None if nothing bounds them."""
+        fingerprint = call.recipe.fingerprint
+        if fingerprint not in self._longest:
             declared = call.stage.at_most.questions
-            asked = declared(sizes) if declared else ()
-            replies = [request.max_tokens * request.samples for request in asked]
-            self._longest[mark] = (max(map(tokens_at_most, asked)), max(replies)) if asked else None
-        return self._longest[mark]
+            requests = declared(sizes) if declared else ()
+            replies = [request.max_tokens * request.samples for request in requests]
+            self._longest[fingerprint] = (max(map(tokens_at_most, requests)), max(replies)) if requests else None
+        return self._longest[fingerprint]
 
     def _tokens_about(
         self, call: StageCall, endpoint: Endpoint, calls: float | None
     ) -> tuple[float | None, float | None]:
-        """As the stored answers to the same prompts, whatever their wording was, took on average."""
+        """(input, output) tokens of so many calls, from the mean of stored answers to prompts of these names; None
+        without any.
+        """
         if calls == 0:
             return 0.0, 0.0
         if self._stats is None:
             self._stats = self.store().stats()
         prompts = {value.name for value in call.arguments.values() if isinstance(value, Prompt)}
-        asked = {"endpoint": endpoint.name, "model": endpoint.model}
-        found = [row for row in self._stats if row["task"] in prompts and row.items() >= asked.items()]
-        answers, sent, made = (sum(row[name] for row in found) for name in ("answers", "input_tokens", "output_tokens"))
+        asked_model = {"endpoint": endpoint.name, "model": endpoint.model}
+        found = [row for row in self._stats if row["task"] in prompts and row.items() >= asked_model.items()]
+        answers, input_tokens, output_tokens = (
+            sum(row[name] for row in found) for name in ("answers", "input_tokens", "output_tokens")
+        )
         return (
-            (calls * sent / answers, calls * made / answers) if calls is not None and answers and sent else (None, None)
+            (calls * input_tokens / answers, calls * output_tokens / answers)
+            if calls is not None and answers and input_tokens
+            else (None, None)
         )
 
 
-def _usd(endpoint: Endpoint, sent: float | None, made: float | None, *, batch: bool = False) -> float | None:
+def _usd(
+    endpoint: Endpoint, input_tokens: float | None, output_tokens: float | None, *, batch: bool = False
+) -> float | None:
+    """The price of so many tokens in USD; None if the price or a number is unknown."""
     from longform.llm.price.prices import cost_nano, price_of
 
     price = price_of(endpoint)
@@ -104,9 +115,9 @@ def _usd(endpoint: Endpoint, sent: float | None, made: float | None, *, batch: b
         return None
     if _is_free(price):
         return 0.0
-    if sent is None or made is None or UNKNOWN in (sent, made):
+    if input_tokens is None or output_tokens is None or UNKNOWN in (input_tokens, output_tokens):
         return None
-    return cost_nano(price, math.ceil(sent), 0, math.ceil(made), batch=batch) / NANO
+    return cost_nano(price, math.ceil(input_tokens), 0, math.ceil(output_tokens), batch=batch) / NANO
 
 
 def _is_free(price: Price) -> bool:
@@ -114,6 +125,7 @@ def _is_free(price: Price) -> bool:
 
 
 def _whole(number: float) -> int | None:
+    """The number rounded up; None if it is infinite."""
     return None if number == UNKNOWN else math.ceil(number)
 
 

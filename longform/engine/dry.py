@@ -1,4 +1,4 @@
-"""What a stage would ask: its body, walked with its real inputs, where nothing is sent or written."""
+"""The requests that a stage would send: its body is run on its real inputs, but nothing is sent or written."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from longform.net.web import Manners, Visitor
 
 
-class Embedded(Exception):
-    """A body asked for embeddings: without them it cannot go on."""
+class NeedsEmbeddings(Exception):
+    """The body asked for embeddings, without which it cannot go on."""
 
 
-class AsksWeb(Exception):
-    """A body asked the web: what it would ask a model for after that is not known."""
+class NeedsWeb(Exception):
+    """The body asked the web, so what it would ask a model afterwards is unknown."""
 
 
 def walk(
@@ -36,18 +36,18 @@ def walk(
     asks: Callable[[Endpoint, Request], None],
     embeds: Callable[[Endpoint, list[str]], None],
 ) -> bool:
-    """Tell `asks` every question of a unit of work, and `embeds` its texts; whether these are all that it would ask.
+    """Run a unit of work dry: call `asks` with each of its requests and `embeds` with its texts. Whether these are all.
 
-    What depends on an answer is not told.
+    Requests that depend on a reply are not found; False means that the body stopped at a web request.
     """
     context = DryContext(store, asks, embeds)
     try:
         for _ in work.body(context, **job.inputs, **job.arguments):
             pass
         return True
-    except Embedded:
+    except NeedsEmbeddings:
         return True
-    except AsksWeb:
+    except NeedsWeb:
         return False
     except Exception:
         check_inputs(job, store)
@@ -57,7 +57,7 @@ def walk(
 
 
 class DryContext:
-    """What a body is given instead of a Run."""
+    """The context of a dry run: it records requests in place of sending them, and returns no replies."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class DryContext:
         pass
 
     def scratch(self) -> Path:
-        """A folder outside the home that is gone when the unit ends."""
+        """A temporary folder outside the home, deleted when the unit ends."""
         self._scratch = self._scratch or Path(tempfile.mkdtemp(prefix="longform-plan-"))
         return self._scratch
 
@@ -88,17 +88,17 @@ class DryContext:
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
         self._embeds(endpoint, texts)
-        raise Embedded
+        raise NeedsEmbeddings
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
         texts = iter(texts)
         while block := list(islice(texts, TEXTS_AT_ONCE)):
             self._embeds(endpoint, block)
             yield from ()
-        raise Embedded
+        raise NeedsEmbeddings
 
     def web(self, manners: Manners) -> Visitor:
-        raise AsksWeb
+        raise NeedsWeb
 
     def close(self) -> None:
         if self._scratch is not None:

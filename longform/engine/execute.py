@@ -1,4 +1,4 @@
-"""One unit of work, from its job to its committed parts: what every engine runs."""
+"""Making one unit of work, from its job to its committed parts: every engine calls this."""
 
 from __future__ import annotations
 
@@ -29,42 +29,44 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Stop(Protocol):
-    """Whether the build is broken off."""
+    """An event that is set when the build is stopped."""
 
     def is_set(self) -> bool: ...
 
 
 class Meter:
-    """How far a unit of work is: by the rows of its first input that were read, or by the place in its source."""
+    """How much of a unit of work is done: by the rows of its first input that were read, or by the position in its
+    source.
+    """
 
     def __init__(self, job: Job) -> None:
         self.name, self.first = next(iter(job.inputs.items()))
         self.read = 0
 
     def inputs(self, job: Job) -> dict[str, Any]:
-        """The inputs of the job, the first of which is metered."""
+        """The inputs of the job; reading the first one is metered."""
         return job.inputs | ({self.name: self.first.metered(self._add)} if isinstance(self.first, Rows) else {})
 
     def _add(self, rows: int) -> None:
         self.read += rows
 
     def fraction(self) -> float:
-        """From 0 to 1; rows that are read twice, and what is done with them afterwards, are not foreseen."""
+        """From 0 to 1; ignores that rows may be read twice, and the work after the last row."""
         if isinstance(self.first, Rows):
             return min(1.0, self.read / max(1, self.first.count))
         shard: Shard = self.first
-        return min(1.0, max(0.0, (_place_in(shard.source.path) - shard.start) / max(1, shard.end - shard.start)))
+        return min(1.0, max(0.0, (_read_position(shard.source.path) - shard.start) / max(1, shard.end - shard.start)))
 
 
 def execute(job: Job) -> list[Part]:
-    """Do one unit of work in a worker, and commit its parts; Incomplete where the build is broken off meanwhile."""
+    """Make one unit of work in a worker, and commit its parts. Incomplete if the build is stopped meanwhile."""
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
     with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
         return execute_with(job, models, stop, meter)
 
 
 def execute_with(job: Job, models: Models, stop: Stop, meter: Meter) -> list[Part]:
-    """As `execute`, with models and a meter of the caller's."""
+    """As `execute`, with the caller's models and meter. Errors of disk, memory and locks become StoreErrors."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
     work: Stage = getattr(import_module(job.module), job.stage)
     store = Store(job.home)
@@ -94,6 +96,7 @@ def execute_with(job: Job, models: Models, stop: Stop, meter: Meter) -> list[Par
 
 
 def _make(job: Job, work: Stage, store: Store, models: Models, stop: Stop, meter: Meter) -> list[Part]:
+    """Run a stage's body, and write and check its parts; on an error the unfinished parts are deleted."""
     parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.max_rows_per_part)
     context = StageContext(store, models, work.name, job.recipe, parts.count, job.shared)
     try:
@@ -113,8 +116,8 @@ def _make(job: Job, work: Stage, store: Store, models: Models, stop: Stop, meter
         context.close()
 
 
-def told_fraction(shared: Path, unit: str) -> float:
-    """How far a worker says that it is with a unit of work."""
+def reported_fraction(shared: Path, unit: str) -> float:
+    """The fraction of a unit of work that is done, as its worker last reported; 0 without a report."""
     try:
         return float((shared / f"{unit}.progress").read_text())
     except (OSError, ValueError):
@@ -123,35 +126,37 @@ def told_fraction(shared: Path, unit: str) -> float:
 
 @contextmanager
 def _watched(job: Job, models: Models, meter: Meter) -> Iterator[threading.Event]:
-    """Tell the build, in its folder, how far the job is; an event that is set once the build says there that it stops.
+    """Report the job's progress in the build's folder, and yield an event that is set once the build's stop file is
+    there.
 
-    Then models are closed as well: who waits for one is told.
+    The models are then closed as well, which ends waiting for replies.
     """
-    stop, over = threading.Event(), threading.Event()
+    stop, finished = threading.Event(), threading.Event()
 
     def watch() -> None:
-        while job.shared is not None and not over.wait(SECONDS_BETWEEN_LOOKS):
+        while job.shared is not None and not finished.wait(SECONDS_BETWEEN_LOOKS):
             if (job.shared / STOP).exists():
                 stop.set()
                 models.close()
                 return
-            _tell(job.shared, job.unit, meter)
+            _report_fraction(job.shared, job.unit, meter)
 
     threading.Thread(target=watch, name="watch", daemon=True).start()
     try:
         yield stop
     finally:
-        over.set()
+        finished.set()
 
 
-def _tell(shared: Path, unit: str, meter: Meter) -> None:
+def _report_fraction(shared: Path, unit: str, meter: Meter) -> None:
+    """Write the unit's progress to its file in the build's folder."""
     with suppress(OSError):
         shared.mkdir(exist_ok=True)
         (shared / f"{unit}.progress").write_text(f"{meter.fraction():.4f}")
 
 
-def _place_in(path: str) -> int:
-    """How far this process has read in a file, where the system tells: the farthest place of those it has open."""
+def _read_position(path: str) -> int:
+    """How far this process has read in a file, in bytes, where the system tells: the farthest of its open positions."""
     wanted, places = os.path.realpath(path), [0]
     with suppress(OSError):
         for entry in os.listdir("/proc/self/fd"):
@@ -163,13 +168,13 @@ def _place_in(path: str) -> int:
 
 
 def check_inputs(job: Job, store: Store) -> None:
-    """Raise StoreError where a stage failed because what it read is no longer what was written."""
+    """Raise StoreError if an input part no longer matches its checksum, which explains why a stage failed."""
     for rows in job.inputs.values():
         for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
             if not store.intact(part):
                 raise StoreError(
                     f"{store.part(part)} is damaged, {job.stage} cannot read it: "
-                    f"build again with --force {part.stage}, which makes it anew."
+                    f"build again with --force {part.stage}, which makes it again."
                 ) from None
 
 
@@ -180,5 +185,5 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """What follows it is advice on DuckDB's own settings."""
+    """The error's first line; the rest is advice on DuckDB's own settings."""
     return next(iter(str(error).splitlines()), "").removeprefix("Out of Memory Error: ")

@@ -1,4 +1,4 @@
-"""Units of work: how a stage's inputs are cut into jobs, and what each job is called."""
+"""Units of work: how a stage's inputs are divided into jobs, and how jobs and their parts are named."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NUMBERED = "part"  # of keys that do not change with the file they are from
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One unit of work, as it is sent to a worker: it pickles, and names its stage by module and name.
+    """One unit of work as it is sent to a worker: it can be pickled, and names its stage by module and name.
 
-    `responses`: where answers of models are kept; `shared`: the folder of the build, None outside of one;
-    `offline`: the rules of the offline model.
+    `responses`: the store of model responses. `shared`: the folder of the build, None outside of a build. `offline`:
+    the rules of the offline model.
     """
 
     module: str
@@ -46,24 +46,24 @@ class Job:
 
     @property
     def bytes(self) -> int:
-        """Of its inputs as they are stored: Parquet, or the range of a source."""
+        """The size of its inputs as stored: bytes of Parquet, or of the range of a source."""
         return sum(map(_bytes_of, self.inputs.values()))
 
     @property
     def rows(self) -> int:
-        """Of its first input."""
+        """The number of rows of its first input."""
         first = next(iter(self.inputs.values()))
         return first.count if isinstance(first, Rows) else 0
 
 
 def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None) -> Iterator[Job]:
-    """The units of work of a call, in order, each with its identity. `inputs`: instead of those of the call."""
+    """The units of work of a call, in order, each with its identity. `inputs` replaces the inputs of the call."""
     work = call.stage
     for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
-        contents = {name: input_hashes(value) for name, value in unit_inputs.items()}
-        unit = call.recipe.unit({**contents, "keys": keys})
-        named = (work.module, work.name, store.home, unit, label, keys)
-        yield Job(*named, unit_inputs, call.arguments, call.recipe.fingerprint)
+        hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
+        unit = call.recipe.unit({**hashes, "keys": keys})
+        fields = (work.module, work.name, store.home, unit, label, keys)
+        yield Job(*fields, unit_inputs, call.arguments, call.recipe.fingerprint)
 
 
 def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
@@ -73,35 +73,38 @@ def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[s
         yield from _shards(inputs)
         return
     parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
-    for number, (unit, own) in enumerate(_by_unit(first, work.shape).items()):
-        chosen = {name: _narrowed(rows, work.inputs[name], parts[name], unit) for name, rows in inputs.items()}
-        numbered = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if work.max_rows_per_part else None
-        yield unit or "all", numbered or _keys_of(work, unit, own), chosen
+    for number, (unit, own_parts) in enumerate(_by_unit(first, work.shape).items()):
+        unit_inputs = {name: _rows_of_unit(rows, work.inputs[name], parts[name], unit) for name, rows in inputs.items()}
+        numbered_keys = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if work.max_rows_per_part else None
+        yield unit or "all", numbered_keys or _keys_of(work, unit, own_parts), unit_inputs
 
 
 def _shards(inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
+    """The units of a source stage: one for each shard."""
     (name, sources), *others = inputs.items()
-    seen = {other: rows.of(rows.parts) for other, rows in others}
+    side_rows = {other: rows.of(rows.parts) for other, rows in others}
     for source in sources:
         for index in range(len(source.pieces)):
             shard = Shard(source, index)
-            yield shard.key, [shard.key], {name: shard, **seen}
+            yield shard.key, [shard.key], {name: shard, **side_rows}
 
 
-def _by_unit(rows: Rows, kind: Shape) -> dict[str, list[Part]]:
-    """The parts by what one unit of work sees of them: a part, a group, or all ("")."""
-    found: dict[str, list[Part]] = {} if kind is not Shape.ALL else {"": []}
+def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
+    """unit -> the parts of an input that it sees: one part, a group's parts, or all parts (key "")."""
+    found: dict[str, list[Part]] = {} if shape is not Shape.ALL else {"": []}
     for part in rows.parts or ():
-        found.setdefault(_unit_of(part.key, kind), []).append(part)
+        found.setdefault(_unit_of(part.key, shape), []).append(part)
     return found
 
 
-def _unit_of(key: str, kind: Shape) -> str:
-    return "" if kind is Shape.ALL else group_of(key) if kind is Shape.GROUP else key
+def _unit_of(key: str, shape: Shape) -> str:
+    """The unit that a part key belongs to."""
+    return "" if shape is Shape.ALL else group_of(key) if shape is Shape.GROUP else key
 
 
-def _narrowed(rows: Rows, kind: Shape, parts: dict[str, list[Part]], unit: str) -> Rows:
-    return rows.of(parts.get(_unit_of(unit, kind), []))
+def _rows_of_unit(rows: Rows, shape: Shape, parts: dict[str, list[Part]], unit: str) -> Rows:
+    """The rows of an input that one unit sees."""
+    return rows.of(parts.get(_unit_of(unit, shape), []))
 
 
 def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
@@ -116,24 +119,24 @@ def _keys(parts: list[Part]) -> list[str]:
 
 
 def _all_rows_keys(parts: list[Part]) -> list[str]:
-    """Keep the cut of the first input, where there is one: several parts of a source, or none, become one part."""
+    """The part keys of a stage that sees all rows: those of its first input if it is cut by hash, else one key."""
     keys = _keys(parts)
     kept = len(keys) == 1 or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys))
     return keys if kept else [ALL_ROWS_KEY]
 
 
 def _output_keys(group: str, parts: list[Part]) -> list[str]:
-    """Keep the cut of the first input; where it is a source's, choose one by the number of rows."""
+    """The part keys of a group: those of the first input if it is cut by hash, else a cut by its number of rows."""
     keys = _keys(parts)
     if all(CUT.fullmatch(key.split("/")[1]) for key in keys):
         return keys
-    rows, (least, most) = sum(part.rows for part in parts), ROWS_PER_PART
-    each = min(max(rows / PARTS, least), most)
-    return part_keys(group, math.ceil(math.log2(max(1, rows / each))))
+    rows, (fewest, most) = sum(part.rows for part in parts), ROWS_PER_PART
+    rows_per_part = min(max(rows / PARTS, fewest), most)
+    return part_keys(group, math.ceil(math.log2(max(1, rows / rows_per_part))))
 
 
 def input_hashes(value: Any) -> list[str]:
-    """What an input holds: hashes of its parts, or of its sources."""
+    """Hashes of what an input holds: those of its parts, or of its sources."""
     if isinstance(value, Rows):
         return [f"{part.key} {part.sha256}" for part in value.parts or ()]
     if isinstance(value, Shard):
@@ -141,12 +144,13 @@ def input_hashes(value: Any) -> list[str]:
     return [fingerprint(source.identity()) for source in value]
 
 
-def contents_of(inputs: dict[str, Any]) -> str:
+def hash_of_inputs(inputs: dict[str, Any]) -> str:
     """One hash of what all inputs of a call hold."""
     return fingerprint({name: input_hashes(value) for name, value in inputs.items()})
 
 
 def _bytes_of(value: Any) -> int:
+    """The stored bytes of one input."""
     if isinstance(value, Rows):
         return sum(part.bytes for part in value.parts or ())
     return value.end - value.start if isinstance(value, Shard) else 0

@@ -1,4 +1,4 @@
-"""The method of a dataset, walked once: the stage calls of its flow, in order, and what it publishes."""
+"""A dataset's method as data: the stage calls of its flow in order, and what it publishes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from longform.engine.stage import StageCall
 
 
 class UntilReached(Exception):
-    """The stage that `--until` names is noted: nothing after it is wanted."""
+    """The flow has called the stage that `--until` names, so it ends here."""
 
 
 class Method:
-    """A builder that notes what a flow calls. `publication` is what the flow handed to `publish`, None before."""
+    """A builder that only records a flow's calls. `publication` is what the flow passed to `publish`, None
+    before that.
+    """
 
     def __init__(self, store: Store, *, until: str | None = None) -> None:
         self.store, self.until = store, until
@@ -28,5 +30,5 @@ class Method:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """stage -> fingerprint, in order: what names a version's recipe."""
+        """stage -> fingerprint, in order; together they identify the recipe of a version."""
         return {call.name: call.recipe.fingerprint for call in self.calls}

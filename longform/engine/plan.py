@@ -1,9 +1,9 @@
-"""What a build would do and cost, said without doing it.
+"""What a build would do and what it would cost, worked out without doing it.
 
-Units of work whose inputs are there are looked up, whatever else of the same stage is not there yet. Where such a unit
-has to be made and asks a model, its body is run dry: what it would ask is looked up in the response store and added
-up, and no reply is given. Of units whose inputs are not there yet a plan tells a bound, from the sizes of the sources
-and from what stages declare (`AtMost`), and, where the stage was built before, an estimate by the rates of then.
+Units of work whose inputs are built are looked up in the store. If such a unit has to be made and asks a model, its
+body is run dry: its requests are looked up in the response store and their costs summed. For units whose inputs are not
+built yet, the plan gives an upper bound, from the sizes of the sources and the bounds that stages declare (`AtMost`),
+and an estimate, if the stage was built before, from that build's rates.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes
 from longform.engine.bounds import (
     NOT_CUT,
-    Known,
-    Rest,
+    KnownRows,
+    UnbuiltRows,
     bytes_by_group,
     calls_at_most,
     cut_is_unknown,
@@ -36,7 +36,7 @@ from longform.engine.bounds import (
 from longform.engine.build import failed
 from longform.engine.costs import Pricing, free
 from longform.engine.dry import walk
-from longform.engine.jobs import CUT, Job, contents_of, jobs_of
+from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
@@ -57,12 +57,13 @@ UNREAD: How = "unknown until read"
 class Planned(Figures):
     """What a build would do for one stage.
 
-    `known` is how well: of its questions (`calls`) where it asks a model, else of its `rows`; what is not exact has
-    bounds, `rows_at_most` and `calls` (None: unknown), with estimates beside them in `_about`, which go by the
-    rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built for more to be known, or
-    `read`: its sources. `calls` are questions; one whose reply is cut off or cannot be read is asked again.
-    `unpriced` maps endpoints to their models where the price is unknown. `web`: it asks the web, as often as it has
-    rows at most.
+    `known`: how well its figures are known, its questions (`calls`) if it asks a model, else its `rows`. Figures that
+    are not exact have bounds (`rows_at_most`, `calls`; None: unknown) and estimates beside them (`_about`), which use
+    the rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built before more is known, or
+    `read`: its sources. `calls` counts questions; a question whose reply is cut off or unreadable is asked again.
+    Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`: endpoint
+    -> model where the price is unknown. `measured`: the length of replies is estimated from stored ones. `web`: it asks
+    the web, at most once for each row.
     """
 
     stage: str
@@ -89,59 +90,63 @@ class Planned(Figures):
 
     def as_dict(self) -> dict[str, Any]:
         """Field -> value, the stage first."""
-        names = sorted((each.name for each in fields(self)), key=FIGURES.__contains__)
+        names = sorted((field_.name for field_ in fields(self)), key=FIGURES.__contains__)
         return {name: getattr(self, name) for name in names}
 
 
 class Units:
-    """The units of work of a stage: made, to be made of inputs that are there, and of inputs that are not (open)."""
+    """The units of work of a stage: finished ones, ones to make, and ones that wait for inputs that are not built."""
 
     def __init__(self, call: StageCall, artifact: Artifact | None = None) -> None:
         self.call, self.artifact = call, artifact
         self.jobs: list[Job] = []
-        self.made: dict[str, list[Part]] = {}
-        self.todo: list[Job] = []
-        self.open: list[Job] = []
+        self.finished: dict[str, list[Part]] = {}
+        self.to_make: list[Job] = []
+        self.waiting: list[Job] = []
         self.rows_made: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.rows_todo: defaultdict[tuple[str, str], int] = defaultdict(int)
 
-    def add(self, job: Job, parts: list[Part] | None, *, is_open: bool) -> None:
+    def add(self, job: Job, parts: list[Part] | None, *, inputs_missing: bool) -> None:
         self.jobs.append(job)
-        if is_open:
-            self.open.append(job)
+        if inputs_missing:
+            self.waiting.append(job)
         elif parts is None:
-            self.todo.append(job)
+            self.to_make.append(job)
             self._count(self.rows_todo, job)
         else:
-            self.made[job.unit] = parts
+            self.finished[job.unit] = parts
             self._count(self.rows_made, job)
 
     def _count(self, rows: dict[tuple[str, str], int], job: Job) -> None:
-        """By group and input, of inputs that are shared out among the units of a group."""
+        """Add the rows of a job's inputs, by group and input, for inputs that are divided among the units of
+        a group.
+        """
         for name, value in job.inputs.items():
             if self.call.stage.inputs[name] is Shape.PART:
                 rows[group_of_job(self.call, job), name] += value.count
 
     @property
     def unmade(self) -> list[Job]:
-        return [*self.todo, *self.open]
+        """All units that are not finished."""
+        return [*self.to_make, *self.waiting]
 
     @property
     def reused(self) -> int:
-        return len(self.artifact.units) if self.artifact else len(self.made)
+        """The number of finished units."""
+        return len(self.artifact.units) if self.artifact else len(self.finished)
 
     @property
     def all(self) -> int | None:
-        """How many; None where inputs are not cut yet."""
+        """The number of units; None if inputs are not cut into parts yet."""
         if self.artifact:
             return self.reused
-        return None if any(cut_is_unknown(job.label) for job in self.open) else len(self.jobs)
+        return None if any(cut_is_unknown(job.label) for job in self.waiting) else len(self.jobs)
 
 
 class Plan:
-    """A builder that says of every stage whether a build would make it, and why. Sends and writes nothing.
+    """A builder that works out for each stage whether a build would make it, and why. It sends and writes nothing.
 
-    With `responses`, the response store, it also counts what would be asked, and what that costs.
+    With `responses`, the response store, it also counts the requests of each stage and their costs.
     """
 
     def __init__(
@@ -158,7 +163,7 @@ class Plan:
         self.stages: list[Planned] = []
         self.publication: Any = None
         self._pricing = None if responses is None else Pricing(responses)
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownRows] = {}
         self._calls: dict[str, StageCall] = {}
         self._source_bytes: dict[str, dict[str, float]] = {}
         self._rates = Rates(store)
@@ -168,11 +173,12 @@ class Plan:
             self._pricing.close()
 
     def of(self, method: Method) -> None:
-        """Plan all that a method called."""
+        """Plan all stages that a method calls."""
         for call in method.calls:
             self.add(call)
 
     def add(self, call: StageCall) -> None:
+        """Plan one stage."""
         self._calls[call.recipe.fingerprint] = call
         self._rates.note(call)
         units = self._units(call)
@@ -184,9 +190,9 @@ class Plan:
         if call.name == self.until:
             raise UntilReached
 
-    def rows(self, rows: Rows) -> Known:
-        """What is known of the rows of a stage that was planned, or built before."""
-        return self._known.get(rows.fingerprint) or Known(rows.parts or [])
+    def rows(self, rows: Rows) -> KnownRows:
+        """What is known of the rows of a stage that was planned or built before."""
+        return self._known.get(rows.fingerprint) or KnownRows(rows.parts or [])
 
     @property
     def nothing_to_do(self) -> bool:
@@ -195,6 +201,7 @@ class Plan:
     # which units are there
 
     def _units(self, call: StageCall) -> Units:
+        """The units of work of a call, sorted into finished, to make, and waiting for inputs."""
         inputs = {
             name: value.of(self.rows(value).parts) if isinstance(value, Rows) else value
             for name, value in call.inputs.items()
@@ -202,29 +209,34 @@ class Plan:
         whole = all(self.rows(rows).built for rows in call.upstream.values())
         units = Units(call, self._reusable(call, inputs) if whole else None)
         for job in jobs_of(self.store, call, inputs) if units.artifact is None else ():
-            if whole or not self._is_open(call, job):
-                units.add(job, self._made(call, job), is_open=False)
+            if whole or not self._inputs_missing(call, job):
+                units.add(job, self._made(call, job), inputs_missing=False)
             else:
-                units.add(job, None, is_open=True)
+                units.add(job, None, inputs_missing=True)
         return units
 
-    def _is_open(self, call: StageCall, job: Job) -> bool:
-        """Whether something that a unit is made of is not there yet."""
+    def _inputs_missing(self, call: StageCall, job: Job) -> bool:
+        """Whether some rows that a unit of work reads are not built yet."""
         known = {name: self.rows(rows) for name, rows in call.upstream.items()}
         first = known.get(next(iter(call.inputs)))
         if call.stage.max_rows_per_part and first and first.not_cut:
             return True  # its parts are numbered, and nobody knows from where on
-        return any(_lacks(each, call.stage.inputs[name], call.stage.shape, job.label) for name, each in known.items())
+        return any(
+            _misses_rows(known_rows, call.stage.inputs[name], call.stage.shape, job.label)
+            for name, known_rows in known.items()
+        )
 
     def _reusable(self, call: StageCall, inputs: dict[str, Any]) -> Artifact | None:
+        """The stored artifact if a build would reuse it whole; else None."""
         if call.name == self.force:
             return None
         artifact = self.store.artifact(call.name, call.recipe.fingerprint)
-        if artifact is None or artifact.contents != contents_of(inputs):
+        if artifact is None or artifact.input_hash != hash_of_inputs(inputs):
             return None
         return None if self.retry_errors and failed(artifact.parts) else artifact
 
     def _made(self, call: StageCall, job: Job) -> list[Part] | None:
+        """The stored parts of a unit of work; None if a build would make it."""
         if call.name == self.force:
             return None
         parts = self.store.unit(call.name, job.unit)
@@ -232,36 +244,42 @@ class Plan:
 
     # how many rows they make
 
-    def _rows(self, call: StageCall, units: Units) -> Known:
+    def _rows(self, call: StageCall, units: Units) -> KnownRows:
+        """What is known of the rows that a call will have."""
         if units.artifact:
-            return Known(units.artifact.parts)
-        parts = [part for job in units.jobs for part in units.made.get(job.unit) or _to_be_made(call, job)]
-        return Known(parts, {group: self._rest(call, units, jobs) for group, jobs in _by_group(call, units.unmade)})
+            return KnownRows(units.artifact.parts)
+        parts = [part for job in units.jobs for part in units.finished.get(job.unit) or _placeholders(call, job)]
+        return KnownRows(parts, {group: self._rest(call, units, jobs) for group, jobs in _by_group(call, units.unmade)})
 
-    def _rest(self, call: StageCall, units: Units, jobs: list[Job]) -> Rest:
-        """What these units make, those of a group that are not made yet."""
+    def _rest(self, call: StageCall, units: Units, jobs: list[Job]) -> UnbuiltRows:
+        """Bound and estimate of the rows that these units of one group will make."""
         most, about_in, like = self._bound(call, units, jobs, of_about=False)
         rate = None if about_in is None else self._rates.of(call, group_of_job(call, jobs[0]))
         if rate is None or about_in is None:
-            return Rest(most, None)
+            return UnbuiltRows(most, None)
         most_about, _, _ = self._bound(call, units, jobs, of_about=True)
         guessed = all(self.rows(rows).about() is not None for rows in call.upstream.values())
         about = rate.rows_about(about_in, min(most, most_about), most_is_about=guessed)
-        return Rest(most, about, frozenset() if about is None else like | rate.like)
+        return UnbuiltRows(most, about, frozenset() if about is None else like | rate.like)
 
     def _bound(
         self, call: StageCall, units: Units, jobs: list[Job], *, of_about: bool
     ) -> tuple[float, float | None, frozenset[str]]:
-        """Rows that these units make at most; about how many rows their first input has, and by whose rates."""
+        """(most rows that these units make, estimated rows of their first input, the groups whose rates the estimate
+        uses).
+
+        With `of_about` the bound is computed from estimates of the inputs in place of bounds.
+        """
         if call.stage.shape is Shape.SHARD:
             sizes = [self._shard_sizes(call, job, of_about) for job in jobs]
-            most = sum(rows_at_most(call.stage, each, UNKNOWN) for each in sizes)
+            most = sum(rows_at_most(call.stage, shard_size, UNKNOWN) for shard_size in sizes)
             return most, most if most != UNKNOWN else None, frozenset()
-        sizes_of, rows_in = self._sizes(call, jobs, units.rows_made, of_about=of_about)
+        unit_sizes, rows_in = self._sizes(call, jobs, units.rows_made, of_about=of_about)
         about, like = self._about_in(call, group_of_job(call, jobs[0]), units.rows_made)
-        return rows_at_most(call.stage, sizes_of, default_rows_in(call, rows_in)), about, like
+        return rows_at_most(call.stage, unit_sizes, default_rows_in(call, rows_in)), about, like
 
     def _shard_sizes(self, call: StageCall, job: Job, of_about: bool) -> Sizes:
+        """The sizes that one unit of a source stage is called with."""
         shard = next(iter(job.inputs.values()))
         others = {name: self._total(rows, None, of_about) for name, rows in call.upstream.items()}
         return shard_sizes(call, shard, others)
@@ -269,7 +287,9 @@ class Plan:
     def _sizes(
         self, call: StageCall, jobs: list[Job], *taken: dict[tuple[str, str], int], of_about: bool = False
     ) -> tuple[Sizes, float]:
-        """What these units of a group are given, without rows taken by others; and the rows of their first input."""
+        """(sizes that these units of a group are called with, without the rows `taken` by other units; rows of the
+        first input).
+        """
         values: dict[str, Any] = dict(call.arguments)
         group = group_of_job(call, jobs[0])
         for name, rows in call.upstream.items():
@@ -283,6 +303,7 @@ class Plan:
         return Sizes(values, units, size, records, upstream), values[next(iter(call.inputs))]
 
     def _total(self, rows: Rows, group: str | None, of_about: bool) -> float:
+        """The most rows of an input, of a group or of all; with `of_about` the estimate if there is one."""
         known = self.rows(rows)
         about = known.about(group) if of_about else None
         return known.most(group) if about is None else about
@@ -290,33 +311,38 @@ class Plan:
     def _about_in(
         self, call: StageCall, group: str, *taken: dict[tuple[str, str], int]
     ) -> tuple[float | None, frozenset[str]]:
-        """About how many rows of the first input are for the other units of a group, and by whose rates."""
+        """(estimated rows of the first input for the other units of a group, the groups whose rates the
+        estimate uses).
+        """
         name, first = next(iter(call.upstream.items()))
-        known, of = self.rows(first), group or None
-        about = known.about(of)
+        known, group_or_all = self.rows(first), group or None
+        about = known.about(group_or_all)
         if about is None:
             return None, frozenset()
-        return max(0.0, about - sum(rows_of.get((group, name), 0) for rows_of in taken)), known.like(of)
+        return max(0.0, about - sum(rows_of.get((group, name), 0) for rows_of in taken)), known.like(group_or_all)
 
     def _sources(self, call: StageCall, group: str, of_about: bool) -> tuple[float, float]:
-        """Bytes of the sources that the first input goes back to, and rows read from them: the group's, or all."""
+        """(bytes of the sources that the first input goes back to, rows read from them), of the group if known, else of
+        all.
+        """
         first = next(iter(call.inputs.values()))
         while isinstance(first, Rows):
             made_by = self._calls.get(first.fingerprint)
             if made_by is None:
                 return UNKNOWN, UNKNOWN
             call, first = made_by, next(iter(made_by.inputs.values()))
-        mark = call.recipe.fingerprint
-        if mark not in self._source_bytes:
-            self._source_bytes[mark] = bytes_by_group(call)
-        sizes = self._source_bytes[mark]
+        fingerprint = call.recipe.fingerprint
+        if fingerprint not in self._source_bytes:
+            self._source_bytes[fingerprint] = bytes_by_group(call)
+        sizes = self._source_bytes[fingerprint]
         if group in sizes:
             return sizes[group], self._total(call.rows, group, of_about)
         return sum(sizes.values()), self._total(call.rows, None, of_about)
 
     # what is said of it
 
-    def _planned(self, call: StageCall, units: Units, known: Known) -> Planned:
+    def _planned(self, call: StageCall, units: Units, known: KnownRows) -> Planned:
+        """The plan of a stage without its questions."""
         reused = units.artifact is not None
         most, about = known.most(), known.about()
         whole = known.built or most == known.rows()
@@ -338,11 +364,13 @@ class Plan:
         )
 
     def _why(self, call: StageCall, units: Units) -> str:
+        """Why a stage would be made, in words."""
         of_all = f" of {units.all:,}" if units.all is not None else ""
         reused = f"reuse {units.reused:,}{of_all} parts" if units.reused else ""
         return "; ".join(filter(None, (reused, self._change(call))))
 
     def _change(self, call: StageCall) -> str:
+        """What has changed since the most similar earlier build of a stage, in words."""
         if call.name == self.force:
             return "forced"
         made = self.store.artifact(call.name, call.recipe.fingerprint) if self.retry_errors else None
@@ -354,16 +382,18 @@ class Plan:
         changes = min((call.recipe.differences(other.recipe) for other in earlier), key=len)
         if not changes and (waiting := self._unbuilt(call)):
             return f"{waiting[0]} is made again; reused where it comes out the same"
-        return "; ".join(_few(changes)) or "its parts or inputs are gone or changed"
+        return "; ".join(_shortened(changes)) or "its parts or inputs are gone or changed"
 
     def _waits_for(self, call: StageCall, units: Units) -> str | None:
-        """What has to be there for more to be known: the last of the stages it reads that is not, or its sources."""
-        if call.stage.shape is Shape.SHARD and not units.open:
+        """What has to be built before more is known: the last stage upstream that is not built, or `read` for
+        sources.
+        """
+        if call.stage.shape is Shape.SHARD and not units.waiting:
             return "read"
         return next(reversed(self._unbuilt(call)), None)
 
     def _unbuilt(self, call: StageCall) -> list[str]:
-        """The stages it reads whose rows are not there yet, in the order of the flow."""
+        """The stages upstream whose rows are not built yet, in the order of the flow."""
         order = list(self._calls)
         missing = [rows for rows in call.upstream.values() if not self.rows(rows).built]
         return [rows.stage for rows in sorted(missing, key=lambda rows: order.index(rows.fingerprint))]
@@ -371,7 +401,7 @@ class Plan:
     # what it asks
 
     def _asking(self, planned: Planned, call: StageCall, units: Units) -> Planned:
-        """With the questions that it asks, and, where prices are wanted, their tokens and costs."""
+        """The plan of a stage with its questions, and if prices are wanted, their tokens and costs."""
         from longform.llm.price.prices import price_of
 
         online = [endpoint for endpoint in call.endpoints if not endpoint.offline]
@@ -382,23 +412,26 @@ class Plan:
         }
         if not units.unmade:
             return replace(planned, **facts, **Figures().as_fields(), known=EXACT)
-        facts["unpriced"] = {each.name: each.model for each in online if price_of(each) is None}
+        facts["unpriced"] = {endpoint.name: endpoint.model for endpoint in online if price_of(endpoint) is None}
         counted, whole = self._counted(call, units)
         costs = counted or Figures()
-        left = units.open if counted is not None else [*units.open, *units.todo]
-        if left or not whole:
-            costs += self._costs_of_open(call, units, left, walked=counted is not None, whole=whole)
-        how: How = UNREAD if costs.calls is None else EXACT if whole and not left else AT_MOST
+        unknown = units.waiting if counted is not None else [*units.waiting, *units.to_make]
+        if unknown or not whole:
+            costs += self._costs_of_open(call, units, unknown, walked=counted is not None, whole=whole)
+        how: How = UNREAD if costs.calls is None else EXACT if whole and not unknown else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
     def _counted(self, call: StageCall, units: Units) -> tuple[Figures | None, bool]:
-        """What the units to be made would ask, and whether that is all; None where nobody has to know it exactly."""
+        """(costs of the requests of the units to make, whether these are all requests); None in place of costs not
+        counted.
+        """
         online = any(not endpoint.offline for endpoint in call.endpoints)
-        if self._pricing is None or (not online and _rows_of(units.todo) > OFFLINE_ROWS):
-            return None, not units.todo
-        return self._walked(call, units.todo)
+        if self._pricing is None or (not online and _rows_of(units.to_make) > OFFLINE_ROWS):
+            return None, not units.to_make
+        return self._walked(call, units.to_make)
 
     def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Figures, bool]:
+        """As `_counted`, by running the jobs dry."""
         from longform.llm.estimate import Estimator
 
         with ExitStack() as opened:
@@ -420,20 +453,20 @@ class Plan:
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
     def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Figures:
-        """A bound, and perhaps an estimate, of what these units ask; unknown where a walk was broken off."""
+        """Bounds, and estimates if possible, of what these units will ask; unknown if a dry run had to stop."""
         if walked and not whole:
             return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
         taken = (units.rows_made, units.rows_todo) if walked else (units.rows_made,)
         total = Figures()
-        for group, own in _by_group(call, jobs):
-            sizes, rows_in = self._sizes(call, own, *taken)
+        for group, group_jobs in _by_group(call, jobs):
+            sizes, rows_in = self._sizes(call, group_jobs, *taken)
             most, about = calls_at_most(call.stage, sizes, rows_in), None
             about_in, _ = self._about_in(call, group, *taken)
             rate = None if about_in is None else self._rates.of(call, group)
             if rate is not None and about_in is not None:
-                most_about = calls_at_most(call.stage, *self._sizes(call, own, *taken, of_about=True))
-                seen = sum(rows.get((group, next(iter(call.inputs))), 0) for rows in taken)
-                about = rate.calls_about(about_in, min(most, most_about), seen)
+                most_about = calls_at_most(call.stage, *self._sizes(call, group_jobs, *taken, of_about=True))
+                rows_seen = sum(rows.get((group, next(iter(call.inputs))), 0) for rows in taken)
+                about = rate.calls_about(about_in, min(most, most_about), rows_seen)
             for endpoint in call.endpoints:
                 total += self._bounded(call, endpoint, most, about, sizes)
         return total
@@ -448,36 +481,42 @@ SUMMED = ("calls", "input_tokens_at_most", "output_tokens_at_most", "usd_at_most
 
 
 def total(stages: Iterable[Planned]) -> dict[str, Any]:
-    """Of all stages that would ask a model which is paid: bounds of calls, tokens and USD, and estimates, if any.
+    """Sums over all stages that would ask a paid model: bounds of calls, tokens and USD, and estimates if there are
+    any.
 
-    Stages of which something is unknown are left out of the bounds and named in `without`, each with what has to be
-    built for more to be known. Null where the price of a model is not known.
+    Stages with unknown figures are left out of the bounds and listed in `without`, each with what has to be built
+    before more is known. None where the price of a model is unknown.
     """
-    asking = [each for each in stages if each.endpoint and not each.offline and each.calls != 0]
-    known = [each for each in asking if each.unpriced or None not in (each.calls, each.usd_at_most)]
+    asking = [planned for planned in stages if planned.endpoint and not planned.offline and planned.calls != 0]
+    known = [planned for planned in asking if planned.unpriced or None not in (planned.calls, planned.usd_at_most)]
     found: dict[str, Any] = {name: _sum(known, name) for name in SUMMED}
     found |= {name: _sum(asking, name) for name in ("calls_about", "usd")}
-    exact = all(each.exact for each in asking)
-    return {**found, "exact": exact, "without": {each.stage: each.waits_for for each in asking if each not in known}}
+    exact = all(planned.exact for planned in asking)
+    return {
+        **found,
+        "exact": exact,
+        "without": {planned.stage: planned.waits_for for planned in asking if planned not in known},
+    }
 
 
 def _sum(stages: list[Planned], name: str) -> Any:
-    figures = [getattr(each, name) for each in stages]
+    """The sum of one figure of these stages; None if one is unknown."""
+    figures = [getattr(planned, name) for planned in stages]
     return None if None in figures else sum(figures)
 
 
-def _lacks(known: Known, kind: Shape, of_stage: Shape, label: str) -> bool:
-    """Whether a unit sees something of an input that is not made yet; a stage of sources, or of all, sees all of it."""
-    if kind is Shape.ALL or of_stage in (Shape.ALL, Shape.SHARD):
+def _misses_rows(known: KnownRows, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
+    """Whether a unit reads rows of an input that are not built yet; units that see all rows need the whole input."""
+    if input_shape is Shape.ALL or stage_shape in (Shape.ALL, Shape.SHARD):
         return not known.built
     group = group_of(label)
-    if kind is Shape.GROUP:
+    if input_shape is Shape.GROUP:
         return group in known.unmade_groups
     return label in known.unmade or (group in known.not_cut and label not in known.keys)
 
 
-def _to_be_made(call: StageCall, job: Job) -> list[Part]:
-    """What stands for the parts that a unit will make."""
+def _placeholders(call: StageCall, job: Job) -> list[Part]:
+    """Placeholders for the parts that a unit will make."""
     stage, first = call.stage, next(iter(job.inputs.values()))
     parts = (first.parts or []) if isinstance(first, Rows) else []
     unread = any(not part.id for part in parts)
@@ -494,24 +533,26 @@ def _to_be_made(call: StageCall, job: Job) -> list[Part]:
 
 
 def group_of_job(call: StageCall, job: Job) -> str:
-    """What a unit is of; "" for one that sees all rows."""
+    """The group that a unit belongs to; "" if it sees all rows."""
     return "" if call.stage.shape is Shape.ALL else group_of(job.label)
 
 
 def _by_group(call: StageCall, jobs: Iterable[Job]) -> list[tuple[str, list[Job]]]:
+    """(group, its jobs) in the order of the jobs."""
     found: dict[str, list[Job]] = {}
     for job in jobs:
         found.setdefault(group_of_job(call, job), []).append(job)
     return list(found.items())
 
 
-def _few(changes: list[str]) -> list[str]:
-    """Of the inputs that change, two by name."""
+def _shortened(changes: list[str]) -> list[str]:
+    """The changes, with at most two changed inputs named and the others counted."""
     inputs = [change for change in changes if change.startswith("its input")]
-    own = [change for change in changes if change not in inputs]
-    more = [f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else []
-    return [*own, *inputs[:2], *more]
+    others = [change for change in changes if change not in inputs]
+    rest = [f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else []
+    return [*others, *inputs[:2], *rest]
 
 
 def _rows_of(jobs: list[Job]) -> int:
+    """The number of input rows of these jobs."""
     return sum(rows.count for job in jobs for rows in job.inputs.values() if isinstance(rows, Rows))

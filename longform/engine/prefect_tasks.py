@@ -1,7 +1,7 @@
 """Stages and parts as Prefect task runs: the graph of a flow run is the graph of its stages.
 
-A stage is a task of its name whose parameters are the stages upstream, a part is a task `<stage>.part` below it.
-Prefect keeps no results and caches nothing: the store is the only owner of what was made.
+A stage is a task with the stage's name, whose parameters are the stages upstream; a part is a task `<stage>.part`.
+Prefect keeps no results and caches nothing: the artifact store alone holds what was made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from prefect.tasks import exponential_backoff
 
 from longform.addresses import shown
 from longform.artifacts.store import Part
-from longform.engine.build import Ended, Making, StageRun
+from longform.engine.build import PartFuture, StageFuture, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
 from longform.settings import Retries
@@ -43,14 +43,17 @@ CANCELLED = "The run was cancelled: what was finished is kept; run the same comm
 
 
 def task_runner() -> Any:
-    """Of stages, or of parts: two pools, as stages that wait would else hold the threads that parts need."""
+    """A pool of threads for stages, or for parts: two pools, as waiting stages would else hold the threads that parts
+    need.
+    """
     return ThreadPoolTaskRunner(max_workers=THREADS)
 
 
 class PrefectTasks:
-    """Inside a flow run. `dataset` tags its task runs and names their artifacts.
+    """Runs stages and parts as task runs of the current flow run. `dataset` is their tag and part of their artifacts'
+    names.
 
-    `on_loss` is called when the server is lost: Prefect then takes minutes to give up what it has to ask it.
+    `on_loss` is called when the server is lost, as Prefect itself would retry its requests for minutes.
     """
 
     def __init__(
@@ -62,25 +65,29 @@ class PrefectTasks:
         self._parts = task_runner()
         self._parts.__enter__()
 
-    def stage(self, call: StageCall, upstream: Mapping[str, Making], run: Callable[[], StageRun]) -> Making:
-        def made(**_: StageRun) -> State[Any]:
+    def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
+        """Submit a stage as a task run that depends on the stages upstream."""
+
+        def body(**_: StageRun) -> State[Any]:
             return self._state(call, run)
 
-        _name(made, call.name, upstream)
-        work = Task(
-            made,
+        _set_signature(body, call.name, upstream)
+        task = Task(
+            body,
             name=call.name,
             task_run_name=call.name,
             tags=self._tags(call),
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        stages = {name: making.future for name, making in upstream.items() if isinstance(making, _Making)}
+        stages = {name: future.future for name, future in upstream.items() if isinstance(future, _TaskRunStage)}
         futures: dict[str, Any] = {name: _Upstream(future) for name, future in stages.items()}
-        return _Making(work.submit(**futures))
+        return _TaskRunStage(task.submit(**futures))
 
-    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Ended:
-        def made() -> list[Part] | State[Any]:
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
+        """Submit a part as a task run, retried after passing errors."""
+
+        def body() -> list[Part] | State[Any]:
             try:
                 return run()
             except LongformError as error:
@@ -88,26 +95,27 @@ class PrefectTasks:
                     return states.Cancelled(message=str(error))
                 raise
 
-        _name(made, f"{call.name}_part", ())
-        work = Task(
-            made,
+        _set_signature(body, f"{call.name}_part", ())
+        task = Task(
+            body,
             name=f"{call.name}.part",
             task_run_name=f"{call.name} {label}",
             tags=self._tags(call),
             retries=self.retries.times,
             retry_delay_seconds=exponential_backoff(self.retries.seconds),
             retry_jitter_factor=0.5,
-            retry_condition_fn=_passing,
+            retry_condition_fn=_should_retry,
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        ended: Ended = self._parts.submit(work, parameters={})
-        return ended
+        future: PartFuture = self._parts.submit(task, parameters={})
+        return future
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Call `stop` as soon as somebody cancels the flow run: nobody else tells a process of the command line.
+        """Call `stop` as soon as the flow run is cancelled, which Prefect does not signal to a process of the command
+        line.
 
-        Also where nobody listens at the server's address for 15 seconds, as nothing could be run through it any more.
+        Also if nobody answers at the server's address for 15 seconds, as nothing could be reported to it any more.
         """
         context = FlowRunContext.get()
         if context is not None and context.flow_run is not None:
@@ -116,17 +124,18 @@ class PrefectTasks:
             watching.start()
 
     def _watch(self, run: Any, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        silent = 0.0
+        """Ask the server for the flow run's state every two seconds, until the build ends."""
+        silent_seconds = 0.0
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
             while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
                 try:
                     state = client.read_flow_run(run).state
-                    silent = 0.0
+                    silent_seconds = 0.0
                 except (httpx.ConnectError, httpx.ConnectTimeout):
-                    silent += SECONDS_BETWEEN_LOOKS
-                    if silent == 2 * SECONDS_BETWEEN_LOOKS:
+                    silent_seconds += SECONDS_BETWEEN_LOOKS
+                    if silent_seconds == 2 * SECONDS_BETWEEN_LOOKS:
                         say("The Prefect server does not answer; the build ends unless it is back soon.")
-                    if silent > SECONDS_OF_SILENCE:
+                    if silent_seconds > SECONDS_OF_SILENCE:
                         lost = lost_server()
                         self._on_loss(lost)
                         return stop(lost)
@@ -138,35 +147,41 @@ class PrefectTasks:
                     return stop(Cancelled(CANCELLED))
 
     def close(self) -> None:
+        """Stop watching, and end the threads."""
         if not self._closed.is_set():
             self._closed.set()
             self._parts.__exit__(None, None, None)
 
     def _state(self, call: StageCall, run: Callable[[], StageRun]) -> State[Any]:
-        """How a stage ended. A failed one returns its state: raising would show its finished parts as rolled back."""
+        """Run a stage and return its final state. A failure is returned, not raised, so that its finished parts do not
+        show as rolled back.
+        """
         try:
-            made = run()
+            stage_run = run()
         except Exception as error:
             expected = isinstance(error, LongformError)
-            said = str(error) if expected else f"{type(error).__name__}: {error}"
+            message = str(error) if expected else f"{type(error).__name__}: {error}"
             level = logging.WARNING if isinstance(error, Incomplete) else logging.ERROR
             if self.cancelled.is_set():
                 return states.Cancelled(message=CANCELLED)
-            log(level, f"{call.name} failed: {said}", None if expected else error)
-            return Failed(message=said, data=error)
-        log(logging.INFO, f"{made.stage} ended: {made.sentence}{_reasons(made)}")
-        self._tabulate(made)
-        return Completed(name="Reused" if made.state == "reuse" else None, message=made.sentence, data=made)
+            log(level, f"{call.name} failed: {message}", None if expected else error)
+            return Failed(message=message, data=error)
+        log(logging.INFO, f"{stage_run.stage} ended: {stage_run.sentence}{_reasons(stage_run)}")
+        self._tabulate(stage_run)
+        return Completed(
+            name="Reused" if stage_run.state == "reuse" else None, message=stage_run.sentence, data=stage_run
+        )
 
-    def _tabulate(self, made: StageRun) -> None:
+    def _tabulate(self, stage_run: StageRun) -> None:
+        """Write a table of the stage's rows, rejections and counters as a Prefect artifact."""
         kinds = {"filtered": "filtered", "defect": "rejected"}
-        artifact = made.artifact
+        artifact = stage_run.artifact
         rows = [{"kind": "rows", "reason": "", "rows": artifact.rows}]
         rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
-        key = f"{self.dataset}-{made.stage}".replace("_", "-").lower()
+        key = f"{self.dataset}-{stage_run.stage}".replace("_", "-").lower()
         with ignoring_server_errors():
-            create_table_artifact(table=rows, key=key, description=f"{made.stage}: {made.sentence}")
+            create_table_artifact(table=rows, key=key, description=f"{stage_run.stage}: {stage_run.sentence}")
 
     def _tags(self, call: StageCall) -> set[str]:
         endpoints = {f"endpoint:{endpoint.name}" for endpoint in call.endpoints}
@@ -174,10 +189,10 @@ class PrefectTasks:
 
 
 class _Upstream(PrefectTaskRunFuture[Any]):
-    """A stage as the parameter of another, which is pending until it has ended.
+    """A stage as parameter of another stage's task, pending until it has ended.
 
-    Prefect would ask the server for its state, a request for every edge, and take a stage that runs already for one
-    that the other runs inside of.
+    Without it Prefect would ask the server for the state of every edge, and take a running stage for the parent of the
+    other.
     """
 
     def __init__(self, future: Any) -> None:
@@ -203,18 +218,19 @@ class _Upstream(PrefectTaskRunFuture[Any]):
         return self._future.result(timeout, raise_on_failure)
 
 
-class _Making:
-    """A stage's task run, waited for."""
+class _TaskRunStage:
+    """The StageFuture of a stage's task run."""
 
     def __init__(self, future: Any) -> None:
         self.future = future
 
     def result(self) -> StageRun:
-        made: StageRun = self.future.result(raise_on_failure=True)
-        return made
+        stage_run: StageRun = self.future.result(raise_on_failure=True)
+        return stage_run
 
 
 def lost_server() -> ServerError:
+    """The error of a build whose Prefect server is lost."""
     address = shown(get_current_settings().api.url or "")
     return ServerError(
         f"The Prefect server at {address} was lost while the build reported to it. What was finished is kept: run the "
@@ -230,19 +246,21 @@ def ignoring_server_errors() -> Iterator[None]:
 
 
 def log(level: int, text: str, error: Exception | None = None) -> None:
-    """Into the log of the task or flow run that this is said in, if it is in one."""
+    """Write into the log of the current task or flow run; does nothing outside of one."""
     try:
         get_run_logger().log(level, text, exc_info=error)
     except MissingContextError:
         return
 
 
-def _reasons(made: StageRun) -> str:
-    named = [f"{number:,} {why}" for (_, why), number in made.artifact.rejected().items()]
-    return f" ({'; '.join(named)})" if named else ""
+def _reasons(stage_run: StageRun) -> str:
+    """The stage's rejected rows by reason, in brackets; empty if there are none."""
+    counts = [f"{number:,} {why}" for (_, why), number in stage_run.artifact.rejected().items()]
+    return f" ({'; '.join(counts)})" if counts else ""
 
 
 def _kind(call: StageCall) -> str:
+    """The kind of a stage, for its tag: model, source, join or rows."""
     if call.endpoints:
         return "model"
     if call.stage.shape is Shape.SHARD:
@@ -250,13 +268,13 @@ def _kind(call: StageCall) -> str:
     return "join" if call.stage.sees_more_than_a_part else "rows"
 
 
-def _name(work: Any, name: str, parameters: Any) -> None:
-    """Give a task's function the name and the parameters that Prefect's keys and graph are made of."""
-    work.__name__ = work.__qualname__ = name
-    kinds = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    work.__signature__ = inspect.Signature(kinds)
+def _set_signature(body: Any, name: str, parameters: Any) -> None:
+    """Give a task's function the name and parameters from which Prefect derives its key and its graph."""
+    body.__name__ = body.__qualname__ = name
+    kinds = [inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    body.__signature__ = inspect.Signature(kinds)
 
 
-def _passing(_: Any, __: Any, state: State[Any]) -> bool:
-    """Whether another try may help: what models could not answer has its own tries."""
+def _should_retry(_: Any, __: Any, state: State[Any]) -> bool:
+    """Whether a retry may help: after passing errors. Model calls have their own retries."""
     return isinstance(state.data, PassingError)

@@ -1,4 +1,6 @@
-"""What earlier builds of a stage made of what they were given: the rates that a plan estimates new rows by."""
+"""Rates of earlier builds of a stage (rows made and answers read for each input row), by which a plan
+estimates rows.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ AT_ITS_BOUND, NEAR_ITS_BOUND = 0.99, 0.9
 
 
 @dataclass(slots=True)
-class Before:
-    """An earlier artifact by group: rows of the first input (of sources: records at most), rows made, answers read."""
+class EarlierBuild:
+    """An earlier artifact's numbers by group: rows of its first input (of sources: the most records), rows made,
+    answers read.
+    """
 
     artifact: Artifact
     rows_in: dict[str, int]
@@ -33,142 +37,169 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`rows` and `calls` a row of the first input; `full`: rows were as many as their bound allowed.
+    """Rows made (`rows`) and questions asked (`calls`) for each row of the first input.
 
-    `like` are the groups that it is of, `stored` the rows whose answers are stored: the earlier build had them, too.
-    `otherwise`: a setting has changed since, of the stage or of one before it.
+    `at_bound`: as many rows were made as the declared bound allowed. `like`: the groups that the rate was measured on.
+    `stored`: input rows of the earlier build whose answers are stored. `settings_changed`: a setting of the stage, or
+    of one upstream, has changed since.
     """
 
     rows: float
-    full: bool
+    at_bound: bool
     calls: float | None
     stored: int
     like: frozenset[str]
-    otherwise: bool
+    settings_changed: bool
 
     def rows_about(self, rows_in: float, most: float, *, most_is_about: bool) -> float | None:
-        """Of so many rows at most so many; None where settings have changed and the bound does not tell either.
+        """The estimated rows made of `rows_in` rows, at most `most`; None if settings have changed and the bound says
+        nothing.
 
-        `most_is_about`: the bound is of estimates, not of bounds, of what all inputs hold.
+        `most_is_about`: the bound is computed from estimates of the inputs, not from their bounds.
         """
-        if self.full and most_is_about and most != UNKNOWN:
+        if self.at_bound and most_is_about and most != UNKNOWN:
             return most
         return self._trusted(self.rows * rows_in, most)
 
     def calls_about(self, rows_in: float, most: float, seen: int) -> float | None:
-        """Likewise, without those whose answers are stored; so many of these are of rows that are not among these."""
+        """The estimated new questions for `rows_in` rows, at most `most`, without those whose answers are stored.
+
+        `seen`: the rows with stored answers that are not among these.
+        """
         if self.calls is None:
             return None
         about = self._trusted(self.calls * rows_in, most)
         return about if about is None else max(0.0, about - self.calls * max(0, self.stored - seen))
 
     def _trusted(self, about: float, most: float) -> float | None:
-        return None if self.otherwise and about < NEAR_ITS_BOUND * most else min(about, most)
+        """The estimate, at most `most`; None if settings have changed and it is far below the bound."""
+        return None if self.settings_changed and about < NEAR_ITS_BOUND * most else min(about, most)
 
 
 class Rates:
-    """Earlier artifacts of a home; each is read once."""
+    """The rates of earlier artifacts in a home; each artifact is read once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._artifacts: dict[str, list[Artifact]] = {}
-        self._before: dict[str, Before] = {}
+        self._earlier: dict[str, EarlierBuild] = {}
         self._calls: dict[str, StageCall] = {}
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
 
     def note(self, call: StageCall) -> None:
-        """Remember what makes the rows of a later stage's input."""
+        """Remember a planned call, whose rows may be the input of a later stage."""
         self._calls[call.recipe.fingerprint] = call
 
     def artifacts(self, stage: str) -> list[Artifact]:
-        """Of a stage, newest first."""
+        """The artifacts of a stage, newest first."""
         if stage not in self._artifacts:
             self._artifacts[stage] = self.store.artifacts(stage)
         return self._artifacts[stage]
 
     def of(self, call: StageCall, group: str) -> Rate | None:
-        """Of the group, else of all groups together, in the earlier build that is most like this one; None: no build.
+        """The rate of a group, else of all groups together, in the most similar earlier build; None without one.
 
-        Group "" is all of a stage that sees all rows at once.
+        Group "" stands for all rows of a stage that sees all rows at once.
         """
-        alike = sorted(self.artifacts(call.name), key=lambda artifact: self._changes(call, artifact))
-        found = [before for artifact in alike if sum((before := self._of(call, artifact)).rows_in.values())]
-        own = next(((before, groups) for before in found if (groups := _groups_alike(before, group))), None)
-        if own is not None:
-            return self._rate(call, *own, own=True)
-        return self._rate(call, found[0], list(found[0].rows_in), own=False) if found else None
+        most_similar = sorted(self.artifacts(call.name), key=lambda artifact: self._changes(call, artifact))
+        builds = [
+            earlier
+            for artifact in most_similar
+            if sum((earlier := self._earlier_build(call, artifact)).rows_in.values())
+        ]
+        of_group = next(((earlier, groups) for earlier in builds if (groups := _groups_alike(earlier, group))), None)
+        if of_group is not None:
+            return self._rate(call, *of_group, of_group=True)
+        return self._rate(call, builds[0], list(builds[0].rows_in), of_group=False) if builds else None
 
-    def _rate(self, call: StageCall, before: Before, groups: list[str], *, own: bool) -> Rate:
-        given, made = (sum(counts.get(group, 0) for group in groups) for counts in (before.rows_in, before.rows_out))
-        most = self._most_then(call, before.artifact, given)
-        answers = self._answers(call, before)
-        asked = sum(answers.get(group, 0) for group in groups)
-        stored = given if asked and own and self._asked_the_same(call, before.artifact) else 0
-        full = made > 0 and most != UNKNOWN and made >= AT_ITS_BOUND * most
-        otherwise = self._changes(call, before.artifact)[0] > 0
-        return Rate(made / given, full, asked / given if asked else None, stored, frozenset(groups), otherwise)
+    def _rate(self, call: StageCall, earlier: EarlierBuild, groups: list[str], *, of_group: bool) -> Rate:
+        """The rate of these groups in an earlier build."""
+        rows_in, rows_out = (
+            sum(counts.get(group, 0) for group in groups) for counts in (earlier.rows_in, earlier.rows_out)
+        )
+        bound = self._earlier_bound(call, earlier.artifact, rows_in)
+        answers_of = self._answers(call, earlier)
+        answers_read = sum(answers_of.get(group, 0) for group in groups)
+        stored = rows_in if answers_read and of_group and self._same_questions(call, earlier.artifact) else 0
+        at_bound = rows_out > 0 and bound != UNKNOWN and rows_out >= AT_ITS_BOUND * bound
+        settings_changed = self._changes(call, earlier.artifact)[0] > 0
+        return Rate(
+            rows_out / rows_in,
+            at_bound,
+            answers_read / rows_in if answers_read else None,
+            stored,
+            frozenset(groups),
+            settings_changed,
+        )
 
     # what an earlier build was given
 
-    def _of(self, call: StageCall, artifact: Artifact) -> Before:
-        if artifact.fingerprint not in self._before:
+    def _earlier_build(self, call: StageCall, artifact: Artifact) -> EarlierBuild:
+        """An artifact's numbers by group, computed once."""
+        if artifact.fingerprint not in self._earlier:
             groups = _all_as_one if call.stage.shape is Shape.ALL else group_of
-            made: Counter[str] = Counter()
+            rows_out: Counter[str] = Counter()
             for part in artifact.parts:
-                made[groups(part.key)] += part.rows
-            given = self._rows_in(call, artifact, groups)
-            self._before[artifact.fingerprint] = Before(artifact, given, dict(made))
-        return self._before[artifact.fingerprint]
+                rows_out[groups(part.key)] += part.rows
+            rows_in = self._rows_in(call, artifact, groups)
+            self._earlier[artifact.fingerprint] = EarlierBuild(artifact, rows_in, dict(rows_out))
+        return self._earlier[artifact.fingerprint]
 
     def _rows_in(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> dict[str, int]:
+        """group -> rows of the first input of an earlier artifact; of source stages the most records."""
         name, first = next(iter(call.inputs.items()))
         if not isinstance(first, Rows):
             return artifact.records_at_most
-        made = self._recorded(first.stage, artifact.recipe.inputs.get(name))
-        given: Counter[str] = Counter()
-        for part in made.parts if made else ():
-            given[groups(part.key)] += part.rows
-        if made is None and call.stage.shape is Shape.ALL:
-            given[""] = artifact.rows_in.get(name, 0)
-        return dict(given)
+        input_artifact = self._recorded(first.stage, artifact.recipe.inputs.get(name))
+        rows_in: Counter[str] = Counter()
+        for part in input_artifact.parts if input_artifact else ():
+            rows_in[groups(part.key)] += part.rows
+        if input_artifact is None and call.stage.shape is Shape.ALL:
+            rows_in[""] = artifact.rows_in.get(name, 0)
+        return dict(rows_in)
 
     def _recorded(self, stage: str, fingerprint: object) -> Artifact | None:
+        """The artifact of a stage with this fingerprint, if it is still recorded."""
         found = (artifact for artifact in self.artifacts(stage) if artifact.fingerprint == fingerprint)
         return next(found, None)
 
-    def _most_then(self, call: StageCall, artifact: Artifact, rows_in: int) -> float:
-        """The bound that its arguments of then gave it, where that is of numbers only."""
+    def _earlier_bound(self, call: StageCall, artifact: Artifact, rows_in: int) -> float:
+        """The bound that the stage's declaration gives for the earlier build's arguments; infinite if it needs more
+        than numbers.
+        """
         first, *others = call.inputs
         if call.stage.shape is Shape.SHARD or call.stage.at_most.rows is None:
             return UNKNOWN
         upstream = {}
         for name, rows in call.upstream.items():
-            made = self._recorded(rows.stage, artifact.recipe.inputs.get(name))
-            upstream[name] = made.recipe.arguments if made else {}
-        given: dict[str, Any] = {name: float(artifact.rows_in.get(name, UNKNOWN)) for name in others}
-        given |= {**artifact.recipe.arguments, first: float(rows_in)}
-        sizes = Sizes(given, len(artifact.units), upstream=upstream)
+            input_artifact = self._recorded(rows.stage, artifact.recipe.inputs.get(name))
+            upstream[name] = input_artifact.recipe.arguments if input_artifact else {}
+        values: dict[str, Any] = {name: float(artifact.rows_in.get(name, UNKNOWN)) for name in others}
+        values |= {**artifact.recipe.arguments, first: float(rows_in)}
+        sizes = Sizes(values, len(artifact.units), upstream=upstream)
         try:
             return rows_at_most(call.stage, sizes, UNKNOWN)
         except (KeyError, TypeError, AttributeError):  # of arguments that it had not, or that are no numbers
             return UNKNOWN
 
-    def _answers(self, call: StageCall, before: Before) -> dict[str, int]:
-        """Group -> responses that its units looked at."""
-        if before.answers is None:
+    def _answers(self, call: StageCall, earlier: EarlierBuild) -> dict[str, int]:
+        """group -> number of responses that the units of an earlier build read."""
+        if earlier.answers is None:
             read: Counter[str] = Counter()
-            for unit in before.artifact.units if call.endpoints else ():
+            for unit in earlier.artifact.units if call.endpoints else ():
                 parts = self.store.unit(call.name, unit)
                 if parts:
                     group = "" if call.stage.shape is Shape.ALL else group_of(parts[0].key)
                     read[group] += self.store.responses_read(call.name, unit)
-            before.answers = dict(read)
-        return before.answers
+            earlier.answers = dict(read)
+        return earlier.answers
 
     # what has changed since
 
     def _changes(self, call: StageCall, artifact: Artifact) -> tuple[int, int]:
-        """Settings, and prompts and models, that are others now, of the stage and of all before it."""
+        """(changed settings, changed prompts and models) since an artifact was made, of the stage and all stages
+        upstream.
+        """
         pair = call.recipe.fingerprint, artifact.fingerprint
         if pair not in self._changed:
             settings, models = _changed_arguments(call, artifact)
@@ -179,6 +210,7 @@ class Rates:
         return self._changed[pair]
 
     def _changes_upstream(self, rows: Rows, then: object) -> tuple[int, int]:
+        """As `_changes`, for the stage that made these rows; `then` is the fingerprint they had."""
         if rows.fingerprint == then:
             return 0, 0
         call, artifact = self._calls.get(rows.fingerprint), self._recorded(rows.stage, then)
@@ -186,14 +218,20 @@ class Rates:
 
     # whether answers of then are answers of now
 
-    def _asked_the_same(self, call: StageCall, artifact: Artifact) -> bool:
-        """Whether it asked the same of each row that is still there: all that changed is which rows there are."""
+    def _same_questions(self, call: StageCall, artifact: Artifact) -> bool:
+        """Whether the earlier build asked the same for each row that is still there, so that its answers
+        still apply.
+        """
         return not _own_changes(call, artifact) and self._same_rows(call, artifact)
 
     def _same_rows(self, call: StageCall, artifact: Artifact) -> bool:
+        """Whether all inputs hold at least the rows they held, unchanged."""
         return all(self._same_input(value, artifact.recipe.inputs.get(name)) for name, value in call.inputs.items())
 
     def _same_input(self, value: object, then: object) -> bool:
+        """Whether one input holds at least the rows it held, unchanged; `then` is its identity in the earlier
+        recipe.
+        """
         if not isinstance(value, Rows):
             return isinstance(value, list) and isinstance(then, list) and _holds_all(value, then)
         if value.fingerprint == then:
@@ -202,11 +240,11 @@ class Rates:
         if call is None or artifact is None:
             return False
         keeps = call.stage.at_most.keeps
-        changed = not keeps and (_own_changes(call, artifact) or self._sees_others(call, artifact))
+        changed = not keeps and (_own_changes(call, artifact) or self._other_rows_in(call, artifact))
         return not changed and self._same_rows(call, artifact)
 
-    def _sees_others(self, call: StageCall, artifact: Artifact) -> bool:
-        """Whether each of its rows is made of many, which are others now."""
+    def _other_rows_in(self, call: StageCall, artifact: Artifact) -> bool:
+        """Whether each row is made from many input rows, which are different now."""
         return any(
             rows.fingerprint != artifact.recipe.inputs.get(name)
             for name, rows in call.upstream.items()
@@ -215,18 +253,19 @@ class Rates:
 
 
 def _own_changes(call: StageCall, artifact: Artifact) -> list[str]:
+    """What changed in a stage itself since an artifact was made, without its inputs."""
     return [change for change in call.recipe.differences(artifact.recipe) if not change.startswith("its input")]
 
 
-def _groups_alike(before: Before, group: str) -> list[str]:
-    """The group among those of an earlier build; all of them where rows of all groups are one, now or then."""
-    if before.rows_in.get(group):
+def _groups_alike(earlier: EarlierBuild, group: str) -> list[str]:
+    """The group in a list if the earlier build had it; all its groups if rows of all groups are one, then or now."""
+    if earlier.rows_in.get(group):
         return [group]
-    return list(before.rows_in) if ALL_GROUP in (group, *before.rows_in) else []
+    return list(earlier.rows_in) if ALL_GROUP in (group, *earlier.rows_in) else []
 
 
 def _changed_arguments(call: StageCall, artifact: Artifact) -> tuple[int, int]:
-    """(settings, prompts and models) of a stage alone; another revision of it counts as a setting."""
+    """(changed settings, changed prompts and models) of a stage alone; a new revision counts as a setting."""
     now, then = call.recipe, artifact.recipe
     names = [name for name in now.arguments if now.arguments[name] != then.arguments.get(name)]
     asked = sum(isinstance(call.arguments[name], Prompt | Endpoint) for name in names)
@@ -234,10 +273,11 @@ def _changed_arguments(call: StageCall, artifact: Artifact) -> tuple[int, int]:
 
 
 def _holds_all(sources: list[Source], then: list[Any]) -> bool:
-    """Whether all sources of then are still there."""
+    """Whether all sources of the earlier recipe are still there."""
     now = [source.identity() for source in sources]
     return all(source in now for source in then)
 
 
 def _all_as_one(key: str) -> str:
+    """The group "" for every key."""
     return ""

@@ -1,7 +1,7 @@
 """Where parts are made: threads of this process, worker processes, Dask or Ray, behind one small interface.
 
-A runner is given jobs, which pickle, and returns the parts they made, whatever the engine. What our own code raises in
-a worker comes back as a value, so whatever the engine itself raises means that a worker or the cluster is lost.
+A runner gets jobs, which can be pickled, and returns the parts they made. Errors of our own code come back from a
+worker as values, so any error that the engine itself raises means that a worker or the cluster was lost.
 """
 
 from __future__ import annotations
@@ -39,28 +39,31 @@ ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[\da-fA-F:]+\]|[^/:\s]+):\d{1,5}/?")
 
 
 class Runner(Protocol):
-    """`near`: workers see nothing that this process does not, so what is small may as well be made here.
+    """The interface of an engine that makes parts.
 
-    `workers`: how many jobs are made at the same time.
+    `local`: workers run on this machine, so that small parts may as well be made in this process. `workers`: how many
+    jobs are made at the same time.
     """
 
-    near: bool
+    local: bool
 
     @property
     def workers(self) -> int: ...
 
     def run(self, job: Job) -> list[Part]:
-        """The parts of a job. LostWorker where the worker, or the cluster, went away; else what the job raised."""
+        """The parts of a job. LostWorker if the worker or the cluster went away; else the error that the job raised."""
         ...
 
     def stop(self) -> None:
-        """End what is being made."""
+        """End the jobs that are being made."""
 
     def close(self) -> None: ...
 
 
 def check(name: str, address: str | None = None) -> None:
-    """UsageError where a runner's extra is missing or its address is none; ServerError where nobody listens there."""
+    """UsageError if a runner's package is missing or its address malformed; ServerError if nobody listens at the
+    address.
+    """
     if name not in PACKAGES:
         return
     if find_spec(PACKAGES[name]) is None:
@@ -73,15 +76,15 @@ def check(name: str, address: str | None = None) -> None:
     if not ADDRESS.fullmatch(address):
         raise UsageError(f"--address {address} is no address of a cluster: give host and port, e.g. {EXAMPLES[name]}.")
     try:
-        _knock(address, SECONDS_TO_KNOCK)
+        _wait_for_port(address, SECONDS_TO_KNOCK)
     except OSError:
         raise ServerError(f"No {name.title()} cluster answers at {address}: start it, or correct --address.") from None
 
 
 def runner_of(name: str, address: str | None = None) -> Runner:
-    """threads, processes, dask or ray; `address` is that of a running Dask scheduler or Ray cluster. Starts nothing.
+    """The runner threads, processes, dask or ray; `address` is that of a running Dask or Ray cluster. Starts nothing.
 
-    Raises what `check` does.
+    Raises the errors of `check`.
     """
     check(name, address)
     if name in PACKAGES:
@@ -90,12 +93,12 @@ def runner_of(name: str, address: str | None = None) -> Runner:
 
 
 def processors() -> int:
-    """Processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def attempt(job: Job) -> list[Part] | Exception:
-    """What became of a job, as a value: no engine wraps it, and it is sure to pickle."""
+    """The job's parts, or its error as a value that is sure to be picklable and that no engine wraps."""
     try:
         return execute(job)
     except LongformError as error:
@@ -106,6 +109,7 @@ def attempt(job: Job) -> list[Part] | Exception:
 
 
 def _pickles(error: Exception) -> bool:
+    """Whether an error survives pickling."""
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except Exception:
@@ -113,16 +117,18 @@ def _pickles(error: Exception) -> bool:
 
 
 def _parts_of(outcome: list[Part] | Exception) -> list[Part]:
+    """The parts of an outcome; raises it if it is an error."""
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
-def _at(address: str | None) -> str:
+def _at_address(address: str | None) -> str:
     return f" at {address}" if address else ""
 
 
 def _lost(job: Job, what: str) -> LostWorker:
+    """The error of a job whose worker was lost; `what` begins its message."""
     return LostWorker(
         f"{what} while it made {job.stage} of {job.label} (killed, or out of memory): "
         "what was finished is kept; run the same command again."
@@ -130,9 +136,9 @@ def _lost(job: Job, what: str) -> LostWorker:
 
 
 class Here:
-    """Threads of this process: the part's own thread does the work."""
+    """Makes each part in the thread that asks for it, in this process."""
 
-    near = True
+    local = True
 
     def __init__(self) -> None:
         self.workers = processors()
@@ -146,9 +152,11 @@ class Here:
 
 
 class Processes:
-    """Spawned processes, each started with its first job, each an executor of its own: one that dies costs one job."""
+    """Worker processes, spawned with their first job. Each has its own executor, so that one that dies costs only one
+    job.
+    """
 
-    near = True
+    local = True
 
     def __init__(self, workers: int | None = None, *, seconds_to_end: float = SECONDS_TO_END) -> None:
         self.workers = workers or processors()
@@ -161,7 +169,7 @@ class Processes:
         return _parts_of(self.call(attempt, job, size=job.bytes, lost=lambda: _lost(job, "A worker died")))
 
     def call(self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], size: int = 0) -> Any:
-        """What `work` returns in a free worker, the first of those that are free; the largest `size` goes first."""
+        """What `work` returns in the first free worker; of waiting calls the one with the largest `size` goes first."""
         with self._free.take(size) as worker:
             try:
                 if self._stopped:
@@ -177,7 +185,7 @@ class Processes:
             worker.stop()
 
     def close(self) -> None:
-        """Idle workers end by themselves, and clean up; those at work are stopped first."""
+        """Stop the busy workers, let all end and clean up, and kill those that do not end in time."""
         self.stop()
         deadline = time.monotonic() + self._seconds_to_end
         for ended in [worker.close() for worker in self._all]:
@@ -185,7 +193,9 @@ class Processes:
 
 
 class Queue:
-    """Who waits for a free worker: the largest job first, so that a build does not end with one that works alone."""
+    """Calls that wait for a free worker, the largest job first, so that a build does not end with a large job running
+    alone.
+    """
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._free = list(workers)
@@ -195,7 +205,9 @@ class Queue:
 
     @contextmanager
     def take(self, size: int) -> Iterator[Worker]:
-        """A worker of one's own; of those that are free the first, as it has begun already."""
+        """A free worker for the caller alone, the one with the lowest number, as it is the likeliest to be started
+        already.
+        """
         with self._changed:
             ticket = (-size, next(self._numbers))
             heapq.heappush(self._waiting, ticket)
@@ -212,13 +224,13 @@ class Queue:
 
 
 class Worker:
-    """One process, begun with its first call."""
+    """One worker process, started with its first call."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._lock = threading.Lock()
         self._executor: ProcessPoolExecutor | None = None
-        self._first: Future[int]
+        self._pid_future: Future[int]
         self._pid: int | None = None
         self._busy = False
 
@@ -226,33 +238,41 @@ class Worker:
         return self.number < other.number
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What `work` returns in the process, which is started if necessary."""
         with self._lock:
-            executor = self._executor = self._executor or self._started()
+            executor = self._executor = self._executor or self._start_process()
             self._busy = True
         try:
-            self._pid = self._first.result()
+            self._pid = self._pid_future.result()
             return executor.submit(_interruptible, work, *arguments).result()
         finally:
             self._busy = False
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _start_process(self) -> ProcessPoolExecutor:
+        """A new executor with one process."""
         with _without_ctrl_c():
-            executor = ProcessPoolExecutor(1, get_context("spawn"), initializer=_leave_with, initargs=(os.getpid(),))
-            self._first = executor.submit(os.getpid)  # starts the process
+            executor = ProcessPoolExecutor(
+                1, get_context("spawn"), initializer=_initialize_worker, initargs=(os.getpid(),)
+            )
+            self._pid_future = executor.submit(os.getpid)  # starts the process
         return executor
 
     def renew(self) -> None:
+        """Give up the process; the next call starts a new one."""
         with self._lock:
             executor, self._executor, self._pid = self._executor, None, None
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
 
     def stop(self) -> None:
+        """Tell the process to break off its job."""
         if self._busy:
             self._signal(signal.SIGTERM)
 
     def close(self) -> Callable[[float], None]:
-        """Have it end; returns what waits for that until a deadline, and then kills it."""
+        """Begin to shut the process down; returns a function that waits for that until a deadline, and then
+        kills it.
+        """
         with self._lock:
             executor = self._executor
         if executor is None:
@@ -276,37 +296,42 @@ class Worker:
                 self._pid = None
 
 
-class _Ended(BaseException):
-    """What a job in a worker is broken off with."""
+class _JobStopped(BaseException):
+    """Raised inside a job whose worker is told to end."""
 
 
-_AT_WORK = threading.Event()
-_TO_END = threading.Event()
+_WORKING = threading.Event()
+_TOLD_TO_END = threading.Event()
 
 
 def _interruptible(work: Callable[..., Any], *arguments: Any) -> Any:
-    """In a worker: SIGTERM breaks off the job, not the process, which then ends as it always does, and cleans up."""
+    """Run a job in a worker so that SIGTERM breaks off the job, not the process, which then cleans up and ends
+    normally.
+    """
     try:
-        _AT_WORK.set()
-        if _TO_END.is_set():
-            raise _Ended
+        _WORKING.set()
+        if _TOLD_TO_END.is_set():
+            raise _JobStopped
         return work(*arguments)
-    except _Ended:
+    except _JobStopped:
         raise RuntimeError("This worker was told to end.") from None
     finally:
-        _AT_WORK.clear()
+        _WORKING.clear()
 
 
-def _end(*_: object) -> None:
-    if not _TO_END.is_set():
-        _TO_END.set()
-        if _AT_WORK.is_set():
-            raise _Ended
+def _on_sigterm(*_: object) -> None:
+    """The worker's handler of SIGTERM: raises _JobStopped inside a running job."""
+    if not _TOLD_TO_END.is_set():
+        _TOLD_TO_END.set()
+        if _WORKING.is_set():
+            raise _JobStopped
 
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """A worker that starts in here is deaf to Ctrl-C: it goes to every process, and the parent ends its workers."""
+    """A context in which started workers ignore Ctrl-C, which reaches every process; the parent ends its workers
+    itself.
+    """
     resource_tracker.ensure_running()  # which else starts with the first worker, and lets SIGINT through again
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -315,8 +340,8 @@ def _without_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _leave_with(parent: int) -> None:
-    """A worker's first act: to end with its parent, and to break off its job when told to."""
+def _initialize_worker(parent: int) -> None:
+    """Set a worker up: it ends with its parent, ignores Ctrl-C, and breaks off its job at SIGTERM."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -324,29 +349,29 @@ def _leave_with(parent: int) -> None:
         os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _on_sigterm)
     threading.Thread(target=watch, daemon=True).start()
 
 
 def _outcome(
     future: Future[list[Part] | Exception], workers: Callable[[], Any], cluster: str
 ) -> list[Part] | Exception:
-    """Waits for it, as long as the cluster has workers that may make it."""
-    bare = 0
+    """Wait for a job's outcome as long as the cluster has workers; LostWorker after 60 seconds without any."""
+    seconds_without_workers = 0
     while True:
         try:
             return future.result(timeout=SECONDS_BETWEEN_LOOKS)
         except TimeoutError:
-            bare = 0 if workers() else bare + SECONDS_BETWEEN_LOOKS
-            if bare > SECONDS_WITHOUT_WORKERS:
+            seconds_without_workers = 0 if workers() else seconds_without_workers + SECONDS_BETWEEN_LOOKS
+            if seconds_without_workers > SECONDS_WITHOUT_WORKERS:
                 future.cancel()
                 raise LostWorker(f"{cluster} has no worker: start one.") from None
 
 
 class Dask:
-    """A Dask cluster: the one at `address`, else one of this machine's own, with a process a processor."""
+    """Makes parts on a Dask cluster: the one at `address`, else a local one with one process for each processor."""
 
-    near = False
+    local = False
     LOCAL: ClassVar[dict[str, Any]] = {
         "threads_per_worker": 1,
         "processes": True,
@@ -356,7 +381,7 @@ class Dask:
     }
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        """`workers`: of a cluster of its own."""
+        """`workers`: the number of processes of a local cluster."""
         self.address, self._own_workers = address, workers or processors()
         self._lock = threading.Lock()
         self._client: Any = None
@@ -375,15 +400,16 @@ class Dask:
         client = self._connected()
         try:
             future = client.get_executor(pure=False).submit(attempt, job)
-            outcome = _outcome(future, client.nthreads, f"The Dask cluster{_at(self.address)}")
+            outcome = _outcome(future, client.nthreads, f"The Dask cluster{_at_address(self.address)}")
         except LostWorker:
             raise
         except Exception as error:
             self._leave(client)
-            raise _lost(job, f"Dask{_at(self.address)} lost a worker, or its scheduler,") from error
+            raise _lost(job, f"Dask{_at_address(self.address)} lost a worker, or its scheduler,") from error
         return _parts_of(outcome)
 
     def _connected(self) -> Any:
+        """The client, connected to the cluster on first use; LostWorker if no scheduler answers."""
         from distributed import Client, LocalCluster
 
         with self._lock:
@@ -402,30 +428,30 @@ class Dask:
             return self._client
 
     def _leave(self, client: Any) -> None:
-        """Give up a client whose scheduler is gone; the next job connects anew."""
+        """Close a client whose scheduler is gone; the next job connects again."""
         if client.status == "running":
             return
         with self._lock:
             if self._client is client:
                 self._client = None
-                self._end(client)
+                self._close_all(client)
 
-    def _end(self, client: Any) -> None:
+    def _close_all(self, client: Any) -> None:
         cluster, self._cluster = self._cluster, None
-        for each in (client, cluster):
-            if each is not None:
-                each.close(timeout=SECONDS_TO_END)
+        for opened in (client, cluster):
+            if opened is not None:
+                opened.close(timeout=SECONDS_TO_END)
 
     def stop(self) -> None: ...
 
     def close(self) -> None:
         with self._lock:
             client, self._client = self._client, None
-            self._end(client)
+            self._close_all(client)
 
 
-def _knock(address: str, seconds: float) -> None:
-    """OSError where nobody listens at host:port for so long, of which Ray itself is sure only after minutes."""
+def _wait_for_port(address: str, seconds: float) -> None:
+    """Return once somebody listens at host:port; OSError after `seconds`. Ray itself gives up only after minutes."""
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     end = time.monotonic() + seconds
     while port.isdecimal():
@@ -438,9 +464,9 @@ def _knock(address: str, seconds: float) -> None:
 
 
 class Ray:
-    """A Ray cluster: the one at `address`, else one of this machine's own."""
+    """Makes parts on a Ray cluster: the one at `address`, else a local one."""
 
-    near = False
+    local = False
 
     def __init__(self, address: str | None = None) -> None:
         self.address = address
@@ -463,21 +489,24 @@ class Ray:
     def run(self, job: Job) -> list[Part]:
         remote = self._connected()
         try:
-            outcome = _outcome(remote.remote(job).future(), self._processors, f"The Ray cluster{_at(self.address)}")
+            outcome = _outcome(
+                remote.remote(job).future(), self._processors, f"The Ray cluster{_at_address(self.address)}"
+            )
         except LostWorker:
             raise
         except Exception as error:
-            raise _lost(job, f"Ray{_at(self.address)} lost a worker, or its head,") from error
+            raise _lost(job, f"Ray{_at_address(self.address)} lost a worker, or its head,") from error
         return _parts_of(outcome)
 
     def _connected(self) -> Any:
+        """The remote function, connected to the cluster on first use; LostWorker if no cluster answers."""
         import ray
 
         with self._lock:
             if self._attempt is None:
                 local = {} if self.address else {"num_cpus": processors(), "include_dashboard": False}
                 try:
-                    _knock(self.address or "", SECONDS_TO_CONNECT)
+                    _wait_for_port(self.address or "", SECONDS_TO_CONNECT)
                     ray.init(self.address or "local", logging_level="CRITICAL", log_to_driver=False, **local)
                 except (OSError, RuntimeError, ValueError):
                     raise LostWorker(

@@ -5,14 +5,14 @@
 
     claims = split_claims(builder, answers, splitter="sentences")
 
-Positional parameters after the context are inputs, keyword-only ones are identity. A call returns at once the address
-of rows that the builder will make (`Method`: it only notes the call; `Build`: it makes what is missing). The type
-checker sees a wrong argument, and the call refuses it.
+Positional parameters after the context are inputs; keyword-only ones are part of the identity. A call returns at once
+the address of rows that the builder will make (`Method` only records the call, `Build` makes what is missing). The type
+checker and the call itself refuse wrong arguments.
 
-The annotation of the first input is the shape. `Rows`: one unit of work a part, in parallel. `PerGroup`: one a group
-(a site), whose output is cut at ranges of the hash of the schema's `cut` column. `AllRows`: one for all. `Shard`: one
-a shard of a list of sources. A further input annotated `PerGroup` or `AllRows` in a stage of parts is there to look
-things up in; in a stage of sources it is `AllRows`.
+The annotation of the first input is the stage's shape. `Rows`: one unit of work for each part, in parallel. `PerGroup`:
+one for each group (a site), whose output is cut at ranges of the hash of the schema's `cut` column. `AllRows`: one for
+all rows. `Shard`: one for each shard of a list of sources. In a stage of parts, a further input annotated `PerGroup` or
+`AllRows` is for lookups; in a source stage further inputs are `AllRows`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ SHAPES = {Shard: Shape.SHARD, Rows: Shape.PART, PerGroup: Shape.GROUP, AllRows: 
 
 
 class Builder(Protocol):
-    """What a flow passes to its stages: something that notes their calls, or makes their rows.
+    """The interface of what a flow passes to its stages: it records their calls, plans them or makes their rows.
 
-    `publication` is what the flow hands to `publish`.
+    `publication` is what the flow passes to `publish`.
     """
 
     store: Store
@@ -68,7 +68,7 @@ class Builder(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageCall:
-    """One call of a stage in a flow. `rows` is what it returned: the address of what it will make."""
+    """One call of a stage in a flow. `rows` is what the call returned: the address of the rows it will make."""
 
     stage: Stage
     inputs: dict[str, Any]
@@ -82,26 +82,29 @@ class StageCall:
 
     @property
     def upstream(self) -> dict[str, Rows]:
-        """The inputs that are rows of other stages, by parameter."""
+        """parameter -> rows, for the inputs that are rows of other stages."""
         return {name: value for name, value in self.inputs.items() if isinstance(value, Rows)}
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """The models this call asks."""
+        """The model endpoints that this call uses."""
         return [value for value in self.arguments.values() if isinstance(value, Endpoint)]
 
     @property
     def online(self) -> bool:
-        """Whether one of these is more than rules of ours."""
+        """Whether one of its endpoints is a real model, not the built-in offline one."""
         return any(not endpoint.offline for endpoint in self.endpoints)
 
     @property
     def asks_web(self) -> bool:
+        """Whether the call sends web requests."""
         return any(hasattr(value, "manners") for value in self.arguments.values())
 
     @property
     def one_process(self) -> bool:
-        """Whether its units run in the flow's process: it keeps to the rates of the web, or holds a model once."""
+        """Whether all its units run in the flow's process: it shares rate limits of the web, or loads a model only
+        once.
+        """
         return self.asks_web or any(hasattr(value, "one_process") for value in self.arguments.values())
 
 
@@ -134,7 +137,7 @@ class Stage:
 
     @property
     def key(self) -> str:
-        """The column that names the rows it makes."""
+        """The column that identifies the rows it makes."""
         return str(self.schema.metadata[b"key"].decode())
 
     @property
@@ -144,23 +147,24 @@ class Stage:
 
     @property
     def sees_more_than_a_part(self) -> bool:
-        """Whether it joins or indexes: a unit of it holds more than the rows of one part."""
+        """Whether a unit of it reads more than the rows of one part: it joins or indexes."""
         return any(shape in (Shape.GROUP, Shape.ALL) for shape in self.inputs.values())
 
     def add_to(self, builder: Builder, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Rows:
-        """Note a call; FlowError where its arguments do not fit."""
+        """Call the stage with a builder; FlowError if the arguments do not fit."""
         bound = self._bound(inputs, arguments)
-        own = {name: bound.pop(name) for name in self.inputs}
-        call = self.called(builder.store, own, bound)
+        inputs_by_name = {name: bound.pop(name) for name in self.inputs}
+        call = self.called(builder.store, inputs_by_name, bound)
         builder.add(call)
         return call.rows
 
     def called(self, store: Store, inputs: dict[str, Any], arguments: dict[str, Any]) -> StageCall:
-        """The call with these inputs and arguments, by name."""
+        """The stage call with these inputs and arguments, by name."""
         recipe = self.recipe(inputs, arguments)
         return StageCall(self, inputs, arguments, recipe, Rows(store, self.schema, self.name, recipe.fingerprint))
 
     def _bound(self, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
+        """argument -> value; FlowError if an argument is unknown, missing or no rows."""
         for name in arguments:
             if name not in self.signature.parameters:
                 near = difflib.get_close_matches(name, self.signature.parameters, n=1)
@@ -170,26 +174,28 @@ class Stage:
             bound = self.signature.bind(*inputs, **arguments).arguments
         except TypeError as error:
             raise FlowError(f"{self.name}: {error}; it takes {', '.join(self.signature.parameters)}.") from None
-        for name, kind in self.inputs.items():
-            self._check_input(name, kind, bound[name])
+        for name, input_shape in self.inputs.items():
+            self._check_input(name, input_shape, bound[name])
         return dict(bound)
 
-    def _check_input(self, name: str, kind: Shape, value: Any) -> None:
-        wanted = "a list of sources" if kind is Shape.SHARD else "the rows of a stage"
-        fits = isinstance(value, list) if kind is Shape.SHARD else isinstance(value, Rows)
+    def _check_input(self, name: str, input_shape: Shape, value: Any) -> None:
+        wanted = "a list of sources" if input_shape is Shape.SHARD else "the rows of a stage"
+        fits = isinstance(value, list) if input_shape is Shape.SHARD else isinstance(value, Rows)
         if not fits:
             raise FlowError(f'{self.name}: its input "{name}" is {type(value).__name__}; it takes {wanted}.')
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
-        named = {name: _input_identity(value) for name, value in inputs.items()}
+        """The recipe of a call: name, revision, schema, arguments and the identities of its inputs."""
+        input_identities = {name: _input_identity(value) for name, value in inputs.items()}
         columns = shape(self.schema) + ([["split by", self.split_by]] if self.split_by else [])
         columns += [["rows each", str(self.max_rows_per_part)]] if self.max_rows_per_part else []
-        return Recipe(self.name, self.revision, columns, identity(arguments), named)
+        return Recipe(self.name, self.revision, columns, identity(arguments), input_identities)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
-        """The inputs of which no row may vanish: the first, and of its shape those whose rows become rows of one id.
+        """The inputs of which no row may vanish: the first, and those of the same shape whose rows have the output's
+        key.
 
-        Others are looked things up in.
+        Other inputs are for lookups.
         """
         first = next(iter(self.inputs))
         return [
@@ -199,7 +205,9 @@ class Stage:
         ]
 
     def side_inputs(self, inputs: dict[str, Any]) -> list[Rows]:
-        """The inputs of which some rows may become rows of one id, and others belong to other parts."""
+        """Inputs with the output's key of which only some rows belong to this unit, so that the others may go
+        unused.
+        """
         kept = self.conserved(inputs)
         return [
             rows
@@ -216,14 +224,14 @@ class RowStage(Stage, Generic[P]):
 
 
 class SourceStage(Stage, Generic[P]):
-    """A stage that reads sources: its body sees one shard at a time."""
+    """A stage that reads sources; its body sees one shard at a time."""
 
     def __call__(self, builder: Builder, sources: list[Source], /, *inputs: P.args, **arguments: P.kwargs) -> Rows:
         return self.add_to(builder, (sources, *inputs), arguments)
 
 
 class Declare(Protocol):
-    """What `@stage(...)` returns: it makes a body a stage that takes what the body takes."""
+    """The type of what `@stage(...)` returns: it turns a body into a stage with the body's parameters."""
 
     @overload
     def __call__(self, body: Callable[Concatenate[StageContext, Shard, P], Iterator[Any]]) -> SourceStage[P]: ...
@@ -239,21 +247,22 @@ def stage(
     at_most: AtMost | None = None,
     max_rows_per_part: int | None = None,
 ) -> Declare:
-    """Make a generator of rows a stage. Raise `revision` when its code changes its meaning.
+    """Turn a generator of rows into a stage. Raise `revision` when its code changes its meaning.
 
-    `at_most`: the rows it makes and the questions it asks at most, by the sizes of its inputs and by its arguments:
-    what a plan knows before they are built; no identity.
-    `max_rows_per_part`: a unit of parts makes parts of at most so many rows, in its order; later stages work on them
-    side by side, hold one at a time, and keep those whose rows are as before.
+    `at_most`: bounds of the rows it makes and the questions it asks, by the sizes of its inputs and its arguments,
+    which a plan uses before the inputs are built; no part of the identity.
+    `max_rows_per_part`: a unit makes parts of at most so many rows, in order; later stages work on them in parallel,
+    hold one at a time, and reuse those whose rows are unchanged.
     """
 
     def declare(body: Callable[..., Iterator[Any]]) -> Any:
         first = next(iter(list(typing.get_type_hints(body).values())[1:]))
-        made = SourceStage if first is Shard else RowStage
-        return made(body, schema, revision, split_by, at_most, max_rows_per_part)
+        stage_class = SourceStage if first is Shard else RowStage
+        return stage_class(body, schema, revision, split_by, at_most, max_rows_per_part)
 
     return declare
 
 
 def _input_identity(value: Any) -> Any:
+    """The identity of an input: the fingerprint of rows, or the identities of sources."""
     return value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]

@@ -1,4 +1,4 @@
-"""Stages and parts without Prefect: in threads that overlap, or one stage after the other."""
+"""Running stages and parts without Prefect: in parallel threads, or one stage after the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from longform.artifacts.store import Part
-from longform.engine.build import Making, StageRun
+from longform.engine.build import StageFuture, StageRun
 from longform.engine.stage import StageCall
 from longform.errors import LongformError
 
@@ -14,13 +14,13 @@ THREADS = 1_024  # they wait for workers and models; each stage bounds its own p
 
 
 class Threads:
-    """Each stage and each part in a thread; independent stages side by side."""
+    """Runs each stage and each part in a thread of its own; independent stages in parallel."""
 
     def __init__(self) -> None:
         self._stages = ThreadPoolExecutor(THREADS, "stage")
         self._parts = ThreadPoolExecutor(THREADS, "part")
 
-    def stage(self, call: StageCall, upstream: Mapping[str, Making], run: Callable[[], StageRun]) -> Making:
+    def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
         def after() -> StageRun:
             for making in upstream.values():
                 making.result()
@@ -32,7 +32,7 @@ class Threads:
         return self._parts.submit(run)
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Nobody asks for the end of a build that has no flow run."""
+        """Does nothing: without a flow run, nobody outside can end the build."""
 
     def close(self) -> None:
         self._stages.shutdown(cancel_futures=True)
@@ -40,9 +40,9 @@ class Threads:
 
 
 class InTurn(Threads):
-    """A stage is made when it is called, so that what it raises is raised there; its parts side by side."""
+    """Runs each stage when it is called, so that its errors are raised there; its parts run in parallel."""
 
-    def stage(self, call: StageCall, upstream: Mapping[str, Making], run: Callable[[], StageRun]) -> Making:
+    def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
         done: Future[StageRun] = Future()
         done.set_result(run())
         return done

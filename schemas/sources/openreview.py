@@ -20,7 +20,7 @@ DECISIONS = (
 SUBMISSIONS = table(
     "submissions",
     column("submission_id", pa.string(), "openreview/<note id>"),
-    column("forum", pa.string(), "note id of the forum, in which reviews and comments stand"),
+    column("forum", pa.string(), "note id of the forum, which has the reviews and comments"),
     column("year", pa.int32(), "of the conference"),
     column("number", pa.int32(), "of the submission within its year", null=True),
     column("title", pa.string(), "title", null=True),
@@ -31,16 +31,17 @@ SUBMISSIONS = table(
         "decision",
         pa.string(),
         "accept_oral (2023: top 5%; 2020: talk), accept_spotlight (2023: top 25%), accept_poster, accept (kind not "
-        "said), invite_to_workshop, reject, desk_rejected, withdrawn; unknown where nothing says it, never reject then",
+        "said), invite_to_workshop, reject, desk_rejected, withdrawn; unknown (never reject) where nothing says it",
     ),
-    column("decision_raw", pa.string(), "what was read, as it stands; null where there was nothing", null=True),
+    column("decision_raw", pa.string(), "the decision as written in the source; null where there is none", null=True),
     column(
         "decision_source",
         pa.string(),
-        "what told it: decision_note, meta_review, invitation, venueid, venue, or disagreement (of two of a kind)",
+        "source of the decision: decision_note, meta_review, invitation, venueid, venue, or disagreement (two sources "
+        "of a kind differ)",
         null=True,
     ),
-    column("ratings", pa.list_(pa.int32()), "one an official review, oldest first; null where it cannot be read"),
+    column("ratings", pa.list_(pa.int32()), "one for each official review, oldest first; null where it cannot be read"),
     column("venue", pa.string(), "as the note says", null=True),
     column("venueid", pa.string(), "as the note says; in API v1 rejected papers have the conference's too", null=True),
     column("pdf", pa.string(), "path of the PDF on OpenReview; null where there is none", null=True),

@@ -1,4 +1,4 @@
-"""Papers: what a body, its sections, paragraphs and citations look like, whatever they were read from.
+"""Papers with their sections, paragraphs, citations and bibliography, in one form for all sources.
 
 All offsets count Unicode code points: `text[start:end]` is the span.
 """
@@ -57,10 +57,10 @@ PAPERS = table(
     column("parser", pa.string(), "what made text of the PDF: s2orc, doc2json, grobid <version>, pdfium <version>"),
     column("title", pa.string(), "main title", null=True),
     column("authors", pa.list_(pa.string()), "full names in order; may be empty"),
-    column("year", pa.int32(), "of publication", null=True),
+    column("year", pa.int32(), "year of publication", null=True),
     column("venue", pa.string(), "as the source names it", null=True),
-    column("abstract", pa.string(), "paragraphs parted by a blank line", null=True),
-    column("text", pa.string(), "what all offsets count in; may be empty"),
+    column("abstract", pa.string(), "abstract, its paragraphs separated by a blank line", null=True),
+    column("text", pa.string(), "the body, in which all offsets count; may be empty"),
     column("sections", pa.list_(SECTION), "in the order of the text; flat"),
     column("paragraphs", pa.list_(PARAGRAPH), "in the order of the text; they do not overlap"),
     column("bibliography", pa.list_(REFERENCE), "in its order"),
@@ -72,7 +72,7 @@ PAPERS = table(
     column("licence", pa.string(), "of the paper, as the source says; null where it does not", null=True),
     column("url", pa.string(), "permalink", null=True),
     column("retrieved_at", MOMENT, "when the file was fetched, where known", null=True),
-    column("notes", pa.list_(pa.string()), "what was noticed and mended: short fixed phrases; may be empty"),
+    column("notes", pa.list_(pa.string()), "problems found and repairs done, as short fixed phrases; may be empty"),
     key="paper_id",
     level=1,
 )
@@ -100,7 +100,7 @@ METADATA = table(
     column("corpus_id", pa.int64(), "Semantic Scholar's", null=True),
     column("title", pa.string(), "title", null=True),
     column("authors", pa.list_(pa.string()), "full names in order"),
-    column("year", pa.int32(), "of publication", null=True),
+    column("year", pa.int32(), "year of publication", null=True),
     column("venue", pa.string(), "as the source names it", null=True),
     column("abstract", pa.string(), "null where the source withholds it", null=True),
     column("doi", pa.string(), "lower case", null=True),

@@ -8,16 +8,18 @@ from schemas.sources.stackexchange import MOMENT
 QUOTE = pa.struct(
     [
         column("title", pa.string(), "title and host of the page"),
-        column("extract", pa.string(), "what was quoted of it"),
+        column("extract", pa.string(), "the quoted part of the page"),
     ]
 )
 
 COMPARED = pa.struct(
     [
         column("text", pa.string(), "the answer, with its citations in square brackets; never empty"),
-        column("quotes", pa.list_(QUOTE), "what it was written from; citation 1 is the first"),
+        column("quotes", pa.list_(QUOTE), "quotations that the answer was written from; citation 1 is the first"),
         column("cites", pa.list_(pa.int32()), "numbers in square brackets, each once, in their order; 1-based"),
-        column("score", pa.float64(), "strength of the preference for it, in [-1, 1]; the other's is its negative"),
+        column(
+            "score", pa.float64(), "strength of the preference for this answer, in [-1, 1]; negative of the other's"
+        ),
     ]
 )
 
@@ -27,7 +29,11 @@ COMPARISONS = table(
     column("question", pa.string(), "as asked; never empty"),
     column("question_dataset", pa.string(), "where it was taken from, as written: eli5, triviaqa, ..."),
     column("question_id", pa.string(), "upstream id in that dataset", null=True),
-    column("eli5", pa.bool_(), "taken from ELI5, which is Reddit's too: mind splits across the two"),
+    column(
+        "eli5",
+        pa.bool_(),
+        "whether it is from ELI5, whose questions are in the Reddit data too: splits of the two may overlap",
+    ),
     column("first", COMPARED, "answer 0"),
     column("second", COMPARED, "answer 1"),
     column("preferred", pa.string(), "first, second or tie"),
@@ -43,13 +49,13 @@ RATED = pa.struct(
         column("response", pa.string(), "never empty"),
         column("principle", pa.string(), "what it was told to mind: helpfulness, honesty, ...", null=True),
         column("overall_score", pa.float64(), "1 to 10; null where it is missing or known to be wrong", null=True),
-        column("doubt", pa.string(), "why a score is null or not to be trusted; several are joined by '; '", null=True),
+        column("doubt", pa.string(), "why a score is null or not to be trusted; reasons are joined by '; '", null=True),
         column("fine_grained_score", pa.float64(), "mean of the ratings, 1 to 5; null where it is none", null=True),
         column("instruction_following", pa.float64(), "1 to 5; null where not rated", null=True),
         column("honesty", pa.float64(), "1 to 5; null where not rated", null=True),
         column("truthfulness", pa.float64(), "1 to 5; null where not rated", null=True),
         column("helpfulness", pa.float64(), "1 to 5; null where not rated", null=True),
-        column("critique", pa.string(), "of the model that judged", null=True),
+        column("critique", pa.string(), "explanation by the model that judged", null=True),
     ]
 )
 

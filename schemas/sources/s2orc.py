@@ -1,4 +1,4 @@
-"""What the files of Semantic Scholar hold before they are put together: one row a record, newer and older alike."""
+"""Records of Semantic Scholar's files before they are merged: one row for each record, of all releases."""
 
 import pyarrow as pa
 
@@ -7,8 +7,8 @@ from schemas.sources.papers import METADATA, PAPERS
 from schemas.sources.stackexchange import MOMENT
 
 _VERSION = (
-    column("release", pa.string(), "release that the file brings, e.g. 2025-01-07; empty where it is not known"),
-    column("change", pa.string(), "base, or of a difference between releases: update, delete"),
+    column("release", pa.string(), "release of the file, e.g. 2025-01-07; empty where unknown"),
+    column("change", pa.string(), "base; or, for a difference between releases, update or delete"),
     column("updated", MOMENT, "when the record was last changed, as it says", null=True),
 )
 
@@ -25,10 +25,10 @@ METADATA_RECORDS = table(
 
 CITATIONS = table(
     "citations",
-    column("citation_id", pa.string(), "<group>/<citing>-<cited>; with a question mark where the cited is not known"),
+    column("citation_id", pa.string(), "<group>/<citing>-<cited>; with a question mark for an unknown cited paper"),
     column("paper_id", pa.string(), "the citing paper: s2/<corpus id>"),
     column("cited_id", pa.string(), "the cited paper: s2/<corpus id>", null=True),
-    column("contexts", pa.int32(), "sentences that cite it, as Semantic Scholar counts"),
-    column("influential", pa.bool_(), "as Semantic Scholar judges", null=True),
+    column("contexts", pa.int32(), "number of sentences that cite it, as Semantic Scholar counts"),
+    column("influential", pa.bool_(), "whether Semantic Scholar calls the citation influential", null=True),
     key="citation_id",
 )

@@ -1,4 +1,4 @@
-"""What a search finds: passages of a corpus, results of a web search, the pages these lead to."""
+"""Results of searches: passages of a corpus, results of a web search, and the pages they link to."""
 
 import pyarrow as pa
 
@@ -8,7 +8,7 @@ from schemas.sources.stackexchange import MOMENT
 RESULT = pa.struct(
     [
         column("passage_id", pa.string(), "the key of the passages' table"),
-        column("score", pa.float64(), "of the backend: BM25, cosine, or the sum of reciprocal ranks"),
+        column("score", pa.float64(), "score of the backend: BM25, cosine, or the sum of reciprocal ranks"),
         column("rank", pa.int32(), "from 1"),
     ]
 )
@@ -29,7 +29,7 @@ WEB_RESULTS = table(
     column("url", pa.string(), "without fragment and tracking parameters"),
     column("title", pa.string(), "as the search engine shows it; may be empty"),
     column("snippet", pa.string(), "as the search engine shows it, without markup; may be empty"),
-    column("engine", pa.string(), "who found it: of a meta search the engine it names"),
+    column("engine", pa.string(), "search engine; for a meta search the engine that it names"),
     column("fetched_at", MOMENT, "when the search was answered"),
     key="result_id",
     cut="query_id",
@@ -48,16 +48,16 @@ WEB_PAGES = table(
     "web_pages",
     column("page_id", pa.string(), "web/<hash of url>"),
     column("url", pa.string(), "as it was asked for"),
-    column("final_url", pa.string(), "where redirects led"),
-    column("status", pa.int32(), "of the reply"),
+    column("final_url", pa.string(), "address after redirects"),
+    column("status", pa.int32(), "HTTP status of the reply"),
     column("title", pa.string(), "of the page", null=True),
-    column("text", pa.string(), "what is left without menus, advertisements and comments; never empty"),
+    column("text", pa.string(), "main text, without menus, advertisements and comments; never empty"),
     column("language", pa.string(), "as the page or its server says, lower case, e.g. en", null=True),
-    column("licence", pa.string(), "not known of a page", null=True),
+    column("licence", pa.string(), "always null: unknown for web pages", null=True),
     column("media", pa.string(), "html, text or pdf"),
-    column("extractor", pa.string(), "what made the text, with its version"),
+    column("extractor", pa.string(), "program that extracted the text, with its version"),
     column("retrieved_at", MOMENT, "when the page was fetched"),
-    column("found_by", pa.list_(FOUND_BY), "the results of this part that led here, in their order"),
+    column("found_by", pa.list_(FOUND_BY), "search results of this part that link to the page, in their order"),
     key="page_id",
     parents={"result_id": ["found_by.result_id"]},
 )

@@ -64,7 +64,8 @@ def majorities(labels: pd.DataFrame) -> pd.DataFrame:
     votes = labels.groupby([*UNIT, "value"], sort=False).size().groupby(UNIT, sort=False)
     units = votes.agg(labels="sum", most="max", alike=lambda counts: (counts == counts.max()).sum()).query("labels > 1")
     counted = units.assign(units=1, majority=2 * units["most"] > units["labels"], tied=units["alike"] > 1)
-    return counted[["units", "majority", "tied"]].groupby("field", sort=False).sum().astype(int).reset_index()
+    by_field: pd.DataFrame = counted.groupby("field", sort=False)[["units", "majority", "tied"]].sum()
+    return by_field.astype(int).reset_index()
 
 
 def reasons(found: Iterable[Checked | Rejected]) -> dict[str, int]:

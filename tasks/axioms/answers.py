@@ -1,4 +1,6 @@
-"""Answers that a model writes: open-book and closed-book (axiom 2), corrupted (3), combined (5)."""
+"""Stages whose rows are answers written by a model: open-book and closed-book (axiom 2), corrupted (3),
+combined (5).
+"""
 
 from __future__ import annotations
 
@@ -22,35 +24,35 @@ ASKED = ("question_id", "title", "text")  # columns of a thread
 TEXT_OF_PASSAGES = "passages.list.element.text"
 
 
-def _longest_passages(of: Sizes) -> list[str]:
-    return [longest(PASSAGE_CHARACTERS)] * of.arguments_of("passages")["passages"]
+def _longest_passages(sizes: Sizes) -> list[str]:
+    return [longest(PASSAGE_CHARACTERS)] * sizes.arguments_of("passages")["passages"]
 
 
-def _longest_open_book(of: Sizes) -> list[Request]:
-    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(of)}
-    return [of["prompt"].request(of["model"], **texts)]
+def _longest_open_book(sizes: Sizes) -> list[Request]:
+    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(sizes)}
+    return [sizes["prompt"].request(sizes["model"], **texts)]
 
 
-def _longest_corruption(of: Sizes) -> list[Request]:
-    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(of)}
-    return [of["prompt"].request(of["model"], reply=Corruption, answer=longest(ANSWER_CHARACTERS), **texts)]
+def _longest_corruption(sizes: Sizes) -> list[Request]:
+    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(sizes)}
+    return [sizes["prompt"].request(sizes["model"], reply=Corruption, answer=longest(ANSWER_CHARACTERS), **texts)]
 
 
 @stage(ANSWERS, revision=3, at_most=AtMost(questions=_longest_open_book))
 def answer_open_book(
     context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM(P+, q): an answer written from numbered passages, which it cites."""
+    """LLM(P+, q): answers written from numbered passages, which they cite."""
     items = []
-    given = passages.only("question_id", TEXT_OF_PASSAGES)
-    for thread, found in zip(threads.only(*ASKED), given, strict=True):
-        if found["passages"]:
-            items.append((thread["question_id"], (thread, found["passages"])))
+    evidence = passages.only("question_id", TEXT_OF_PASSAGES)
+    for thread, row in zip(threads.only(*ASKED), evidence, strict=True):
+        if row["passages"]:
+            items.append((thread["question_id"], (thread, row["passages"])))
         else:
             yield Rejected(thread["question_id"], "filtered", "no passage found")
     requests = (
-        (question, prompt.request(model, question=asked(thread), passages=texts(given)))
-        for question, (thread, given) in items
+        (question, prompt.request(model, question=question_for_prompt(thread), passages=passages_for_prompt(evidence)))
+        for question, (thread, evidence) in items
     )
     for question, answer in context.ask(model, requests):
         yield _answer(question, "open_book", answer, model, prompt)
@@ -59,26 +61,29 @@ def answer_open_book(
 @stage(
     ANSWERS,
     revision=2,
-    at_most=AtMost(questions=lambda of: [of["prompt"].request(of["model"], question=longest(QUESTION_CHARACTERS))]),
+    at_most=AtMost(
+        questions=lambda sizes: [sizes["prompt"].request(sizes["model"], question=longest(QUESTION_CHARACTERS))]
+    ),
 )
 def answer_closed_book(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM(q): an answer written from nothing but the question."""
+    """LLM(q): answers written from the question alone."""
     rows = threads.only(*ASKED)
-    requests = ((thread["question_id"], prompt.request(model, question=asked(thread))) for thread in rows)
+    requests = ((thread["question_id"], prompt.request(model, question=question_for_prompt(thread))) for thread in rows)
     for question, answer in context.ask(model, requests):
         yield _answer(question, "closed_book", answer, model, prompt)
 
 
 def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    """A row of ANSWERS from the model's reply, or why it is rejected."""
     if isinstance(answer, Failure):
         return refused(question, answer)
     text = usable(question, answer)
     if isinstance(text, Rejected):
         return text
     return {
-        "answer_id": _name("a", question, kind, answer.key),
+        "answer_id": _row_id("a", question, kind, answer.key),
         "question_id": question,
         "kind": kind,
         "text": text,
@@ -91,9 +96,12 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
 def corrupt_answers(
     context: StageContext, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites it."""
-    questions = {thread["question_id"]: asked(thread) for thread in threads.only(*ASKED)}
-    evidence = {row["question_id"]: texts(row["passages"]) for row in passages.only("question_id", TEXT_OF_PASSAGES)}
+    """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites the answer."""
+    questions = {thread["question_id"]: question_for_prompt(thread) for thread in threads.only(*ASKED)}
+    evidence = {
+        row["question_id"]: passages_for_prompt(row["passages"])
+        for row in passages.only("question_id", TEXT_OF_PASSAGES)
+    }
     requests = (
         (
             answer,
@@ -112,17 +120,18 @@ def corrupt_answers(
 
 
 def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    """A row of CORRUPTED from the model's reply, or why it is rejected."""
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return refused(key, reply)
     corruption: Corruption = reply.value
-    claims, corrupted = _said(corruption.claim), _said(corruption.corrupted_claim)
+    claims, corrupted = _one_line_each(corruption.claim), _one_line_each(corruption.corrupted_claim)
     if not claims:
         return Rejected(key, "filtered", "no claim to corrupt")
     if not corrupted or corruption.corrupted_answer.strip() == answer["text"].strip():
         return Rejected(key, "filtered", "nothing was corrupted")
     return {
-        "corrupted_id": _name("c", key, reply.key),
+        "corrupted_id": _row_id("c", key, reply.key),
         "answer_id": key,
         "question_id": answer["question_id"],
         "claims": claims,
@@ -132,21 +141,21 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
     }
 
 
-def _said(claims: list[str]) -> list[str]:
-    """Each on one line, empty ones left out."""
+def _one_line_each(claims: list[str]) -> list[str]:
+    """The claims with white space collapsed, empty ones left out."""
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-def _longest_combination(of: Sizes) -> list[Request]:
+def _longest_combination(sizes: Sizes) -> list[Request]:
     texts = {"first": longest(ANSWER_CHARACTERS), "second": longest(ANSWER_CHARACTERS)}
-    return [of["prompt"].request(of["model"], question=longest(QUESTION_CHARACTERS), **texts)]
+    return [sizes["prompt"].request(sizes["model"], question=longest(QUESTION_CHARACTERS), **texts)]
 
 
-@stage(COMBINED, revision=2, at_most=AtMost(questions=_longest_combination))
+@stage(COMBINED, revision=3, at_most=AtMost(questions=_longest_combination))
 def combine_answers(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:
-    """LLM-Combine(q, A', A'') of the two top answers, kept where `above` < utilization < `below` (C.4)."""
+    """LLM-Combine(q, A', A'') of a question's two top answers, kept where `above` < utilization < `below` (C.4)."""
     pairs = []
     for thread in threads:
         first, second = _two_best(thread)
@@ -159,7 +168,7 @@ def combine_answers(
             (thread, first, second),
             prompt.request(
                 model,
-                question=asked(thread),
+                question=question_for_prompt(thread),
                 first=first["text"][:ANSWER_CHARACTERS],
                 second=second["text"][:ANSWER_CHARACTERS],
             ),
@@ -171,6 +180,7 @@ def combine_answers(
 
 
 def _two_best(thread: Row) -> tuple[Row, Row | None]:
+    """The two answers with most votes; None instead of the second if its votes are not positive."""
     first, second = thread["answers"][:2]
     return first, second if second["votes"] > 0 else None
 
@@ -186,41 +196,43 @@ def _combined(
     below: float,
     n: int,
 ) -> Row | Rejected:
+    """A row of COMBINED from the model's reply, or why it is rejected."""
     question = thread["question_id"]
     if isinstance(answer, Failure):
         return refused(question, answer)
     text = usable(question, answer)
     if isinstance(text, Rejected):
         return text
-    used = utilization(text, first["text"], second["text"], n=n)
-    if not above < used < below:
-        side = "ignores its parents" if used <= above else "pastes its parents together"
-        return Rejected(question, "filtered", side, detail=f"utilization {used:.3f}")
+    share = utilization(text, first["text"], second["text"], n=n)
+    if not above < share < below:
+        reason = "utilization below minimum" if share <= above else "utilization above maximum"
+        return Rejected(question, "filtered", reason, detail=f"utilization {share:.3f}")
     return {
-        "combined_id": _name("m", question, answer.key),
+        "combined_id": _row_id("m", question, answer.key),
         "question_id": question,
         "first_id": first["answer_id"],
         "second_id": second["answer_id"],
         "text": text,
-        "utilization": used,
+        "utilization": share,
         **made_by(answer, model, prompt),
     }
 
 
 def question_text(thread: Row) -> str:
-    """Title, blank line, body: how a question is shown."""
+    """A question as text: title, blank line, body."""
     return f"{thread['title']}\n\n{thread['text']}"
 
 
-def asked(thread: Row) -> str:
-    """The question as a prompt gets it: cut where it is very long."""
+def question_for_prompt(thread: Row) -> str:
+    """A question's text cut to 8,000 characters, as prompts get it."""
     return question_text(thread)[:QUESTION_CHARACTERS]
 
 
-def texts(passages: list[Row]) -> list[str]:
-    """As a prompt gets them: cut where they are very long."""
+def passages_for_prompt(passages: list[Row]) -> list[str]:
+    """The texts of passages, each cut to 12,000 characters, as prompts get them."""
     return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
 
 
-def _name(kind: str, *parts: str) -> str:
+def _row_id(kind: str, *parts: str) -> str:
+    """An id of a kind of row: the kind's letter and a hash of `parts`."""
     return f"{kind}_{fingerprint(list(parts))}"

@@ -1,7 +1,7 @@
-"""Corrupt claims by rule: a claim gets another number, the opposite meaning, or another name in it.
+"""Corrupting an answer by rule: a claim gets another number, the opposite meaning, or another name.
 
-These are the three ways of the paper's corrupting prompt (Axiomatic Preference Modeling, C.2) without a model.
-Code, links, addresses, HTML, formulas and citations inside a sentence stay as they are.
+These are the three ways of the paper's corrupting prompt (Axiomatic Preference Modeling, C.2), without a model. Code,
+links, addresses, HTML, formulas and citations inside a sentence stay unchanged.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ _INVERSE: dict[str, str] = {
 
 
 class Edit(NamedTuple):
-    """Characters from `start` to `end` of a sentence, and what takes their place."""
+    """A replacement in a sentence: `text` takes the place of the characters from `start` to `end`."""
 
     start: int
     end: int
     text: str
 
 
-def corrupt(answer: str, evidence: str, dice: bytes, *, read: int) -> tuple[list[str], list[str], str]:
+def corrupt(answer: str, evidence: str, random_bytes: bytes, *, read: int) -> tuple[list[str], list[str], str]:
     """(claims, corrupted claims, the answer with exactly these changes).
 
-    About half of the claims, of which it takes up to 12 from the first `read` characters, are changed. An answer
-    without claims comes back unchanged.
+    About half of the claims are changed. Claims are taken from the first `read` characters of the answer, at most 12.
+    An answer without claims is returned unchanged. `random_bytes` decide which claims change, and how.
     """
     claims = [span for span in sentences(answer[:read]) if is_claim(answer[span.start : span.end])]
     claims = claims[:MAX_CLAIMS]
-    terms = _Terms(answer[:read], evidence)
+    replacements = _Replacements(answer[:read], evidence)
     edits: dict[int, Edit] = {}
-    for number in _order(len(claims), dice[0]):
+    for number in _order(len(claims), random_bytes[0]):
         if len(edits) < (len(claims) + 1) // 2:
             sentence = answer[claims[number].start : claims[number].end]
-            edit = _edit(sentence, terms, dice, number)
+            edit = _edit(sentence, replacements, random_bytes, number)
             edits |= {number: edit} if edit else {}
     changed = [_apply(_text(answer, claims[number]), edits[number]) for number in sorted(edits)]
     texts = [_text(answer, claim) for claim in claims]
@@ -82,7 +82,7 @@ def corrupt(answer: str, evidence: str, dice: bytes, *, read: int) -> tuple[list
 
 
 def is_claim(sentence: str) -> bool:
-    """It states something: four words or more, no question, no announcement, not too long to be one claim."""
+    """Whether a sentence states something: 20 to 400 characters, at least four words, no question, no announcement."""
     return (
         20 <= len(sentence) <= 400
         and sentence[-1] not in "?:"
@@ -94,45 +94,48 @@ def is_claim(sentence: str) -> bool:
 
 
 def _order(claims: int, start: int) -> Iterator[int]:
-    """Every second claim, then those between."""
+    """The indices of all claims: every second one, then those in between."""
     yield from range(start % 2, claims, 2)
     yield from range(1 - start % 2, claims, 2)
 
 
-def _edit(sentence: str, terms: _Terms, dice: bytes, number: int) -> Edit | None:
-    """The first of the three ways that applies, beginning with one drawn."""
+def _edit(sentence: str, replacements: _Replacements, random_bytes: bytes, number: int) -> Edit | None:
+    """The edit of the first rule that applies to the sentence, beginning with a rule chosen by the random bytes."""
     protected = [Span(*match.span()) for match in _PROTECTED.finditer(sentence)]
-    drawn = dice[(number + 1) % len(dice)]
-    for way in range(3):
-        edit = _WAYS[(drawn + way) % 3](sentence, protected, terms, drawn // 3)
+    drawn = random_bytes[(number + 1) % len(random_bytes)]
+    for shift in range(3):
+        edit = _RULES[(drawn + shift) % 3](sentence, protected, replacements, drawn // 3)
         if edit:
             return edit
     return None
 
 
-def _other_number(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
-    """Another first digit; of a year another third one, so that it stays a year."""
+def _other_number(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
+    """An edit that changes the first digit of a number, or the third digit of a year, so that it stays a year."""
     for match in _NUMBER.finditer(sentence):
-        if _free(match.start(), protected):
-            figure = match[0]
-            year = len(figure) == 4 and figure.isdigit() and figure[0] in "12"
-            at = 2 if year else 0
-            digit = str((int(figure[at]) + 1 + drawn % 8) % 10) if year else str(1 + (int(figure[0]) + drawn % 8) % 9)
-            return Edit(match.start() + at, match.start() + at + 1, digit)
+        if _is_unprotected(match.start(), protected):
+            number = match[0]
+            year = len(number) == 4 and number.isdigit() and number[0] in "12"
+            position = 2 if year else 0
+            digit = (
+                str((int(number[position]) + 1 + drawn % 8) % 10) if year else str(1 + (int(number[0]) + drawn % 8) % 9)
+            )
+            return Edit(match.start() + position, match.start() + position + 1, digit)
     return None
 
 
-def _opposite(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
-    """A negation added or taken away, or a word turned into its opposite; one of the first three that offer."""
-    offers: list[Edit] = []
+def _opposite(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
+    """An edit that adds or removes a negation or inverts a word: one of the first three possible ones."""
+    candidates: list[Edit] = []
     for match in _TOKEN.finditer(sentence):
         inverse = _INVERSE.get(match[0].lower().replace("’", "'"))
-        if inverse is not None and len(offers) < 3 and _free(match.start(), protected):
-            offers += _inverted(sentence, match, inverse)
-    return offers[drawn % len(offers)] if offers else None
+        if inverse is not None and len(candidates) < 3 and _is_unprotected(match.start(), protected):
+            candidates += _inverted(sentence, match, inverse)
+    return candidates[drawn % len(candidates)] if candidates else None
 
 
 def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
+    """The edit that puts `inverse` in the place of a word, in a list; empty if it does not fit."""
     start, end = match.span()
     if not inverse:
         return [Edit(start - 1, end, "")] if sentence[start - 1 : start] == " " else []
@@ -143,19 +146,21 @@ def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
     return [Edit(start, end, inverse.capitalize() if match[0][0].isupper() else inverse)]
 
 
-def _other_name(sentence: str, protected: list[Span], terms: _Terms, drawn: int) -> Edit | None:
-    """Another name of the answer or the evidence in place of one; without names, a term of the same ending."""
-    for found, pool, ending in ((_NAME, terms.names, 0), (_TERM, terms.words, 3)):
-        for match in found.finditer(sentence):
+def _other_name(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
+    """An edit that puts another name from the evidence or the answer in place of one; without names, a similar term."""
+    for pattern, pool, ending in ((_NAME, replacements.names, 0), (_TERM, replacements.words, 3)):
+        for match in pattern.finditer(sentence):
             end = match[0][len(match[0]) - ending :]
-            others = [term for term in pool() if term.endswith(end) and term not in sentence and match[0] not in term]
-            if others and _free(match.start(), protected):
-                return Edit(match.start(), match.end(), others[drawn % len(others)])
+            candidates = [
+                term for term in pool() if term.endswith(end) and term not in sentence and match[0] not in term
+            ]
+            if candidates and _is_unprotected(match.start(), protected):
+                return Edit(match.start(), match.end(), candidates[drawn % len(candidates)])
     return None
 
 
-class _Terms:
-    """Names and terms to put in the place of others, found when first needed."""
+class _Replacements:
+    """Names and terms of the answer and its evidence that can replace others; collected on first use."""
 
     def __init__(self, answer: str, evidence: str) -> None:
         self._answer, self._evidence = answer, evidence
@@ -174,7 +179,7 @@ class _Terms:
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The first of what a pattern finds, each once."""
+    """The first 40 distinct matches of a pattern."""
     found: dict[str, None] = {}
     for match in pattern.finditer(text):
         found[match[0]] = None
@@ -183,11 +188,13 @@ def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
     return list(found)
 
 
-def _free(position: int, protected: list[Span]) -> bool:
+def _is_unprotected(position: int, protected: list[Span]) -> bool:
+    """Whether a position lies outside of code, links and other protected spans."""
     return not any(start <= position < end for start, end in protected)
 
 
 def _rewritten(answer: str, claims: list[Span], edits: dict[int, Edit]) -> str:
+    """The answer with the edits applied to its claims."""
     for number in sorted(edits, reverse=True):
         start, end = claims[number]
         answer = answer[:start] + _apply(answer[start:end], edits[number]) + answer[end:]
@@ -195,6 +202,7 @@ def _rewritten(answer: str, claims: list[Span], edits: dict[int, Edit]) -> str:
 
 
 def _apply(sentence: str, edit: Edit) -> str:
+    """The sentence with an edit applied."""
     return sentence[: edit.start] + edit.text + sentence[edit.end :]
 
 
@@ -206,4 +214,4 @@ def _one_line(claim: str) -> str:
     return " ".join(claim.split())
 
 
-_WAYS = (_other_number, _opposite, _other_name)
+_RULES = (_other_number, _opposite, _other_name)

@@ -1,4 +1,6 @@
-"""Rules of the offline model for axioms: it quotes, hedges, merges or corrupts by rule, and knows nothing."""
+"""The offline model's rules for axioms: answers by quoting, hedging, corrupting or merging, without a
+language model.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +51,20 @@ _ENDINGS = (
 )
 
 
-def _open_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """The sentences of the passages that share most words with the question, each with its passage's number."""
-    asked = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
-    chosen = _quotable(inputs.passages(), asked)
+def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The passages' sentences that share most words with the question, each with its passage's number."""
+    question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
+    chosen = _quotable(inputs.passages(), question_words)
     if not chosen:
         return "The passages given here say nothing that could be quoted on this question."
     quotes = " ".join(_cited(sentence, number) for number, sentence in chosen)
-    return f"{_FRAMES[dice[0] % len(_FRAMES)]}\n\n{quotes}"
+    return f"{_FRAMES[random_bytes[0] % len(_FRAMES)]}\n\n{quotes}"
 
 
-def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[int, str]]:
-    """At most five (passage number, sentence) in the order of the passages, from two passages where possible."""
+def _quotable(passages: list[tuple[int, str]], question_words: set[str]) -> list[tuple[int, str]]:
+    """At most five (passage number, sentence) in the order of the passages, from at least two passages if possible."""
     ranked = [
-        (shared_words(asked, text[start:end]), number, text[start:end])
+        (shared_words(question_words, text[start:end]), number, text[start:end])
         for number, text in passages
         for start, end in sentences(text[:READ_CHARACTERS])
         if 30 <= end - start <= 350
@@ -71,9 +73,9 @@ def _quotable(passages: list[tuple[int, str]], asked: set[str]) -> list[tuple[in
     fit = fit_to_quote(ranked)
     best = list(islice(fit, QUOTED_SENTENCES))
     chosen = best[:1] + [scored for scored in best[1:] if scored[0] > 0]
-    elsewhere = next((scored for scored in chain(best, fit) if scored[1] != best[0][1]), None)
-    if elsewhere and all(scored[1] == best[0][1] for scored in chosen):
-        chosen = [*chosen[: QUOTED_SENTENCES - 1], elsewhere]
+    other_passage = next((scored for scored in chain(best, fit) if scored[1] != best[0][1]), None)
+    if other_passage and all(scored[1] == best[0][1] for scored in chosen):
+        chosen = [*chosen[: QUOTED_SENTENCES - 1], other_passage]
     return sorted(((number, sentence) for _, number, sentence in chosen), key=lambda pair: pair[0])
 
 
@@ -81,74 +83,80 @@ def _cited(sentence: str, number: int) -> str:
     return f"{sentence.rstrip('.')} (Passage {number})."
 
 
-def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """Hedges around the question's own words: no facts."""
+def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """A hedged answer that uses the question's own words and states no facts."""
     title = inputs.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]
     keywords = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
     subjects = list(dict.fromkeys(keywords)) or ["this"]
-    a, b = subjects[dice[1] % len(subjects)], subjects[dice[2] % len(subjects)]
-    opening = _OPENINGS[dice[3] % len(_OPENINGS)].format(a=f'"{a}"')
-    middle = _MIDDLES[dice[4] % len(_MIDDLES)].format(b=f'"{b}"')
-    return f"{opening} {middle}\n\n{_ENDINGS[dice[5] % len(_ENDINGS)]}"
+    a, b = subjects[random_bytes[1] % len(subjects)], subjects[random_bytes[2] % len(subjects)]
+    opening = _OPENINGS[random_bytes[3] % len(_OPENINGS)].format(a=f'"{a}"')
+    middle = _MIDDLES[random_bytes[4] % len(_MIDDLES)].format(b=f'"{b}"')
+    return f"{opening} {middle}\n\n{_ENDINGS[random_bytes[5] % len(_ENDINGS)]}"
 
 
-def _corrupt(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """Claims, some of them corrupted, and the answer with exactly these changes."""
+def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The answer's claims, some of them corrupted by rule, and the answer with exactly these changes, in the reply's
+    tags.
+    """
     answer = inputs.one("Answer")
     evidence = "\n".join(text[:READ_CHARACTERS] for _, text in inputs.passages())
-    claims, changed, rewritten = corrupt(answer, evidence, dice, read=READ_CHARACTERS)
+    claims, changed, rewritten = corrupt(answer, evidence, random_bytes, read=READ_CHARACTERS)
     lines = [f"<claim>{claim}</claim>" for claim in claims] or ["<claim></claim>"]
     lines += [f"<corrupted_claim>{claim}</corrupted_claim>" for claim in changed]
     return "\n".join([*lines, f"<corrupted_answer>\n{rewritten}\n</corrupted_answer>"])
 
 
-def _combine(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """The first answer, then the half of the second that has most to do with the question; no near-repeats."""
-    asked = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
-    merged = _Merged(room - len(END_MARK) - 1)
+def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The first answer and the half of the second that shares most words with the question, without near-repeats."""
+    question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
+    merged = _Merged(max_characters - len(END_MARK) - 1)
     first = inputs.one("First answer")[:READ_CHARACTERS]
     merged.add(first, None)
-    merged.add(inputs.one("Second answer")[:READ_CHARACTERS], asked)
+    merged.add(inputs.one("Second answer")[:READ_CHARACTERS], question_words)
     return "\n\n".join(merged.blocks or [first])
 
 
 class _Merged:
-    """Blocks of Markdown that say nothing twice and fit into `room` characters."""
+    """Blocks of Markdown without near-repeats that fit into `max_characters`."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, max_characters: int) -> None:
         self.blocks: list[str] = []
-        self.room = room
+        self.max_characters = max_characters
         self._kept: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
-        self._seen: set[str] = set()
+        self._parts: set[str] = set()
 
-    def add(self, text: str, asked: set[str] | None) -> None:
-        """Add what is new in a text; with `asked`, only the half of its sentences that shares most words with it."""
+    def add(self, text: str, question_words: set[str] | None) -> None:
+        """Add the new parts of a text; with `question_words`, only the half of its sentences that shares most words
+        with them.
+        """
         pieces = _pieces(text)
-        wanted = _best_half(pieces, asked) if asked is not None else None
+        wanted = _best_half(pieces, question_words) if question_words is not None else None
         for kind, block in pieces:
             kept = [part for part in block if (wanted is None or kind != "prose" or part in wanted) and self._new(part)]
             if kept:
                 self.blocks.append((" " if kind == "prose" else "\n").join(kept))
 
     def _new(self, part: str) -> bool:
-        """Whether it is no near-repeat and fits; then it counts as kept."""
-        if part in self._seen or len(part) + 2 > self.room:
+        """Whether a part is no near-repeat of an added one and fits; if so it is recorded as added."""
+        if part in self._parts or len(part) + 2 > self.max_characters:
             return False
         own = words(part)
-        most = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
+        max_words = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
         if any(
-            len(other) <= most and len(own) <= len(other) / NEAR_REPEAT + 1e-9 and _jaccard(own, other) >= NEAR_REPEAT
+            len(other) <= max_words
+            and len(own) <= len(other) / NEAR_REPEAT + 1e-9
+            and _jaccard(own, other) >= NEAR_REPEAT
             for other in self._kept
         ):
             return False
-        self._seen.add(part)
+        self._parts.add(part)
         self._kept.append(own)
-        self.room -= len(part) + 2
+        self.max_characters -= len(part) + 2
         return True
 
 
 def _pieces(text: str) -> list[tuple[str, list[str]]]:
-    """(kind, parts) of each block: a paragraph's sentences where each can stand alone, else the block whole."""
+    """(kind, parts) of each block: the sentences of a paragraph if each can stand alone, else the whole block."""
     found = []
     for kind, start, end in blocks(text):
         parts = [text[start:end]]
@@ -162,14 +170,17 @@ def _pieces(text: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _best_half(pieces: list[tuple[str, list[str]]], asked: set[str]) -> set[str]:
+def _best_half(pieces: list[tuple[str, list[str]]], question_words: set[str]) -> set[str]:
+    """The half of the prose sentences that shares most words with the question."""
     prose = [part for kind, block in pieces if kind == "prose" for part in block]
-    ranked = sorted(prose, key=lambda part: -shared_words(asked, part))
+    ranked = sorted(prose, key=lambda part: -shared_words(question_words, part))
     return set(ranked[: (len(prose) + 1) // 2])
 
 
 def _closed(code: str) -> str:
-    """A fenced block whose end is missing gets one, so that it does not swallow what follows."""
+    """The code block with a closing fence; one is appended if it is missing, so that the block does not swallow what
+    follows.
+    """
     bare = code.lstrip()
     if not bare.startswith(("```", "~~~")):
         return code
@@ -178,6 +189,7 @@ def _closed(code: str) -> str:
 
 
 def _jaccard(a: set[str], b: set[str]) -> float:
+    """The Jaccard similarity of two sets of words, from 0 to 1."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 

@@ -1,4 +1,4 @@
-"""Which questions have something to learn from (section 3), and who wrote them."""
+"""Selecting questions whose votes show a preference (section 3 of the paper), and crediting their authors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.attribution import ATTRIBUTION
 from schemas.sources.stackexchange import THREADS
-from tasks.axioms.votes import why_not
+from tasks.axioms.votes import rejection_reason
 from tasks.sources.permalinks import permalink, profile
 
 
-def _kept_at_most(of: Sizes) -> float:
-    """Questions of which each has so many answers: all of them are posts."""
-    return float(min(of["threads"], of["questions_per_site"], of.records / (1 + of["min_answers"])))
+def _kept_at_most(sizes: Sizes) -> float:
+    """The most questions that can be kept: each needs `min_answers` answers, and all of them are posts."""
+    return float(min(sizes["threads"], sizes["questions_per_site"], sizes.records / (1 + sizes["min_answers"])))
 
 
 @stage(THREADS, revision=1, at_most=AtMost(rows=_kept_at_most, keeps=True))
@@ -33,43 +33,48 @@ def select_questions(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """The questions with enough answers and a clear difference of votes, at most `questions_per_site` of a site.
 
-    The cap is shared out evenly among a site's parts and takes the lowest hashes, so that a site that grows keeps
-    what it had. `closed` and `wiki` keep such posts; a wiki answer that is left out is no row, but counted.
+    The cap is divided evenly among a site's parts, which keep the questions with the lowest hashes; so a site that
+    grows keeps the questions it had. `closed` and `wiki` keep such posts. A wiki answer that is left out is counted,
+    but is no rejected row.
     """
-    left = share(questions_per_site, threads.parts[0].key if threads.parts else "-/0-00000")
+    remaining = share(questions_per_site, threads.parts[0].key if threads.parts else "-/0-00000")
     for batch in threads.batches():
         if not wiki:
             batch = without_wiki_answers(context, batch)
         reasons = [
-            _why_not(row, votes, min_answers, min_vote_ratio, closed, wiki)
+            _reason(row, votes, min_answers, min_vote_ratio, closed, wiki)
             for row, votes in zip(_flags(batch), votes_of(batch), strict=True)
         ]
-        for place, reason in enumerate(reasons):
-            if reason is None and left <= 0:
-                reasons[place] = "over the cap of its site"
-            left -= reasons[place] is None
+        for position, reason in enumerate(reasons):
+            if reason is None and remaining <= 0:
+                reasons[position] = "over the cap of its site"
+            remaining -= reasons[position] is None
         yield batch.filter(pa.array([reason is None for reason in reasons]))
         ids = batch.column("question_id").to_pylist()
         yield from (Rejected(key, "filtered", why) for key, why in zip(ids, reasons, strict=True) if why)
 
 
 def share(cap: int, key: str) -> int:
-    """How many of `cap` questions the part `<site>/<bits>-<index>` may hold; the shares of a site sum to `cap`."""
+    """The part of a cap of `cap` questions that goes to the part `<site>/<bits>-<index>`; a site's shares sum
+    to `cap`.
+    """
     bits, index = map(int, key.split("/")[1].split("-"))
     return (cap * (index + 1) >> bits) - (cap * index >> bits)
 
 
-def _why_not(
+def _reason(
     flags: tuple[bool, bool], votes: list[int], min_answers: int, min_vote_ratio: float, closed: bool, wiki: bool
 ) -> str | None:
+    """Why a question is left out (closed, community wiki, or its votes); None if it is kept."""
     if flags[0] and not closed:
         return "closed"
     if flags[1] and not wiki:
         return "community wiki"
-    return why_not(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
+    return rejection_reason(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
 
 
 def _flags(batch: pa.RecordBatch) -> Iterator[tuple[bool, bool]]:
+    """(closed, wiki) of each question."""
     return zip(batch.column("closed").to_pylist(), batch.column("wiki").to_pylist(), strict=True)
 
 
@@ -82,6 +87,7 @@ def votes_of(batch: pa.RecordBatch) -> list[list[int]]:
 
 
 def without_wiki_answers(context: StageContext, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The threads without community wiki answers, which are counted."""
     rows = batch.to_pylist()
     for row in rows:
         kept = [answer for answer in row["answers"] if not answer["wiki"]]
@@ -94,9 +100,9 @@ SHARED = ("question_id", "site", "title", "retrieved_at")
 CREDITED = ("author", "author_id", "licence", "created", "scrubbed")
 
 
-@stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda of: of.records))
+@stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda sizes: sizes.records))
 def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
-    """Every question and answer the dataset may show, with its author and licence, as CC BY-SA demands."""
+    """Every question and answer that the dataset may contain, with its author and licence, as CC BY-SA demands."""
     answers = (f"answers.list.element.{name}" for name in ("answer_id", *CREDITED))
     for thread in threads.only(*SHARED, *CREDITED, *answers):
         shared = {name: thread[name] for name in SHARED}
@@ -106,6 +112,7 @@ def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
 
 
 def _credit(post_id: str, kind: str, post: Row) -> Row:
+    """The columns that credit a post's author."""
     site = post_id.split("/", 1)[0]
     return {
         "post_id": post_id,

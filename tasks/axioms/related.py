@@ -1,4 +1,4 @@
-"""Related questions and hard negatives (axiom 1), and passages from other threads (axiom 2)."""
+"""Related questions and hard negatives (axiom 1), and evidence passages from other threads (axiom 2)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BLOCK = 5_000
     RELATED,
     revision=1,
     at_most=AtMost(
-        calls=lambda of: embedding_calls(of["threads"], of.units),
-        tokens=lambda of: 4 * of.bytes + (4 * QUESTION_CHARACTERS + TOKENS_A_REQUEST) * of["threads"],
+        calls=lambda sizes: embedding_calls(sizes["threads"], sizes.units),
+        tokens=lambda sizes: 4 * sizes.bytes + (4 * QUESTION_CHARACTERS + TOKENS_A_REQUEST) * sizes["threads"],
     ),
 )
 def find_related(
@@ -38,10 +38,12 @@ def find_related(
     negatives: int,
     seed: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The k nearest questions of the same site that are no paraphrases, and the hard negatives drawn from them.
+    """Each question's k nearest questions of its site that are no paraphrases, and hard negatives drawn from their
+    answers.
 
-    Nearest by dot product of unit embeddings of title and first 400 characters, below `below`. At most
-    `negatives` of the neighbours' answers, drawn without replacement with probability proportional to votes.
+    Nearest by dot product of unit embeddings of title and first 400 characters; pairs with a similarity of `below` or
+    more are paraphrases. At most `negatives` answers of the neighbours are drawn without replacement, with probability
+    proportional to votes.
     """
     ids, texts, answers = _questions(threads)
     neighbours, similarities = nearest(context, texts, embedding, k, below)
@@ -53,7 +55,7 @@ def find_related(
 def nearest(
     context: StageContext, texts: list[str], embedding: str | Endpoint, k: int, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (n, k) int64 padded with -1 and similarities (n, k) float32 of each text's neighbours."""
+    """Positions (n, k) int64 padded with -1, and similarities (n, k) float32, of each text's nearest neighbours."""
     from tasks.retrieval.dense import local_model
     from tasks.retrieval.nearest import nearest_dense, nearest_tfidf
 
@@ -64,7 +66,7 @@ def nearest(
 
 
 def check_embedding(embedding: str | Endpoint) -> None:
-    """Raise UsageError where questions cannot be embedded that way, before any work is done."""
+    """Raise UsageError if the package that an embedding needs is not installed, before any work is done."""
     if isinstance(embedding, str) and embedding != "tfidf" and find_spec("sentence_transformers") is None:
         raise UsageError(
             f'embedding = "{embedding}" names a sentence-transformers model, which is not installed: '
@@ -73,7 +75,7 @@ def check_embedding(embedding: str | Endpoint) -> None:
 
 
 def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
-    """Ids, texts, and the (id, votes) of the answers, of all questions of a site."""
+    """(ids, texts to embed, (answer id, votes) of their answers) of all questions of a site."""
     ids: list[str] = []
     texts: list[str] = []
     answers: list[list[tuple[str, int]]] = []
@@ -82,7 +84,10 @@ def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple
         ids += batch.column("question_id").to_pylist()
         pairs = zip(batch.column("title").to_pylist(), batch.column("text").to_pylist(), strict=True)
         texts += [f"{title}\n{text[:QUESTION_CHARACTERS]}" for title, text in pairs]
-        answers += [[(a["answer_id"], a["votes"]) for a in held] for held in batch.column("answers").to_pylist()]
+        answers += [
+            [(a["answer_id"], a["votes"]) for a in thread_answers]
+            for thread_answers in batch.column("answers").to_pylist()
+        ]
     return ids, texts, answers
 
 
@@ -92,14 +97,15 @@ def _related_batch(
     block: slice,
     neighbours: np.ndarray,
     similarities: np.ndarray,
-    most: int,
+    max_negatives: int,
     seed: int,
 ) -> pa.RecordBatch:
+    """The rows of RELATED for one block of questions."""
     questions = ids[block]
     found = neighbours >= 0
     drawn = [
-        _draw(ids, answers, question, near[near >= 0], alike, most, seed)
-        for question, near, alike in zip(questions, neighbours, similarities, strict=True)
+        _draw(ids, answers, question, row[row >= 0], scores, max_negatives, seed)
+        for question, row, scores in zip(questions, neighbours, similarities, strict=True)
     ]
     ends = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
     negatives = pa.StructArray.from_arrays(
@@ -109,7 +115,7 @@ def _related_batch(
     offsets = pa.array(np.concatenate([[0], np.cumsum([len(rows) for rows in drawn])]), pa.int32())
     arrays = [
         pa.array(questions),
-        _list(ends, pa.array([ids[near] for near in neighbours[found]], pa.string()), "neighbours"),
+        _list(ends, pa.array([ids[row] for row in neighbours[found]], pa.string()), "neighbours"),
         _list(ends, pa.array(similarities[found], pa.float32()), "similarities"),
         _list(offsets, negatives, "negatives"),
     ]
@@ -130,16 +136,18 @@ def _draw(
     question: str,
     neighbours: np.ndarray,
     similarities: np.ndarray,
-    most: int,
+    max_negatives: int,
     seed: int,
 ) -> list[tuple[str, str, int, float]]:
-    """(answer id, its question, votes, similarity of the questions) of each hard negative, as drawn."""
+    """(answer id, its question, votes, similarity of the questions) of each hard negative, in the order drawn."""
     pool = {
-        answer: (ids[near], votes, float(alike))
-        for near, alike in zip(neighbours, similarities, strict=False)
-        for answer, votes in answers[near]
+        answer: (ids[position], votes, float(similarity))
+        for position, similarity in zip(neighbours, similarities, strict=False)
+        for answer, votes in answers[position]
     }
-    chosen = draw({answer: fields[1] for answer, fields in pool.items()}, most, seed=seed, question_id=question)
+    chosen = draw(
+        {answer: fields[1] for answer, fields in pool.items()}, max_negatives, seed=seed, question_id=question
+    )
     return [(answer, *pool[answer]) for answer in chosen]
 
 
@@ -147,7 +155,7 @@ def _draw(
 def retrieve_passages(
     context: StageContext, threads: PerGroup, *, passages: int, words: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Passages for each question from the other threads of its site, never its own: BM25 with the title as query."""
+    """Passages for each question from other threads of its site, never its own: BM25 with the title as query."""
     from tasks.retrieval.bm25 import Index
 
     titles, table = _passages(threads, words)
@@ -159,12 +167,14 @@ def retrieve_passages(
         own = np.arange(start, min(start + BLOCK, len(ids)), dtype=np.int64)
         found, scores = index.top([titles[place][1] for place in own], own, passages)
         yield _passages_batch([ids[place] for place in own], table, found, scores)
-        bare = own[(found >= 0).sum(axis=1) == 0]
-        context.count("questions without a passage", len(bare))
+        unmatched = own[(found >= 0).sum(axis=1) == 0]
+        context.count("questions without a passage", len(unmatched))
 
 
 def _passages(threads: PerGroup, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
-    """(id, title) of each question, and all passages of the site with the position of their question."""
+    """((id, title) of each question, all passages of the site with the position of their question in column
+    `group`).
+    """
     from tasks.text.passages import cut
 
     titles: list[tuple[str, str]] = []
@@ -185,6 +195,7 @@ _PASSAGE_COLUMNS = ("passage_id", "answer_id", "question_id", "title", "text")
 
 
 def _passages_batch(ids: list[str], table: pa.Table, found: np.ndarray, scores: np.ndarray) -> pa.RecordBatch:
+    """The rows of PASSAGES for one block of questions."""
     hits = found >= 0
     rows = table.take(pa.array(found[hits])).combine_chunks()
     arrays = [_one_chunk(rows.column(name)) for name in _PASSAGE_COLUMNS] + [pa.array(scores[hits], pa.float32())]
@@ -195,4 +206,5 @@ def _passages_batch(ids: list[str], table: pa.Table, found: np.ndarray, scores: 
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """The column as a single array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

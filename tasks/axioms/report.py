@@ -19,7 +19,7 @@ THREADS = ["site", "answers.list.element.text", "answers.list.element.votes"]
 
 
 def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
-    """Table 7 (questions and added answers by axiom and split) and table 10 (the sites), of what is published."""
+    """Tables 7 (questions and added answers by axiom and split) and 10 (sites) of the published rows."""
     from tasks.axioms.tables import table_7_questions_by_axiom, table_10_sites
 
     return [

@@ -1,49 +1,50 @@
-"""Sides of questions: train or test, near-duplicates together, and stable while the data grows."""
+"""The stages that assign questions to splits: by hash, near-duplicates together."""
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from __future__ import annotations
 
-from xxhash import xxh3_64_intdigest
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
+from schemas.axioms import SIGNATURES, SPLITS
 
 
-def assign(
-    ids: Sequence[str],
-    created: Sequence[datetime],
-    duplicates: Iterable[tuple[int, int]],
-    *,
-    test_share: float,
-    seed: int,
-) -> list[str]:
-    """train, test or overlap for each question.
+@stage(SIGNATURES, revision=1)
+def sign_questions(context: StageContext, threads: Rows) -> Iterator[pa.RecordBatch]:
+    """Hashes of the word 3-grams of each question's title and text, by which near-duplicates are found."""
+    from tasks.text.shingles import shingle_hashes
 
-    In order of (creation date, id) a question takes the side of its earlier near-duplicates
-    (`duplicates`: positions of two), whichever side that is: those of an overlap question are
-    overlap too. Where they disagree it is overlap; without any, its id's hash decides. So no
-    question in train is a near-duplicate of one in test, and a later question changes no earlier one's side.
+    for batch in threads.batches(["question_id", "created", "title", "text"]):
+        pairs = zip(batch.column("title").to_pylist(), batch.column("text").to_pylist(), strict=True)
+        hashes = pa.array([shingle_hashes(f"{title}\n{text}", 3) for title, text in pairs], pa.list_(pa.uint64()))
+        arrays = [batch.column("question_id"), batch.column("created"), hashes]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SIGNATURES)
+
+
+@stage(SPLITS, revision=1)
+def assign_splits(
+    context: StageContext, signatures: AllRows, *, test_share: float, similarity: float, seed: int
+) -> Iterator[Row]:
+    """The split (train, test or overlap) of every question; all sites together, as cross-posts must be in the same
+    split.
     """
-    order = sorted(range(len(ids)), key=lambda place: (created[place], ids[place]))
-    earlier = _earlier(order, duplicates)
-    sides = [""] * len(ids)
-    for place in order:
-        taken = {sides[other] for other in earlier[place]}
-        sides[place] = _agreed(taken) if taken else _hashed(ids[place], test_share, seed)
-    return sides
+    from tasks.axioms.split_rule import assign
+    from tasks.text.duplicates import near_duplicates
+
+    table = signatures.table()
+    ids, created = table.column("question_id").to_pylist(), table.column("created").to_pylist()
+    duplicates = near_duplicates([row.values.to_numpy() for row in table.column("shingles")], similarity)
+    splits = assign(ids, created, duplicates, test_share=test_share, seed=seed)
+    earlier = _earlier(ids, created, duplicates)
+    for question, split in zip(ids, splits, strict=True):
+        yield {"question_id": question, "split": split, "duplicate_of": sorted(earlier.get(question, ()))}
 
 
-def _earlier(order: Sequence[int], duplicates: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Of each question its near-duplicates that come before it."""
-    rank = {place: number for number, place in enumerate(order)}
-    earlier: list[list[int]] = [[] for _ in order]
+def _earlier(ids: list[str], created: list[object], duplicates: list[tuple[int, int]]) -> dict[str, list[str]]:
+    """question id -> ids of its near-duplicates that were created before it."""
+    found: dict[str, list[str]] = {}
     for pair in duplicates:
-        first, second = sorted(pair, key=rank.__getitem__)
-        earlier[second].append(first)
-    return earlier
-
-
-def _agreed(sides: set[str]) -> str:
-    return next(iter(sides)) if len(sides) == 1 else "overlap"
-
-
-def _hashed(question_id: str, test_share: float, seed: int) -> str:
-    share = xxh3_64_intdigest(f"{seed}\x1f{question_id}".encode()) / 2**64
-    return "test" if share < test_share else "train"
+        first, last = sorted(pair, key=lambda place: (created[place], ids[place]))
+        found.setdefault(ids[last], []).append(ids[first])
+    return found

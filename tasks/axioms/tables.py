@@ -1,7 +1,7 @@
-"""The paper's tables about its data: 7 (questions by axiom) and 10 (sites), the printed figures beside ours.
+"""The paper's tables about its data, computed in a stream: 7 (questions by axiom) and 10 (sites).
 
-Standard deviations are those of a population (divided by n, not n - 1), as the tables describe all of the data. Means
-and deviations are rounded to two decimals, which no order of the rows changes.
+All sums are of integers, hence exact: the order of the rows changes no digit. Standard deviations are those of a
+population (divided by n, not n - 1), as the tables describe all of the data.
 """
 
 from __future__ import annotations

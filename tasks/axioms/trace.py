@@ -1,4 +1,4 @@
-"""From a published pair back to its posts, prompts, model calls and the stages that made it."""
+"""Tracing a published pair back to its posts, prompts, model calls and the stages that made it."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace_pair(store: Store, version: Version, pair_id: str) -> dict[str, Any]:
-    """The row, the stage rows behind it, and `lines` of (title, text) for people.
+    """The published row, the stage rows and model calls behind it, and `lines` of (title, text) to print.
 
-    Raises UsageError where no row, or more than one, begins with `pair_id`.
+    Raises UsageError if no row, or more than one, begins with `pair_id`.
     """
     row = _pair(version, pair_id)
-    sides = {side: _side(store, version, row, side) for side in ("preferred", "rejected")}
+    stage_rows = {side: _stage_row(store, version, row, side) for side in ("preferred", "rejected")}
     calls = calls_of(store, [key for side in ("preferred", "rejected") if (key := row[f"{side}_response"])])
     chain = _chain(store, version, PAIRED_BY[row["axiom"]], row["site"])
-    lines = [*_head(row), *_shown(row, "preferred", sides["preferred"], calls), *_evidence(row)]
-    lines += [*_shown(row, "rejected", sides["rejected"], calls), ("built by", " <- ".join(chain))]
-    return {"pair": row, **sides, "calls": calls, "stages": version.stages, "lines": lines}
+    lines = [*_pair_lines(row), *_answer_lines(row, "preferred", stage_rows["preferred"], calls), *_evidence(row)]
+    lines += [*_answer_lines(row, "rejected", stage_rows["rejected"], calls), ("built by", " <- ".join(chain))]
+    return {"pair": row, **stage_rows, "calls": calls, "stages": version.stages, "lines": lines}
 
 
-def telling_pair(version: Version) -> str:
-    """The id of a published row worth tracing: a corrupted answer's, where there is one."""
+def example_pair_id(version: Version) -> str:
+    """The id of a published row that is worth tracing: a pair with a corrupted answer if there is one."""
     query = f"SELECT pair_id FROM {read_parquet(_files(version))} ORDER BY axiom <> 3, pair_id LIMIT 1"
     with duckdb.connect() as database:
         (pair,) = database.execute(query).fetchone() or ("",)
@@ -51,10 +51,12 @@ def telling_pair(version: Version) -> str:
 
 
 def _files(version: Version) -> list[Path]:
+    """All Parquet files of a version."""
     return [path for paths in version.tables().values() for path in paths]
 
 
 def _pair(version: Version, pair_id: str) -> dict[str, Any]:
+    """The published row whose id begins with `pair_id`; UsageError if there is not exactly one."""
     paths = _files(version)
     found = rows_where(paths, "starts_with(pair_id, ?) LIMIT 2", pair_id)
     if not found:
@@ -69,8 +71,8 @@ def _pair(version: Version, pair_id: str) -> dict[str, Any]:
     return found[0]
 
 
-def _side(store: Store, version: Version, row: dict[str, Any], side: str) -> dict[str, Any] | None:
-    """The stage row of a generated answer, or the post of a human one, with the stage it is from."""
+def _stage_row(store: Store, version: Version, row: dict[str, Any], side: str) -> dict[str, Any] | None:
+    """The stage row of a generated answer, or the post of a human one, with its stage's name; None if it is gone."""
     source, key = row[f"{side}_source"], row[f"{side}_id"]
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
@@ -79,6 +81,7 @@ def _side(store: Store, version: Version, row: dict[str, Any], side: str) -> dic
 
 
 def _lookup(store: Store, version: Version, stage: str, column: str, key: str) -> dict[str, Any] | None:
+    """The row of a stage with this key; None if there is none."""
     made = artifact(store, version, stage)
     group = key.split("/", 1)[0]
     parts = [part for part in made.parts if part.rows and ("/" not in key or part.key.startswith(f"{group}/"))]
@@ -86,7 +89,8 @@ def _lookup(store: Store, version: Version, stage: str, column: str, key: str) -
     return found[0] if found else None
 
 
-def _head(row: dict[str, Any]) -> Iterator[Line]:
+def _pair_lines(row: dict[str, Any]) -> Iterator[Line]:
+    """The lines of the pair itself and its question."""
     kind = f"axiom {row['axiom']}   {row['pair_type']}   margin {row['margin']:.3g}   {row['split']}"
     yield "pair", f"{row['pair_id']}   {kind}"
     title = row["question"].split("\n", 1)[0]
@@ -95,13 +99,15 @@ def _head(row: dict[str, Any]) -> Iterator[Line]:
 
 
 def _credit(row: dict[str, Any], side: str) -> str:
+    """Licence and author in words."""
     author = row[f"{side}_author"] or row[f"{side}_author_url"] or "author unknown"
     return f"{row[f'{side}_licence']}   by {author}"
 
 
-def _shown(
+def _answer_lines(
     row: dict[str, Any], side: str, found: dict[str, Any] | None, calls: dict[str, dict[str, Any]]
 ) -> Iterator[Line]:
+    """The lines of one answer: who wrote it, and for generated ones the model call and its parents."""
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
         yield "", row[f"{side}_url"]
@@ -121,19 +127,21 @@ def _shown(
 
 
 def _evidence(row: dict[str, Any]) -> Iterator[Line]:
+    """A line for each evidence passage."""
     for number, passage in enumerate(row["evidence_ids"], start=1):
         yield ("evidence" if number == 1 else ""), f"[{number}] {passage}"
 
 
 def _chain(store: Store, version: Version, paired_by: str, site: str) -> list[str]:
-    """The stages behind a pair, from the last to the source, each with its fingerprint."""
+    """The stages behind a pair from the last to the source, each with the start of its fingerprint."""
     recipes = {stage: artifact(store, version, stage).recipe for stage in version.stages}
     names = {mark: stage for stage, mark in version.stages.items()}
     behind = ancestors(paired_by, recipes, names)
     links = [f"{stage} {mark[:8]}" for stage, mark in reversed(version.stages.items()) if stage in behind]
-    return [f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *links, *_dumps(recipes["read_posts"], site)]
+    return [f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *links, *_dump_line(recipes["read_posts"], site)]
 
 
-def _dumps(recipe: Recipe, site: str) -> list[str]:
-    sources = [source for given in recipe.inputs.values() for source in given if source["group"] == site]
+def _dump_line(recipe: Recipe, site: str) -> list[str]:
+    """The source files of a site with the start of their SHA-256, as one text in a list."""
+    sources = [source for value in recipe.inputs.values() for source in value if source["group"] == site]
     return [", ".join(f"{source['group']} sha256 {source['sha256'][:12]}…" for source in sources)]

@@ -1,9 +1,9 @@
-"""Admission: questions, documents and imported answers that are taken down leave before anything is made of them.
+"""Admission: removes questions, documents and imported answers that are on the list of takedowns.
 
-A question is named by what stands before # in its id: so it goes with all its copies. A document is named by its
-address, or by the record that it shows there. An imported answer whose evidence is an address that is listed and what
-stands there ("[1] https://… In hot water …") goes too, and with it the question that came with it; one that only names
-the address stays.
+The list names a question by the part of its id before #, so that all its copies are removed, and a document by its
+address or by the id of the record at that address. An imported answer that quotes a listed document
+("[1] https://… In hot water …") is removed, and a question with such a released answer; an answer that cites the
+address alone stays.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ _EVIDENCE = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTA
 def admit_questions(
     context: StageContext, questions: Rows, *, takedowns: list[str]
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Questions, with what answers came with them."""
+    """The questions, with their released answers, that are not taken down."""
     listed = set(takedowns)
-    yield from _admitted(questions, lambda row: _asks(row, listed) or _tells(_released(row), listed))
+    yield from _admitted(questions, lambda row: _is_asked(row, listed) or _quotes_listed(_released(row), listed))
 
 
 @stage(ANSWERS, revision=1, at_most=AtMost(keeps=True))
 def admit_commercial(
     context: StageContext, answers: Rows, *, takedowns: list[str]
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Answers of a commercial system."""
+    """The answers of a commercial system that are not taken down."""
     listed = set(takedowns)
-    yield from _admitted(answers, lambda row: _asks(row, listed) or _tells(_imported(row), listed))
+    yield from _admitted(answers, lambda row: _is_asked(row, listed) or _quotes_listed(_imported(row), listed))
 
 
 @stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
 def admit_corpus(
     context: StageContext, documents: Rows, *, takedowns: list[str]
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Passages of the local corpus."""
+    """The passages of the local corpus whose documents are not taken down."""
     yield from _of_addresses(documents, takedowns)
 
 
 @stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
 def admit_pages(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Iterator[pa.RecordBatch | Rejected]:
-    """Passages of the pages that stand in for the web."""
+    """The passages of pages (in place of a web search) that are not taken down."""
     yield from _of_addresses(documents, takedowns)
 
 
 def is_listed(url: str, listed: Collection[str]) -> bool:
-    """Whether what stands at an address is taken down."""
+    """Whether the document at an address is taken down, by its address or the id of its record."""
     return any(name in listed for name in names_of_address(url))
 
 
 def question_of(question_id: str) -> str:
-    """The question that several rows may be copies of."""
+    """The part of a question id before #, which all copies of the question share."""
     return question_id.partition("#")[0]
 
 
@@ -88,12 +88,12 @@ def _admitted(
             yield Rejected(key, "filtered", REASON)
 
 
-def _asks(row: Row, listed: Collection[str]) -> bool:
+def _is_asked(row: Row, listed: Collection[str]) -> bool:
     return question_of(row["question_id"]) in listed
 
 
 def _released(question: Row) -> Iterator[str]:
-    """All texts of the answers that a question came with."""
+    """All texts of a question's released answers."""
     return _strings(json.loads(question["answers"])) if question["answers"] else iter(())
 
 
@@ -102,8 +102,8 @@ def _imported(answer: Row) -> Iterator[str]:
     yield from (f"{each['url']} {each['text'] or ''}" for each in answer["cited"] if each["url"])
 
 
-def _tells(texts: Iterable[str], listed: Collection[str]) -> bool:
-    """Whether one of them is a listed address and words that stand there."""
+def _quotes_listed(texts: Iterable[str], listed: Collection[str]) -> bool:
+    """Whether one of the texts is a listed address followed by words of the document there."""
     found = filter(None, map(_EVIDENCE.match, texts))
     return any(is_listed(match[1], listed) for match in found if re.search(r"\w", match[2]))
 

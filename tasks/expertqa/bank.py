@@ -1,4 +1,4 @@
-"""The question bank: the released files, people's own questions as JSONL, or as CSV.
+"""The question bank: released files, or a user's own questions as JSONL or CSV.
 
     {"question": "Why does copper turn green?", "annotator_id": "a_17",
      "answers": {"gpt4": {"answer_string": "…", "claims": […], …}},
@@ -8,9 +8,9 @@
     question,field,question_types
     Why does copper turn green?,Chemistry,"I, IV"
 
-A record with `answers` or `metadata` is a released one; it is kept whole, in `original` and `answers`. In r1, before
-any system had answered, `answers` is an empty object. Types are full texts with stray blanks between bars. Fields
-come in several spellings; nobody's name is in there. One asker may ask the same question again: nothing is dropped.
+A record with `answers` or `metadata` is a released one; it is kept whole, in the columns `original` and `answers`. In
+the released file r1, from before the systems answered, `answers` is an empty object. Question types are full texts
+with stray blanks between bars. Fields vary in spelling; no record holds a name. Repeated questions are all kept.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Record = dict[str, Any]
 
 
 def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The files of the bank, one piece each; those after the first know their number: see `question_id`."""
+    """The sources of the bank's files; those after the first carry their number, which `question_id` uses."""
     return [
         replace(source, facts=(*source.facts, ("number", str(number)))) if number > 1 else source
         for number, source in enumerate(open_files(paths, group=GROUP, endings=ENDINGS, digest=digest), 1)
@@ -65,9 +65,10 @@ def _questions_at_most(of: Sizes) -> float:
 
 @stage(QUESTIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=_questions_at_most))
 def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
-    """The questions of a file in its order. Counts those of a field or type that is none of the known ones.
+    """The questions of a file in its order.
 
-    And the experts who wrote less than the paper asked of them: five questions, two of them of type V (section 2.1).
+    Counts questions of unknown field or type, and experts with fewer than the five questions, two of them of type V,
+    that the paper asked for (section 2.1).
     """
     facts, path = dict(files.source.facts), files.source.path
     lines, csv_file = read_lines(files), is_csv(facts["name"] or "")
@@ -93,7 +94,7 @@ def read_questions(context: StageContext, files: Shard, *, licence: str | None) 
     at_most=AtMost(rows=lambda of: min(of["questions"], of.units * bound_by(of["limit"])), keeps=True),
 )
 def take_questions(context: StageContext, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
-    """The questions that are asked, in parts of 256: all, or for a pilot the first of each file."""
+    """All questions in parts of 256, or, for a pilot, the first `limit` of each file."""
     for number, question in enumerate(questions):
         within = limit is None or number < limit
         yield question if within else Rejected(question["question_id"], "filtered", "beyond the limit")
@@ -108,7 +109,7 @@ def parse_questions(
 ) -> Iterator[Row | Rejected]:
     """Rows of QUESTIONS, and a Rejected for every record that is no question.
 
-    `source` is that of records that were not released, `number` that of the file.
+    `source`: the column of that name for records that are not released ones. `number`: the file's, None for the first.
     """
     seen: Counter[str] = Counter()
     for position, record in enumerate(records):
@@ -125,29 +126,28 @@ def parse_questions(
 
 
 def question_id(name: str, number: str | None, time: int) -> str:
-    """expertqa/<hash>, where it comes again expertqa/<hash>#2; of the second file <hash>#file2, again <hash>#file2.2.
+    """expertqa/<hash>; its second occurrence expertqa/<hash>#2, in the second file <hash>#file2 and <hash>#file2.2.
 
-    What stands before # names the question, wherever it comes: a takedown of that reaches all of them.
+    The part before # is the same for all copies of a question, so that a takedown of it reaches all of them.
     """
     which = ".".join([f"file{number}"] * bool(number) + [str(time)] * (time > 1))
     return f"{GROUP}/{name}" + (f"#{which}" if which else "")
 
 
 def question_row(record: Record, position: int, licence: str | None, source: str) -> Row | str:
-    """The columns of QUESTIONS but its id, or why it is no question (what it is of, after a colon)."""
+    """The columns of QUESTIONS without the id; or the reason why the record is no question, as "reason: detail"."""
     released = "answers" in record or "metadata" in record
-    given = _released(record) if released else _own(record)
-    wrong = _wrong(given)
-    if wrong:
-        return wrong
-    types, unknown = question_types(given.get("question_types") or [])
+    fields = _released(record) if released else _own(record)
+    if reason := _why_no_question(fields):
+        return reason
+    types, unknown = question_types(fields.get("question_types") or [])
     if unknown and not released:
         return f"unknown question type: {unknown[0].strip()[:80]}"
     return {
-        "question": given["question"],
-        "annotator_id": given.get("annotator_id"),
-        "field": field_of_study(given.get("field") or OTHER_FIELD)[0],
-        "specific_field": given.get("specific_field"),
+        "question": fields["question"],
+        "annotator_id": fields.get("annotator_id"),
+        "field": field_of_study(fields.get("field") or OTHER_FIELD)[0],
+        "specific_field": fields.get("specific_field"),
         "question_types": types,
         "source": "released" if released else source,
         "position": position,
@@ -157,12 +157,12 @@ def question_row(record: Record, position: int, licence: str | None, source: str
 
 
 def _own(record: Record) -> Record:
-    """People's own record, its question types under whichever of their names it has them, as in CSV files."""
+    """A user's own record, with `question_types` taken from the first of TYPES that is filled."""
     return {**record, "question_types": next((record[name] for name in TYPES if filled(record.get(name))), None)}
 
 
 def _released(record: Record) -> Record:
-    """The record of a released file in the form of people's own, what is ill-formed in it left out."""
+    """A released record in the form of a user's own; values that are no texts are left out."""
     metadata = record.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
     found = {
@@ -175,11 +175,11 @@ def _released(record: Record) -> Record:
     return {"question": record.get("question"), **texts}
 
 
-def _wrong(given: Record) -> str | None:
-    if not isinstance(given.get("question"), str) or not given["question"].strip():
+def _why_no_question(fields: Record) -> str | None:
+    if not isinstance(fields.get("question"), str) or not fields["question"].strip():
         return "no question"
     for name, longest in LONGEST.items():
-        value = given.get(name)
+        value = fields.get(name)
         if name == "question_types" and isinstance(value, list):
             value = "|".join(value) if all(isinstance(one, str) for one in value) else 0
         if value is not None and not isinstance(value, str):
@@ -190,7 +190,7 @@ def _wrong(given: Record) -> str | None:
 
 
 def _kept(record: Record) -> Row:
-    """A released record in two: its answers, where there are any, and all else, null standing where they were."""
+    """`answers`: a released record's answers as JSON, None if it has none; `original`: the record without them."""
     answers = record.get("answers")
     if not isinstance(answers, dict) or not answers:
         return {"original": write_exact(record), "answers": None}
@@ -198,7 +198,7 @@ def _kept(record: Record) -> Row:
 
 
 def released_record(question: Row) -> Record | None:
-    """What a row of QUESTIONS was imported from; None where it was not released."""
+    """The released record that a row of QUESTIONS was read from; None if it was not released."""
     if question["original"] is None:
         return None
     record: Record = read_exact(question["original"])
@@ -206,7 +206,7 @@ def released_record(question: Row) -> Record | None:
 
 
 def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iterator[Record | Rejected]:
-    """The objects of a JSONL file; lines of blanks hold none. SourceError for one JSON array of objects."""
+    """The objects of a JSONL file, blank lines skipped; a Rejected for other lines. SourceError for a JSON array."""
     filled = (line for line in lines if not line.isspace() and line)
     for position, line in enumerate(filled):
         if position == 0 and _ARRAY.match(line):
@@ -222,13 +222,14 @@ def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iter
 
 
 def defect(position: int, reason: str, raw: str | bytes, detail: str | None = None) -> Rejected:
+    """A Rejected of kind `defect` for the record at this position of its file."""
     return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
 
 
 def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions") -> Iterator[Record | Rejected]:
-    """The records of a CSV file by its headers, which stand in any order; SourceError where none is `question`.
+    """The records of a CSV file as dicts by column name; SourceError if no column is named `question`.
 
-    Separated by commas, semicolons or tabs, as its first line shows. Columns of other names are left out.
+    Columns may stand in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
     """
     rows = csv_rows(lines, subject, MOST_BROKEN)
     headers = next(rows, Rejected("", "defect", ""))

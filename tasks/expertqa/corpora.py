@@ -1,10 +1,10 @@
-"""Corpora that evidence is looked for in: JSONL (plain, .gz, .zst) or Parquet, a document a record.
+"""Corpora to retrieve evidence from: JSONL (plain, .gz, .zst) or Parquet, one document a record.
 
     {"url": "https://tea.example/steep", "title": "Steeping", "text": "Leaves are left in hot water …",
      "id": "7", "licence": "CC BY 4.0", "retrieved_at": "2024-05-01"}
 
-`url` and `text` are needed; `license` is read as `licence`; `id` only names a record that is refused. The same records
-are read as a local corpus and as the pages of a web search, where a file stands in for the web.
+`url` and `text` are required; `license` is read as `licence`; `id` is used only to name a rejected record. A local
+corpus and a file of pages in place of a web search have the same format.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RUNS_CODE = re.compile(r"(javascript|data|vbscript)\s*:", re.IGNORECASE)
 
 
 class Document(NamedTuple):
-    """`retrieved_at` in milliseconds since 1970."""
+    """A document of a corpus, with `retrieved_at` in milliseconds since 1970."""
 
     url: str
     title: str | None
@@ -55,14 +55,14 @@ class Document(NamedTuple):
 def open_corpora(
     paths: Iterable[Path | str], group: str, digest: Callable[[Path], str], retrieved_at: str | None = None
 ) -> list[Source]:
-    """The files of a corpus, or of the pages that stand in for the web. `retrieved_at` where no record says it."""
+    """The sources of a corpus's files. `retrieved_at`: ISO 8601 date for records that do not say it themselves."""
     return open_files(
         paths, group=group, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
     )
 
 
 def document_of(record: Any, retrieved_at: int | None) -> Document | str:
-    """A record as a document, or why it is none."""
+    """The document of a record, or the reason why it is none. `retrieved_at`: for records that do not say it, in ms."""
     if not isinstance(record, dict):
         return "no record"
     for name in ("url", "text"):
@@ -85,7 +85,10 @@ def document_of(record: Any, retrieved_at: int | None) -> Document | str:
 
 
 def passages_of(document: Document, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row]:
-    """The document's windows as rows of DOCUMENTS; those of white space alone are left out."""
+    """The document's windows as rows of DOCUMENTS; windows that hold only white space are left out.
+
+    `size` and `overlap` are in tokens of `tokenizer`.
+    """
     name = f"d_{fingerprint([document.url, document.text])}"
     for number, (start, end) in enumerate(windows(document.text, tokenizer=tokenizer, size=size, overlap=overlap)):
         text = document.text[start:end].lstrip()
@@ -95,7 +98,7 @@ def passages_of(document: Document, *, tokenizer: str, size: int, overlap: int) 
 
 
 def _windows_at_most(of: Sizes) -> float:
-    """One a document, and one for each of its tokens but those that it shares; no token is less than a byte."""
+    """Upper bound of the number of windows: one a record, and one for each `size - overlap` bytes of the files."""
     return records_at_most(of["files"], len(LEAST) + 1) + of.bytes / float(of["size"] - of["overlap"])
 
 
@@ -103,7 +106,7 @@ def _windows_at_most(of: Sizes) -> float:
 def read_corpus(
     context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
 ) -> Iterator[Row | Rejected]:
-    """Windows of a local corpus, in the order of the file; of a url and text that come twice the first."""
+    """Windows of a local corpus's documents, in the order of the file; repeated documents are rejected."""
     yield from _read(context, files, tokenizer, size, overlap)
 
 
@@ -111,15 +114,15 @@ def read_corpus(
 def read_pages(
     context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
 ) -> Iterator[Row | Rejected]:
-    """As `read_corpus`, of the pages that stand in for the web."""
+    """Windows of the pages that replace a web search, in the order of the file; repeated pages are rejected."""
     yield from _read(context, files, tokenizer, size, overlap)
 
 
 def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
     check_windows(size, overlap)
     check_tokenizer(tokenizer)
-    given = dict(files.source.facts).get("retrieved_at")
-    retrieved, seen = None if given is None else moment(given), set[int]()
+    fetched = dict(files.source.facts).get("retrieved_at")
+    retrieved, seen = None if fetched is None else moment(fetched), set[int]()
     for key, record, raw in _records(files):
         document = document_of(record, retrieved) if isinstance(record, dict) else record or "no record"
         if isinstance(document, str):
@@ -135,7 +138,7 @@ def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overla
 
 
 def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
-    """(key, record, raw text); of what is none the reason in place of the record."""
+    """(key, record, raw text) of each record; for an unreadable one the reason in place of the record."""
     if is_parquet(Path(files.source.path)):
         yield from _parquet(files)
         return
@@ -165,7 +168,7 @@ def _rows(batch: pa.RecordBatch, files: Shard) -> list[Any]:
     try:
         return list(batch.to_pylist())
     except (ValueError, OverflowError) as error:
-        raise SourceError(f"{files.source.path} holds a date that is none ({error}): mend its dates.") from error
+        raise SourceError(f"{files.source.path} holds a date that is none ({error}): fix its dates.") from error
 
 
 def _raw(record: dict[str, Any]) -> str:
@@ -174,13 +177,13 @@ def _raw(record: dict[str, Any]) -> str:
 
 
 def _named(record: Any) -> str | None:
-    """What a record calls itself."""
+    """The record's `id`, at most 100 characters; None if it has none."""
     name = record.get("id") if isinstance(record, dict) else None
     return str(name)[:100] if isinstance(name, str | int) else None
 
 
 def _moment(value: Any) -> int | None:
-    """Milliseconds since 1970, of an ISO 8601 text or of a Parquet date or time; ValueError for anything else."""
+    """Milliseconds since 1970 of an ISO 8601 text or a Parquet date or time; ValueError for other values."""
     if value is None or value == "":
         return None
     if isinstance(value, datetime):

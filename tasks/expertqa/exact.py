@@ -1,8 +1,8 @@
-"""JSON that is kept exactly: what is read and written again is an equal document, its keys in their order.
+"""Lossless JSON: a document that is read and written again is equal, with its keys in the same order.
 
-Whole numbers of any size stay whole, `1.0` stays a fraction, NaN and Infinity (which Python's writers leave in such
-files) stay as they are. Refused is what could not come back, or would not fit in UTF-8: a key that comes twice in one
-object, half a surrogate pair, numbers of more than 4,300 digits, and nesting that other readers would not follow.
+Integers of any size stay integers, `1.0` stays a float, NaN and Infinity (which Python writes) are kept. IllFormed for
+documents that could not be written again equal or in UTF-8: a key twice in one object, half a surrogate pair, numbers
+of more than 4,300 digits, and more than 100 levels of nesting.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class IllFormed(ValueError):
-    """No JSON document that could be kept: `str` says why."""
+    """A text that is no JSON document, or none that can be kept losslessly; its message says why."""
 
 
 def read_exact(text: str | bytes) -> Any:
-    """The document; IllFormed where it is none, or none that can be kept."""
+    """The document of a JSON text; IllFormed if it is none, or cannot be kept losslessly."""
     try:
         text = text.decode() if isinstance(text, bytes) else text
         document = json.loads(text, object_pairs_hook=_object)
@@ -40,7 +40,7 @@ def read_exact(text: str | bytes) -> Any:
 
 
 def write_exact(document: Any) -> str:
-    """In one line, read back as an equal document."""
+    """The document as one line of JSON that `read_exact` reads as an equal document."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -53,7 +53,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _levels(document: Any) -> int:
-    """How deep objects and lists are nested."""
+    """The number of nested levels of objects and lists; 0 for a plain value."""
     levels, open_ = 0, [document]
     while open_ := [one for one in open_ if isinstance(one, dict | list)]:
         levels += 1

@@ -1,6 +1,6 @@
-"""ExpertQA for others: in the form it is released in, as chats to train on, as pairs for an entailment model.
+"""Exports of ExpertQA as JSON lines: examples in the released form, training chats, pairs for entailment models.
 
-All are JSON objects, one a line. What was imported comes out as it was imported, from the rows that keep it.
+Imported records are exported unchanged, from the columns that keep them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from longform.artifacts.rows import Row
+from longform.artifacts.rows import Row, grouped
 from longform.errors import StoreError
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.bank import released_record
@@ -30,15 +30,15 @@ _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u20
 
 
 def line(row: Mapping[str, Any]) -> bytes:
-    """One line of a JSONL file, also for readers that take other characters for line ends."""
+    """One line of a JSONL file; characters that some readers take for line ends are escaped."""
     return write_exact(row).translate(_LINE_ENDS).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Rows of stages in the order of the questions: what was made of all of them, or of one.
+class StageRows:
+    """Rows of the stages behind all questions, in the order of these, or behind one question.
 
-    `claims` have their evidence; `split` are those of answers that were not sampled as well.
+    `claims` are those of sampled answers, with their evidence; `split` are the claims of all answers.
     """
 
     answers: Iterable[Row] = ()
@@ -53,19 +53,19 @@ class Made:
 
 
 def examples(
-    questions: Iterable[Row], made: Made, *, estimates: bool = False, only_imported: bool = False
+    questions: Iterable[Row], stage_rows: StageRows, *, estimates: bool = False, only_imported: bool = False
 ) -> Iterator[tuple[str, Example]]:
     """(question id, example) in the released form, in the order of the bank.
 
-    Imported examples are equal to what was imported; answers of our systems stand beside those they came with, or
-    are left out. With `estimates` every claim has ours of `atomic_claims`, `atomic_evidences`, `fact_score` and
-    `autoais_label`, which take the place of what it came with; where no claim was broken up, or AutoAIS is what was
-    released, that stays. StoreError for rows in another order.
+    Imported examples equal the imported records; our systems' answers are added, unless `only_imported`. With
+    `estimates` every claim gets our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label` in place of
+    the released ones, which stay where FActScore did not run or AutoAIS is the released one. StoreError for rows in
+    another order.
     """
-    tables = {field.name: InOrder(field.name, getattr(made, field.name)) for field in fields(made)}
+    tables = {field.name: InOrder(field.name, getattr(stage_rows, field.name)) for field in fields(stage_rows)}
     scored = tables["facts"].ahead is not None
     for question in questions:
-        own = Made(**{name: table.of(question["question_id"]) for name, table in tables.items()})
+        own = StageRows(**{name: table.of(question["question_id"]) for name, table in tables.items()})
         record = released_record(question)
         if record is None and only_imported:
             continue
@@ -76,7 +76,7 @@ def examples(
 
 
 class InOrder:
-    """Takes the rows of one question after the other from a table that is never held whole."""
+    """Reads a table question by question, in its order, without holding it in memory."""
 
     def __init__(self, name: str, rows: Iterable[Row]) -> None:
         self.name, self.rows = name, iter(rows)
@@ -98,7 +98,7 @@ class InOrder:
 
 
 def _example(
-    question: Row, record: Example | None, own: Made, estimated: Mapping[str, Row] | None, only_imported: bool
+    question: Row, record: Example | None, own: StageRows, estimated: Mapping[str, Row] | None, only_imported: bool
 ) -> Example:
     example = _question(question) if record is None else record
     if estimated:
@@ -106,9 +106,9 @@ def _example(
     ours = {} if only_imported else _ours(own, estimated)
     if not ours:
         return example
-    given = example.get("answers")
-    came = given if isinstance(given, dict) else {}
-    return {**example, "answers": {**came, **{name: answer for name, answer in ours.items() if name not in came}}}
+    imported = example.get("answers")
+    answers = imported | ours | imported if isinstance(imported, dict) else ours  # imported ones first, unchanged
+    return {**example, "answers": answers}
 
 
 def _question(question: Row) -> Example:
@@ -124,11 +124,11 @@ def _question(question: Row) -> Example:
     }
 
 
-def _ours(own: Made, estimated: Mapping[str, Row] | None) -> Example:
-    """system -> answer, of all that did not come with the question; `estimated` by claim id, if they are asked for."""
-    labels = {row["answer_id"]: row for row in reversed(list(own.labels))}  # of one answer those of the first person
+def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
+    """System -> answer in the released form, of the answers that were not released. `estimated`: by claim id."""
+    labels = {row["answer_id"]: row for row in reversed(list(own.labels))}  # of each answer's labels the first
     revised = {row["answer_id"]: row["text"] for row in own.revised if row["revised_by"] in BY_PEOPLE}
-    claims = {**_by_answer(own.split), **_by_answer(own.claims)}
+    claims = grouped(own.split, "answer_id") | grouped(own.claims, "answer_id")
     found = {}
     for answer in own.answers:
         key = answer["answer_id"]
@@ -137,7 +137,7 @@ def _ours(own: Made, estimated: Mapping[str, Row] | None) -> Example:
             found[answer["system"]] = {
                 "answer_string": answer["text"],
                 "attribution": answer["attribution"] or [_cited(source) for source in answer["cited"]],
-                "claims": _claims(claims.get(key, []), label.get("claims", []), estimated),
+                "claims": _claims(claims[key], label.get("claims", []), estimated),
                 "revised_answer_string": label.get("revised_answer") or revised.get(key),
                 "usefulness": label.get("usefulness"),
                 "annotation_time": _milliseconds(label),
@@ -147,18 +147,18 @@ def _ours(own: Made, estimated: Mapping[str, Row] | None) -> Example:
 
 
 def _milliseconds(label: Row) -> float | None:
-    """As the released files count; sheets count in seconds."""
+    """The annotation time in milliseconds, the unit of the released files; sheets have seconds."""
     time = label.get("annotation_time")
     return time if time is None or label["source"] == "released" else 1_000 * time
 
 
 def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] | None) -> list[Example]:
-    said = {label["claim_id"]: label for label in labels}
+    by_claim = {label["claim_id"]: label for label in labels}
     return [
         {
             "claim_string": claim["text"],
             "evidence": [_evidence(one) for one in claim["evidence"]],
-            **{name: said.get(claim["claim_id"], {}).get(name) for name in (*RATED, *REVISED)},
+            **{name: by_claim.get(claim["claim_id"], {}).get(name) for name in (*RATED, *REVISED)},
             **({} if estimated is None else UNESTIMATED | estimated.get(claim["claim_id"], {})),
         }
         for claim in claims
@@ -170,7 +170,7 @@ def _cited(source: Row) -> str:
 
 
 def _evidence(one: Row) -> str:
-    """'[1] address', with the passage after an empty line where it is known."""
+    """A released evidence text, or '[1] address' with the passage, if it is known, after an empty line."""
     if one["given"] is not None:
         return str(one["given"])
     number = "" if one["number"] is None else f"[{one['number']}] "
@@ -181,8 +181,8 @@ def _evidence(one: Row) -> str:
 UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": None, "autoais_label": None}
 
 
-def _estimates(own: Made, scored: bool) -> dict[str, Row]:
-    """claim id -> of the four properties that the full released file has those that are ours."""
+def _estimates(own: StageRows, scored: bool) -> dict[str, Row]:
+    """Claim id -> our values of the four properties `atomic_claims` to `autoais_label`, as far as they exist."""
     passages = {row["fact_id"]: row["passages"] for row in own.found}
     facts = judgements_of(own.facts, own.judged)
     labels = {row["claim_id"]: _autoais_label(row) for row in own.attributions}
@@ -201,54 +201,48 @@ def _scores(facts: list[Row], passages: Mapping[str, list[Row]]) -> Row:
 
 
 def _autoais_label(attribution: Row) -> Row:
-    """Nothing where it is what the claim came with."""
+    """`autoais_label` as Y, N or None; empty for a released label, which the claim already has."""
     if attribution["backend"] == RELEASED:
         return {}
     return {"autoais_label": {None: None, True: "Y", False: "N"}[attribution["attributable"]]}
 
 
 def _read(fact: Row, passages: list[Row]) -> str:
-    """The passages the judge was given, or their ids where they are gone."""
+    """The passages that the judge of an atomic claim read, or the ids of passages that are no longer stored."""
     texts = {passage["passage_id"]: passage["text"] for passage in passages}
     read = fact["passages"] if fact["passages"] is not None else [row["passage_id"] for row in best_passages(passages)]
     return "\n\n".join(texts.get(key, key) for key in read)
 
 
 def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, Row]) -> None:
-    """Adds the estimates to the claims of the answers that came with a question."""
+    """Add our estimates to the claims of an imported example's answers, in place."""
     released = {row["system"]: row["answer_id"] for row in answers if row["kind"] == "released"}
     for system, key in released.items():
         for position, claim in enumerate(example["answers"][system].get("claims") or []):
             claim.update(estimated.get(f"{key}#{position}", {}))
 
 
-def _by_answer(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["answer_id"], []).append(row)
-    return found
-
-
 def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
-    """Question and revised answer of a long-form split as messages of a user and an assistant."""
+    """The rows of a split as chats: the question is the user's message, the revised answer the assistant's."""
     names = ("row_id", "question_id", "answer_id", "revised_id", "system", "field", "revised_by", "split")
     for row in rows:
         if row["split"] == split:
-            said = (("user", row["question"]), ("assistant", row["answer"]))
             yield {
-                "messages": [{"role": role, "content": text} for role, text in said],
+                "messages": [
+                    {"role": "user", "content": row["question"]},
+                    {"role": "assistant", "content": row["answer"]},
+                ],
                 "metadata": {name: row[name] for name in names},
             }
 
 
 def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[Example | str]:
-    """Claim, evidence, label of the published claims whose question is in the split, or why a claim is left out.
+    """(claim, evidence, label) of the published claims in a split; for a claim that is left out, the reason.
 
-    The label is 1 where a person found complete support, and 0 for partial, incomplete and missing support. Left out
-    are claims that nobody judged, claims with no evidence, with evidence of which only the address is known (nothing
-    there to entail them), those labelled N/A, whose evidence the judge could not open, and those that are only a
-    citation mark. Several pieces of evidence are one text, with empty lines between them; citation marks are taken out
-    of the claim.
+    The label is 1 for complete support, 0 for partial, incomplete and missing support, as an expert judged. Left out
+    are claims without a label or with N/A (the expert could not open the evidence), claims whose evidence has no text,
+    and claims that are only a citation mark. Pieces of evidence are joined by empty lines; citation marks are removed
+    from the claim.
     """
     for row in claims:
         if row[f"{config}_split"] == split:

@@ -6,10 +6,9 @@ Which system answered is not shown. Claims are shown in the order of their answe
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from longform.artifacts.rows import Row
+from longform.artifacts.rows import Row, grouped
 from tasks.annotation.form import Field, Form, Item, Shown, Task
 from tasks.expertqa.vocabulary import ratings, spellings
 
@@ -70,20 +69,18 @@ FORM = Form(
 
 
 def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row]) -> Iterator[Task]:
-    """A task for each answer, meant for who asked; draws take questions, of each field.
+    """A labelling task for each sampled answer, assigned to the asker; draws are of questions, stratified by field.
 
-    `answers`: those that were sampled; `claims`: theirs, in the order of each answer.
+    `answers`: the sampled ones. `claims`: their claims, in the order of each answer.
     """
     asked = {question["question_id"]: question for question in questions}
-    of_answer: defaultdict[str, list[Row]] = defaultdict(list)
-    for claim in claims:
-        of_answer[claim["answer_id"]].append(claim)
+    claims_of = grouped(claims, "answer_id")
     for answer in answers:
         question = asked[answer["question_id"]]
         yield Task(
             answer["answer_id"],
             {"field": question["field"], "question": question["question"], "answer": answer["text"]},
-            tuple(_item(claim) for claim in of_answer[answer["answer_id"]]),
+            tuple(_item(claim) for claim in claims_of[answer["answer_id"]]),
             {"question_id": question["question_id"]},
             question["annotator_id"],
             group=question["question_id"],
@@ -96,7 +93,7 @@ def _item(claim: Row) -> Item:
 
 
 def shown(evidence: Sequence[Row]) -> str:
-    """The evidence of a claim as one text: address and passage, or else what was released."""
+    """The evidence of a claim as one text: number, address and passage of each piece, or its released text."""
     return "\n\n".join(_one(each) for each in evidence) or NO_EVIDENCE
 
 

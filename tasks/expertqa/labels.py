@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longform.artifacts.rows import AllRows, Rejected, Row, Rows
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, Shard, StageContext, stage
 from schemas.expertqa import LABELS
 from tasks.annotation.files import open_sheets, read_sheets
@@ -28,7 +28,7 @@ open_labels = partial(open_sheets, group="expertqa")
 
 
 def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
-    """The row of LABELS, with every claim of the answer; and what of it contradicts itself: null there."""
+    """(row of LABELS with every claim of the answer, its contradictory values, which are null in the row)."""
     wrong: list[Unfit] = []
     row = {
         "label_id": found.key,
@@ -70,15 +70,12 @@ def _labelled(claim: Row) -> bool:
 
 
 def merged(rows: Iterable[Row]) -> dict[str, tuple[Row, int]]:
-    """label_id -> the row of all that an annotator said of an answer, and how many of its rows count for nothing.
+    """label_id -> (one row merged from all rows with this id, number of rows that contribute nothing to it).
 
-    The answer as a whole and each claim are taken from one row each, of those that say something of it: the later where
-    both are dated, else the first. Times of the rows that count are summed.
+    The answer and each claim are taken from one row each, among the rows that label them: the latest if all are dated,
+    else the first. Annotation times of the contributing rows are summed.
     """
-    of: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        of[row["label_id"]].append(row)
-    return {name: _merged(found) for name, found in of.items()}
+    return {name: _merged(found) for name, found in grouped(rows, "label_id").items()}
 
 
 def _merged(rows: list[Row]) -> tuple[Row, int]:
@@ -104,7 +101,7 @@ def _latest(rows: list[Row]) -> Row | None:
 
 @stage(LABELS, revision=4)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
-    """What annotators said of answers and their claims."""
+    """Labels of annotators for answers and their claims, from files of filled-in sheets."""
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
@@ -112,14 +109,14 @@ def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: A
 def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:
-    """As `read_labels`: a second labelling, which only agreement is computed with (section 4.2)."""
+    """Labels of a second labelling, used only to compute the agreement of annotators (section 4.2)."""
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
 def label_rows(
     found: Iterable[Checked | Rejected], count: Callable[[str, int], None] = lambda name, number: None
 ) -> Iterator[Row | Rejected]:
-    """Rows of LABELS, one for each annotator of each answer, and a Rejected for whatever is none."""
+    """Rows of LABELS, one for each annotator of each answer; a Rejected for every sheet or value that is no label."""
     rows: list[Row] = []
     shown: defaultdict[str, set[str]] = defaultdict(set)
     for each in found:
@@ -138,43 +135,38 @@ def label_rows(
 
 
 def labelled(answers: Rows, claims: Rows) -> dict[str, Task]:
-    """The answers that labels can be of, by their ids."""
-    of_answer: defaultdict[str, list[Item]] = defaultdict(list)
-    for batch in claims.batches(["answer_id", "claim_id", "text"]):
-        for row in batch.to_pylist():
-            of_answer[row["answer_id"]].append(Item(row["claim_id"], {"claim": row["text"]}))
+    """Answer id -> the task of labelling this answer and its claims."""
+    claims_of = grouped(claims.only("answer_id", "claim_id", "text"), "answer_id")
+    items = {
+        answer_id: tuple(Item(claim["claim_id"], {"claim": claim["text"]}) for claim in own)
+        for answer_id, own in claims_of.items()
+    }
     return {
-        row["answer_id"]: Task(row["answer_id"], items=tuple(of_answer[row["answer_id"]]), context=row)
-        for batch in answers.batches(["answer_id", "question_id", "system"])
-        for row in batch.to_pylist()
+        row["answer_id"]: Task(row["answer_id"], items=items.get(row["answer_id"], ()), context=row)
+        for row in answers.only("answer_id", "question_id", "system")
     }
 
 
 @stage(LABELS, revision=3, at_most=AtMost(rows=lambda of: of["answers"] + of["given"]))
 def collect_labels(context: StageContext, answers: Rows, claims: Rows, given: AllRows) -> Iterator[Row | Rejected]:
-    """The labels of each answer, released and given ones, by annotator; a Rejected for every released one that is none.
+    """The labels of each answer by annotator, from sheets (`given`) and released; a Rejected for invalid ones.
 
-    Given ones win over released ones of the same annotator.
+    Labels from sheets replace released ones of the same annotator.
     """
-    of_answer: defaultdict[str, list[Row]] = defaultdict(list)
-    for claim in claims:
-        of_answer[claim["answer_id"]].append(claim)
+    claims_of = grouped(claims, "answer_id")
     for batch in answers.batches():
-        of_batch = _given(given, batch["answer_id"])
+        wanted = pa.array(batch["answer_id"])
+        filtered = (rows.filter(pc.is_in(rows["answer_id"], wanted)) for rows in given.batches())
+        from_sheets = grouped((row for rows in filtered for row in rows.to_pylist()), "answer_id")
         for answer in batch.to_pylist():
-            yield from _collected(context, answer, of_answer[answer["answer_id"]], of_batch[answer["answer_id"]])
+            key = answer["answer_id"]
+            yield from _collected(context, answer, claims_of[key], from_sheets[key])
 
 
-def _given(given: Rows, ids: pa.Array) -> defaultdict[str, list[Row]]:
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for batch in given.batches():
-        for row in batch.filter(pc.is_in(batch["answer_id"], pa.array(ids))).to_pylist():
-            found[row["answer_id"]].append(row)
-    return found
-
-
-def _collected(context: StageContext, answer: Row, claims: list[Row], given: list[Row]) -> Iterator[Row | Rejected]:
-    taken = merged(given)
+def _collected(
+    context: StageContext, answer: Row, claims: list[Row], from_sheets: list[Row]
+) -> Iterator[Row | Rejected]:
+    taken = merged(from_sheets)
     found, lost = {name: row for name, (row, _) in taken.items()}, sum(lost for _, lost in taken.values())
     released, wrong = released_labels(answer, claims)
     yield from wrong
@@ -188,7 +180,7 @@ def _collected(context: StageContext, answer: Row, claims: list[Row], given: lis
 
 
 def released_labels(answer: Row, claims: list[Row]) -> tuple[Row | None, list[Rejected]]:
-    """The labels that a released answer came with, None where it has none; and what of them is no label."""
+    """(row of LABELS of a released answer or None if it has no labels, a Rejected for each value that is no label)."""
     if answer["kind"] != "released":
         return None, []
     row, wrong = labels_of(answer, [claim for claim in claims if claim["original"] is not None])

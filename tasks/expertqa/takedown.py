@@ -1,13 +1,13 @@
-"""Which stored responses were made from a question or a document that is taken down, or from texts made from it.
+"""Stored model responses to delete when a question or a document is taken down.
 
-    a question   its answers, their claims and facts, judgements, revisions
-    a document   answers that were given a passage of it, and all that was made from those; judgements of claims and of
-                 facts that read one, and revisions of their answers
+    a question   responses with its answers, their claims, atomic claims, judgements and revisions
+    a document   answers written from a passage of it, and all responses derived from these; judgements of claims and
+                 atomic claims that read such a passage, and revisions of their answers
 
-Found by the ids in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
-interrupted, embeddings) by the words of the question, of the document, or of claims that were made from them or judged
-by it, in a request, where a text of a few words must stand by itself (tasks.publishing.purging). In doubt a response
-goes: it can be asked for again.
+Responses are found by the ids in the rows of the model stages. Those that no row names (of rejected rows, interrupted
+builds, embeddings) are found by the words of the question, the document, or derived claims in a request; a text of a
+few words must be a whole fenced or embedded text (tasks.publishing.purging). In doubt a response is deleted, since it
+can be requested again.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ CLAIMS = ("split_claims", *EVIDENCE, "break_claims")
 
 OF_LISTED = "split_part(question_id, '#', 1) IN (SELECT id FROM listed)"
 DERIVED = "answer_id IN (SELECT id FROM answers)"
+READERS = "IN (SELECT id FROM readers)"
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses that were made from these questions, or from what stands at these addresses."""
+    """Keys of the stored responses derived from the questions and addresses in `ids`."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
-        register(database, "gone", (url for url in first_column(database, _addresses(store)) if is_listed(url, ids)))
-        register(database, "told", first_column(database, _told(store)))
+        listed = (url for url in first_column(database, _addresses(store)) if is_listed(url, ids))
+        register(database, "listed_urls", listed)
+        register(database, "readers", first_column(database, _readers(store)))
         register(database, "answers", first_column(database, _answers(store)))
         named = set(first_column(database, _named(store)))
         texts = set(first_column(database, _texts(store)))
@@ -54,7 +56,7 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
 
 
 def _addresses(store: Store) -> Iterator[str]:
-    """Of documents, of what was found, and of evidence."""
+    """Queries for the addresses of documents, retrieved passages and evidence."""
     yield from each(store, DOCUMENTS, lambda rows: f"SELECT DISTINCT url FROM {rows}")
     yield from each(store, PASSAGES, lambda rows: _unnested("passages", rows))
     yield from each(store, EVIDENCE, lambda rows: _unnested("evidence", rows))
@@ -64,65 +66,67 @@ def _unnested(column: str, rows: str) -> str:
     return f"SELECT DISTINCT url FROM (SELECT unnest({column}).url AS url FROM {rows}) WHERE url IS NOT NULL"
 
 
-def _told(store: Store) -> Iterator[str]:
-    """Queries for the ids of questions, claims and facts that were given a listed document."""
+def _readers(store: Store) -> Iterator[str]:
+    """Queries for the ids of questions, claims and atomic claims with a listed document among passages or evidence."""
 
-    def given(key: str, column: str) -> Callable[[str], str]:
-        told = f"SELECT {key} AS id, unnest({column}) AS one FROM"
-        return lambda rows: f"SELECT id FROM ({told} {rows}) WHERE one.url IN (SELECT id FROM gone)"
+    def with_listed(key: str, column: str) -> Callable[[str], str]:
+        pieces = f"SELECT {key} AS id, unnest({column}) AS one FROM"
+        return lambda rows: f"SELECT id FROM ({pieces} {rows}) WHERE one.url IN (SELECT id FROM listed_urls)"
 
     for stage, key in zip(PASSAGES, ("question_id", "claim_id", "fact_id"), strict=True):
-        yield from each(store, [stage], given(key, "passages"))
-    yield from each(store, EVIDENCE, given("claim_id", "evidence"))
+        yield from each(store, [stage], with_listed(key, "passages"))
+    yield from each(store, EVIDENCE, with_listed("claim_id", "evidence"))
 
 
 def _answers(store: Store) -> Iterator[str]:
-    """Queries for the ids of answers that were made from a listed document, or have it as evidence."""
+    """Queries for the ids of answers written from passages that include a listed document."""
     yield from each(
         store,
         ["write_from_passages"],
-        lambda rows: f"SELECT answer_id FROM {rows} WHERE question_id IN (SELECT id FROM told)",
+        lambda rows: f"SELECT answer_id FROM {rows} WHERE question_id IN (SELECT id FROM readers)",
     )
 
 
 def _named(store: Store) -> Iterator[str]:
-    """Queries for the responses of rows that name a listed question, or what was made from a listed document."""
+    """Queries for the responses of rows that name a listed question, or texts derived from a listed document."""
     yield from each(store, ASKED, lambda rows: f"{responses_in(rows)} WHERE {OF_LISTED}")
-    made = ("write_from_passages", *FROM_ANSWERS)
-    yield from each(store, made, lambda rows: f"{responses_in(rows)} WHERE {DERIVED}")
-    told = "IN (SELECT id FROM told)"
-    yield from each(store, ["estimate_attribution"], lambda rows: f"{responses_in(rows)} WHERE claim_id {told}")
-    yield from each(store, ["judge_facts"], lambda rows: f"{responses_in(rows)} WHERE fact_id {told}")
+    derived = ("write_from_passages", *FROM_ANSWERS)
+    yield from each(store, derived, lambda rows: f"{responses_in(rows)} WHERE {DERIVED}")
+    yield from each(store, ["estimate_attribution"], lambda rows: f"{responses_in(rows)} WHERE claim_id {READERS}")
+    yield from each(store, ["judge_facts"], lambda rows: f"{responses_in(rows)} WHERE fact_id {READERS}")
     yield from _of_revisions(store)
 
 
 def _of_revisions(store: Store) -> Iterator[str]:
-    """Of answers that have a claim whose evidence is listed."""
+    """Queries for the responses with revisions of answers that have a claim with listed evidence."""
     claims = [path for stage in EVIDENCE for path in files_of(store, stage)]
     if claims:
-        having = f"SELECT answer_id FROM {read_parquet(claims)} WHERE claim_id IN (SELECT id FROM told)"
+        having = f"SELECT answer_id FROM {read_parquet(claims)} WHERE claim_id {READERS}"
         yield from each(store, ["revise_answers"], lambda rows: f"{responses_in(rows)} WHERE answer_id IN ({having})")
 
 
 def _texts(store: Store) -> Iterator[str]:
-    """Queries for listed questions and documents as they are asked."""
+    """Queries for the texts of listed questions and documents, cut as requests cut them."""
     question = _cut("question", QUESTION_CHARACTERS)
     yield from each(store, QUESTIONS, lambda rows: f"SELECT {question} FROM {rows} WHERE {OF_LISTED}")
     text = _cut("text", factscore.PASSAGE_CHARACTERS, revised.EVIDENCE_CHARACTERS, autoais.EVIDENCE_CHARACTERS)
-    gone = "WHERE url IN (SELECT id FROM gone)"
-    yield from each(store, DOCUMENTS, lambda rows: f"SELECT {text} FROM {rows} {gone}")
+    listed = "WHERE url IN (SELECT id FROM listed_urls)"
+    yield from each(store, DOCUMENTS, lambda rows: f"SELECT {text} FROM {rows} {listed}")
     passage, evidence = (f"SELECT unnest({column}, recursive := true) FROM" for column in ("passages", "evidence"))
-    yield from each(store, PASSAGES, lambda rows: f"SELECT {text} FROM ({passage} {rows}) {gone}")
-    yield from each(store, EVIDENCE, lambda rows: f"SELECT {text} FROM ({evidence} {rows}) {gone}")
+    yield from each(store, PASSAGES, lambda rows: f"SELECT {text} FROM ({passage} {rows}) {listed}")
+    yield from each(store, EVIDENCE, lambda rows: f"SELECT {text} FROM ({evidence} {rows}) {listed}")
 
 
 def _cut(column: str, *limits: int) -> str:
-    """The column whole, and cut to so many characters each."""
+    """SQL for the whole column and its beginnings of `limits` characters, one row each."""
     return f"unnest([{', '.join([column, *(f'left({column}, {limit})' for limit in limits)])}])"
 
 
 def _claims(store: Store) -> Iterator[str]:
-    """Queries for the claims and facts of listed questions and of answers made from listed documents, and for the
-    claims that were given one: of several texts of evidence, which are asked as one, none stands by itself."""
-    made = f"{OF_LISTED} OR {DERIVED} OR claim_id IN (SELECT id FROM told)"
-    yield from each(store, CLAIMS, lambda rows: f"SELECT text FROM {rows} WHERE {made}")
+    """Queries for the texts of claims and atomic claims derived from listed questions and documents.
+
+    Claims with a listed document as evidence are included: their requests join all evidence in one fenced text, in
+    which a short document could not be found.
+    """
+    derived = f"{OF_LISTED} OR {DERIVED} OR claim_id {READERS}"
+    yield from each(store, CLAIMS, lambda rows: f"SELECT text FROM {rows} WHERE {derived}")

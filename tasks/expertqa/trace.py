@@ -1,4 +1,4 @@
-"""From a published row back to its answer, prompt, model call, claims, evidence, labels and the stages that made it."""
+"""The trace of a published ExpertQA row: its answer, model calls, claims, evidence, labels and stages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WRITTEN_BY = {"person": "a person", "claims": "a person's claims, put together",
 
 
 def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A row of the random or the domain split or of the claims, the stage rows behind it, and `lines` for people.
+    """The published row whose id begins with `row_id`, the stage rows it was derived from, and `lines` to print.
 
-    Raises UsageError where no row, or more than one, begins with `row_id`.
+    UsageError if no row, or more than one, has such an id.
     """
     config, row = _published(version, row_id)
     answer = _stage_row(store, version, ANSWERS_BY, row["answer_id"])
@@ -61,12 +61,12 @@ def _claims(version: Version, answer_id: str) -> list[Record]:
 
 
 def _stage_row(store: Store, version: Version, stage: str, answer_id: str) -> Record | None:
-    """The row of a stage that is of this answer, without the long JSON that it came as."""
+    """The row of a stage for this answer without its released JSON; None if there is none."""
     found = stage_rows(store, version, stage, "answer_id = ? LIMIT 1", answer_id)
     return {name: value for name, value in found[0].items() if name not in ("original", "claims")} if found else None
 
 
-# ---------------------------------------------------------------- telling
+# ---------------------------------------------------------------- lines to print
 
 
 def _head(config: str, row: Record) -> Iterator[Line]:
@@ -94,13 +94,13 @@ def _revision(row: Record, revised: Record | None, calls: dict[str, Record]) -> 
 
 
 def _claim(claim: Record) -> Iterator[Line]:
-    said = [f"{name} {claim[name]}" for name in LABELLED if claim[name]]
-    who = f" (by {claim['annotator_id']})" if said else ""
+    labels = [f"{name} {claim[name]}" for name in LABELLED if claim[name]]
+    who = f" (by {claim['annotator_id']})" if labels else ""
     yield f"claim {claim['position'] + 1}", f'"{short(claim["claim"])}"'
     for number, (text, url) in enumerate(zip(claim["evidence"], claim["evidence_urls"], strict=True), start=1):
         words = "" if text == url else f'"{short(text)}"'
         yield "  evidence", "   ".join(part for part in (f"[{number}]", url, words) if part)
-    yield "  labels", f"{', '.join(said) or 'none'}{who}"
+    yield "  labels", f"{', '.join(labels) or 'none'}{who}"
     yield "  estimate", ", ".join(_estimates(claim))
 
 

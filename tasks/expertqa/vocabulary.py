@@ -1,6 +1,6 @@
-"""Words that came in several spellings, in one: labels (table 3), question types (table 2), fields of study.
+"""Canonical spellings of labels (table 3), question types (table 2) and fields of study.
 
-The words are data files beside this one. Case and blanks never count.
+The spellings are in JSON files in this folder. Case and white space never matter.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _BREAKS = re.compile(r"[\s,;/]+")
 _SLASH = re.compile(r"\s*/\s*")
 
 
-def label(property: str, said: Any, of: str) -> tuple[str | None, str | None]:
-    """(the label in our spelling, what it came as where that differs); Unfit where it is none of them.
+def label(property: str, value: Any, of: str) -> tuple[str | None, str | None]:
+    """(canonical label, the value itself if it is spelled otherwise); Unfit if it is no label of the property.
 
-    null is no label; so is a blank text, which is kept as what it came as.
+    None and blank texts give no label. `of` names the labelled claim or answer in the error.
     """
-    if said is None or (isinstance(said, str) and not said.strip()):
-        return None, said
-    ours = spelled(property, said, ratings(property), spellings(property), of)
-    return ours, None if said == ours else said
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None, value
+    canonical = spelled(property, value, ratings(property), spellings(property), of)
+    return canonical, None if value == canonical else value
 
 
-def question_types(said: str | list[str]) -> tuple[list[str], list[str]]:
-    """(types of I to VII, in order, each once; what was none): from "I,III", ["I", "III"], or their full texts.
+def question_types(text: str | list[str]) -> tuple[list[str], list[str]]:
+    """(numerals of the types, in order, each once; unknown pieces) of "I,III", ["I", "III"], or the types' full texts.
 
     The released files separate full texts by `|`, with stray blanks.
     """
     found: set[str] = set()
     unknown: list[str] = []
-    for piece in said.split("|") if isinstance(said, str) else said:
+    for piece in text.split("|") if isinstance(text, str) else text:
         types = _types_in(piece)
         found |= types
         if not types and piece.strip():
@@ -57,37 +57,37 @@ def _types_in(piece: str) -> set[str]:
 
 
 def type_text(types: list[str]) -> str:
-    """As the released files write them."""
+    """The full texts of these types, joined by `| ` as in the released files."""
     return "| ".join(type_texts()[one] for one in types)
 
 
-def field_of_study(said: str) -> tuple[str, bool]:
-    """(one of the 32 fields in one spelling, or as given; whether it is one of them)."""
-    ours = _fields().get(_folded_field(said))
-    return (ours, True) if ours else (" ".join(said.split()), False)
+def field_of_study(name: str) -> tuple[str, bool]:
+    """(the canonical spelling of one of the 32 fields, True); (the name itself, False) for any other."""
+    known = _fields().get(_folded_field(name))
+    return (known, True) if known else (" ".join(name.split()), False)
 
 
 @cache
 def ratings(property: str) -> tuple[str, ...]:
-    """What an expert may choose of a property, in the order of table 3."""
+    """The labels that an expert may choose for a property, in the order of table 3."""
     return tuple(_read("labels")["ratings"][property])
 
 
 @cache
 def fields() -> tuple[str, ...]:
-    """The 32 fields."""
+    """The canonical spellings of the 32 fields of study."""
     return tuple(_read("fields"))
 
 
 @cache
 def type_texts() -> dict[str, str]:
-    """I to VII, in order -> full text."""
+    """Numeral of a question type (I to VII, in order) -> its full text."""
     return dict(_read("question_types"))
 
 
 @cache
 def spellings(property: str) -> dict[str, str]:
-    """Spellings of a property's labels -> ours; also of labels that are only known from released files."""
+    """Spelling -> canonical label, for the labels of a property, including those that only released files have."""
     known = _read("labels")
     labels = known["ratings"][property] | known["also"].get(property, {})
     return {each: ours for ours, others in labels.items() for each in (ours, *others)}

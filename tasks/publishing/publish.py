@@ -23,8 +23,8 @@ from longform.artifacts.parts import group_of, open_parquet
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, read_parquet
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import held
-from longform.artifacts.versions import Version, check_name, no_wrecks, versions
+from longform.artifacts.takedowns import mentions
+from longform.artifacts.versions import Version, check_manifests, check_name, versions
 from longform.engine.build import Build
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
@@ -101,7 +101,7 @@ def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: di
 
     Raises UsageError where another recipe has taken the name.
     """
-    no_wrecks(home, dataset)
+    check_manifests(home, dataset)
     there = versions(home, dataset)
     if name is None:
         return next((version for version in reversed(there) if version.recipe == recipe), None)
@@ -189,7 +189,7 @@ def _emptied(build: Build) -> str:
 
 def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
     """Raise LongformError where rows or attribution name a record that is taken down by now."""
-    hits = held(sorted(folder.rglob("*.parquet")), taken_down(home))
+    hits = mentions(sorted(folder.rglob("*.parquet")), taken_down(home))
     if hits:
         more = f" (and {len(hits) - 1:,} more)" if len(hits) > 1 else ""
         raise LongformError(

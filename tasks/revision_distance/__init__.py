@@ -1,4 +1,4 @@
-"""Revision Distance: how many edits a reader would still make to a text."""
+"""Revision Distance: the number of edits that a reader would still make to a text."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ FORM = Form(
 
 
 def tasks(drafts: Iterable[Row]) -> Iterator[Task]:
-    """A task for each case with a draft by both systems.
+    """A judgement task for each case that has a draft by both systems.
 
     `drafts`: rows of PUBLISHED_DRAFTS, with the columns SHOWN at least.
     """
@@ -58,7 +58,7 @@ def tasks(drafts: Iterable[Row]) -> Iterator[Task]:
 
 
 def pairs(drafts: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
-    """The two systems' drafts of each case that has both; those that read the same are no choice."""
+    """The drafts of the two systems for each case that has both; pairs of equal texts are left out."""
     of_case: dict[str, dict[str, Row]] = {}
     for draft in drafts:
         if draft["system"] in SYSTEMS:
@@ -71,5 +71,5 @@ def pairs(drafts: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def sheet_id(one: str, other: str) -> str:
-    """Of the two drafts with these ids, in whichever order."""
+    """The id of the sheet that compares the drafts with these ids, independent of their order."""
     return f"s_{fingerprint(sorted([one, other]))}"

@@ -22,11 +22,11 @@ open_judgements = partial(open_sheets, group="judgements")
 
 
 def judgement_row(found: Checked) -> Row:
-    """The row of JUDGEMENTS; Unfit for what is no judgement."""
-    said = {name: value for (_, name), value in found.said.items()}
+    """The row of JUDGEMENTS of a filled-in sheet; Unfit if it is no complete judgement."""
+    values = {name: value for (_, name), value in found.said.items()}
     if found.wrong:
         raise found.wrong[0]
-    if "better" not in said:
+    if "better" not in values:
         raise Unfit("no better text named", "A, B or neither")
     sides = [found.task.context["first"], found.task.context["second"]]
     first, second = reversed(sides) if found.swapped else sides
@@ -35,23 +35,23 @@ def judgement_row(found: Checked) -> Row:
         "sheet_id": found.task.id,
         "case_id": found.task.context["case_id"],
         "expert": found.annotator,
-        "better": {"A": first, "B": second, NEITHER: None}[said["better"]],
-        **{rated: _ratings(said, rated) for rated in RATED},
+        "better": {"A": first, "B": second, NEITHER: None}[values["better"]],
+        **{rated: _ratings(values, rated) for rated in RATED},
         "first": first,
         "second": second,
     }
 
 
-def _ratings(said: Row, rated: str) -> list[int]:
-    """1 to 5, of both texts; empty where none is given."""
-    given = [said[name] for side in "ab" if (name := f"{rated}_{side}") in said]
-    if len(given) == 1:
+def _ratings(values: Row, rated: str) -> list[int]:
+    """The ratings of texts A and B, 1 to 5; empty if neither is rated. Unfit if only one is."""
+    ratings = [values[name] for side in "ab" if (name := f"{rated}_{side}") in values]
+    if len(ratings) == 1:
         raise Unfit("a rating of one text only", rated)
-    return given
+    return ratings
 
 
 def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Rejected]:
-    """Rows of JUDGEMENTS, and a Rejected for whatever is none."""
+    """Rows of JUDGEMENTS; a Rejected for every sheet that is no judgement."""
     for each in found:
         try:
             yield each if isinstance(each, Rejected) else judgement_row(each)
@@ -61,14 +61,13 @@ def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Reject
 
 @stage(JUDGEMENTS, revision=2)
 def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Iterator[Row | Rejected]:
-    """What experts said of pairs of drafts, of one file."""
+    """Experts' judgements of pairs of drafts from one file; a Rejected for repeated and unusable ones."""
     yield from read_sheets(FORM, files, judged(drafts), lambda found: first_of(judgement_rows(found)))
 
 
 def judged(drafts: Rows) -> dict[str, Task]:
-    """The pairs of drafts that a sheet can be of, by its id."""
-    columns = ["draft_id", "case_id", "system", "text"]
-    rows = ({**row, "draft": row["text"]} for batch in drafts.batches(columns) for row in batch.to_pylist())
+    """Sheet id -> the task of judging this pair of drafts."""
+    rows = ({**row, "draft": row["text"]} for row in drafts.only("draft_id", "case_id", "system", "text"))
     found = {}
     for first, second in pairs(row for row in rows if row["system"] in SYSTEMS):
         name = sheet_id(first["draft_id"], second["draft_id"])
@@ -79,12 +78,12 @@ def judged(drafts: Rows) -> dict[str, Task]:
 
 @stage(JUDGEMENTS, revision=2)
 def collect_judgements(context: StageContext, judgements: AllRows) -> Iterator[Row | Rejected]:
-    """The judgements of all files: of an expert who judged a sheet in more than one of them the first."""
+    """The judgements of all files; of an expert's judgements of one sheet the first."""
     yield from first_of(judgements)
 
 
 def first_of(rows: Iterable[Row | Rejected]) -> Iterator[Row | Rejected]:
-    """Each judgement once: of an expert's on one sheet the first, and a Rejected for the others."""
+    """The first judgement of each sheet by each expert; a Rejected for the others."""
     taken: set[str] = set()
     for row in rows:
         if isinstance(row, Rejected) or row["judgement_id"] not in taken:

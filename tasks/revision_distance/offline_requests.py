@@ -50,7 +50,10 @@ _APART, _NEAR = 80, 30
 
 
 def asks_for(message: str) -> tuple[str, str]:
-    """(yes or no, kind) by the words of its beginning: a verb of writing with a kind of text not far behind it."""
+    """("yes" or "no", kind) of a message: yes if a verb of writing is soon followed by a kind of text.
+
+    Only the first 2,000 characters are read.
+    """
     asked = message[:ASKED_CHARACTERS]
     found = [
         (noun.start() - verb.end(), noun.start(), kind, asked[verb.start() : noun.end()])
@@ -66,7 +69,10 @@ def asks_for(message: str) -> tuple[str, str]:
 
 
 def keywords(request: str) -> list[str]:
-    """Its words that are neither common nor about writing, each once, in order; small where a sentence begins."""
+    """The words of a request that are neither common nor about writing, each once, in order.
+
+    A word that begins a sentence is in lower case.
+    """
     found: dict[str, str] = {}
     for word in WORD.finditer(request):
         plain = word[0].lower()

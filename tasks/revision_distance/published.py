@@ -1,6 +1,6 @@
-"""The published tables: a row a draft with all that is known of it, a row an edit; and what cases were made from.
+"""The published tables: one row a draft with its case, scores and judgements, one row an edit, and the sources.
 
-Drafts are joined with the rest by DuckDB, part by part, with 512 MB and a folder to spill to.
+DuckDB joins the rows behind the drafts, part by part, with 512 MB and a folder to spill to.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def publish_drafts(
     ratings: Rows,
     judgements: AllRows,
 ) -> Iterator[Row]:
-    """Each draft with its case, edits, scores and judgements; what could not be had is null, the draft stays."""
+    """Each draft with its case, edits, scores and judgements; missing ones are null, no draft is left out."""
     tables = {"drafts": drafts, "cases": cases, "distances": distances, "edits": edits}
     for row in _joined(context, _DRAFTS, {**tables, "scores": scores, "ratings": ratings, "judgements": judgements}):
         yield {**row, "edits": row["edits"] or []}
@@ -75,7 +75,7 @@ def publish_drafts(
 
 @stage(PUBLISHED_EDITS, revision=1, split_by="split")
 def publish_edits(context: StageContext, distances: Rows, edits: Rows) -> Iterator[Row | Rejected]:
-    """Each edit of each draft, in the editor's order."""
+    """Each edit of each draft, in the editor's order; a Rejected for drafts without edits."""
     for found in _joined(context, _EDITS, {"distances": distances, "edits": edits}):
         shared = {
             name: found[name]
@@ -89,7 +89,7 @@ def publish_edits(context: StageContext, distances: Rows, edits: Rows) -> Iterat
 
 
 def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
-    """The rows of a query over these tables, those of the first in their order."""
+    """The rows of a query, in batches; it names the tables by the keys of `tables`."""
     config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=config) as database:
         for name, rows in tables.items():
@@ -106,10 +106,10 @@ def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Itera
 
 @stage(ORIGINS, revision=1)
 def name_sources(context: StageContext, cases: Rows, papers: AllRows, metadata: AllRows) -> Iterator[Row]:
-    """The record of each case, and each cited paper that a model was shown something of."""
+    """The source record of each case, and each cited paper whose title or abstract a model read."""
     for batch in cases.batches(["case_id", "task", "cited", "source_id", *_ORIGIN]):
         rows = batch.to_pylist()
-        known = _papers((papers, metadata), {name for row in rows for name in _named(row)})
+        known = _papers((papers, metadata), {paper_id for row in rows for paper_id in _paper_ids(row)})
         for row in rows:
             yield from origins(row, known)
 
@@ -118,39 +118,40 @@ _ORIGIN = ("licence", "url", "revision", "retrieved_at")
 
 
 def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
-    """The rows of a case. `known`: paper_id -> what is known of the paper."""
+    """Rows of ORIGINS of a case: its source record and its cited papers. `known`: paper id -> metadata."""
     own = known.get(paper_of(case["source_id"]), {}) if case["task"] == "hard" else {}
-    said = {name: case[name] if case[name] is not None else own.get(name) for name in _ORIGIN}
-    yield _origin(case["case_id"], KINDS[case["task"]], case["source_id"], own.get("title"), own, said)
-    for paper in _shown(case):
-        facts = known.get(paper["paper_id"], {})
-        said = {name: facts.get(name) for name in _ORIGIN}
-        yield _origin(case["case_id"], "cited", paper["paper_id"], paper["title"], facts, said)
+    columns = {name: case[name] if case[name] is not None else own.get(name) for name in _ORIGIN}
+    yield _origin(case["case_id"], KINDS[case["task"]], case["source_id"], own.get("title"), own, columns)
+    for paper in _cited_with_texts(case):
+        cited = known.get(paper["paper_id"], {})
+        columns = {name: cited.get(name) for name in _ORIGIN}
+        yield _origin(case["case_id"], "cited", paper["paper_id"], paper["title"], cited, columns)
 
 
-def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: Row, said: Row) -> Row:
+def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: Row, columns: Row) -> Row:
     return {
         "origin_id": f"o_{fingerprint([case_id, kind, record_id])}",
         "case_id": case_id,
         "kind": kind,
         "record_id": record_id,
         "title": title,
-        "authors": (paper.get("authors") or []) if names_authors(said["licence"]) else [],
-        **said,
+        "authors": (paper.get("authors") or []) if names_authors(columns["licence"]) else [],
+        **columns,
     }
 
 
 def names_authors(licence: str | None) -> bool:
-    """Whether it asks that authors be named: Creative Commons' attribution, in all its forms."""
+    """Whether a licence requires naming the authors: Creative Commons Attribution in all its forms."""
     return bool(licence and _NAMES_AUTHORS.search(licence))
 
 
 def paper_of(related_id: str) -> str:
+    """The paper id in the id of a paragraph, <paper_id>#<position>."""
     return related_id.split("#", 1)[0]
 
 
-def _shown(case: Row) -> list[Row]:
-    """The cited papers of which a model saw more than that they are cited, each once."""
+def _cited_with_texts(case: Row) -> list[Row]:
+    """The cited papers with a title or an abstract, which requests show to models, each once."""
     found: dict[str, Row] = {}
     for paper in case["cited"]:
         if paper["title"] or paper["abstract"]:
@@ -158,14 +159,14 @@ def _shown(case: Row) -> list[Row]:
     return list(found.values())
 
 
-def _named(case: Row) -> Iterator[str]:
+def _paper_ids(case: Row) -> Iterator[str]:
     if case["task"] == "hard":
         yield paper_of(case["source_id"])
-    yield from (paper["paper_id"] for paper in _shown(case))
+    yield from (paper["paper_id"] for paper in _cited_with_texts(case))
 
 
 def _papers(tables: Iterable[Rows], ids: set[str]) -> dict[str, Row]:
-    """paper_id -> what the tables know of it; what the first does not say, the next may."""
+    """Paper id -> metadata from the tables; values that one table lacks are taken from the next."""
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(ids), pa.string())
     for rows in tables:

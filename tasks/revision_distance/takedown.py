@@ -1,12 +1,12 @@
-"""Which stored responses were made from a conversation, an instruction or a paper that is taken down.
+"""Stored model responses to delete when a conversation, an instruction or a paper is taken down.
 
-    a conversation, an instruction   the check of its request, drafts, their edits and ratings
-    a paper                          the same, knowledge and segments of cases that its paragraphs are, or that cite it
+    a conversation, an instruction   responses with the check of its request, its drafts, their edits and ratings
+    a paper                          the same, and knowledge and segments, of cases from its paragraphs or citing it
 
-Found by the cases in the rows of the model stages; what no row names (the reply of a rejected row, of a build that was
-interrupted, `longform revise`) by the words of the record, of the reference, or of what models made of them, in a
-request, where a text of a few words must stand by itself (tasks.publishing.purging). In doubt a response goes:
-it can be asked for again.
+Responses are found by the case ids in the rows of the model stages. Those that no row names (of rejected rows,
+interrupted builds, `longform revise`) are found by the words of the record, the reference or derived texts in a
+request; a text of a few words must be a whole fenced or embedded text (tasks.publishing.purging). In doubt a response
+is deleted, since it can be requested again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORD = "split_part(substr(case_id, strpos(case_id, '/') + 1), '#', 1)"  # <tas
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses that were made from these records, or from texts made from them."""
+    """Keys of the stored responses derived from the records with these ids."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "touched", first_column(database, _touched(store)))
@@ -45,7 +45,7 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
 
 
 def _touched(store: Store) -> Iterator[str]:
-    """Queries for the cases that were made from a listed record, or cite one."""
+    """Queries for the ids of cases derived from a listed record or citing a listed paper."""
     own = f"{RECORD} IN (SELECT id FROM listed)"
     yield from each(store, (*CASES, *ASKED), lambda rows: f"SELECT DISTINCT case_id FROM {rows} WHERE {own}")
     cited = "SELECT case_id, unnest(cited).paper_id AS paper_id FROM"
@@ -57,15 +57,15 @@ def _touched(store: Store) -> Iterator[str]:
 
 
 def _named(store: Store) -> Iterator[str]:
-    """Queries for the responses of rows of these cases."""
+    """Queries for the responses that the rows of these cases name."""
     yield from each(store, ASKED, lambda rows: f"{responses_in(rows)} WHERE case_id IN (SELECT id FROM touched)")
 
 
 def _texts(store: Store) -> Iterator[str]:
-    """Queries for words that only requests made from a listed record hold.
+    """Queries for texts that occur only in requests derived from a listed record.
 
-    Of a case that cites a listed paper these are not its own abstract and those of other papers it cites: cases that
-    have nothing to do with the listed paper show these too.
+    For a case that cites a listed paper, its own abstract and those of its other cited papers are left out, because
+    requests of unrelated cases may contain them too.
     """
     own, touched = f"{RECORD} IN (SELECT id FROM listed)", "case_id IN (SELECT id FROM touched)"
     asked = f"request, left(request, {MESSAGE_CHARACTERS}), left(request, {REQUEST_CHARACTERS})"
@@ -84,7 +84,7 @@ def _texts(store: Store) -> Iterator[str]:
 
 
 def _papers(store: Store) -> Iterator[str]:
-    """Queries for the title and abstract of listed papers, which are asked together."""
+    """Queries for title and abstract of listed papers, which requests show as one text."""
     own = "SELECT {'title': title, 'abstract': abstract} FROM"
     yield from each(store, CASES, lambda rows: f"{own} {rows} WHERE {RECORD} IN (SELECT id FROM listed)")
     yield from each(store, PARAGRAPHS, lambda rows: f"{own} {rows} SEMI JOIN listed ON paper_id = id")

@@ -1,4 +1,4 @@
-"""From a published draft or edit back to its sources, model calls, edits, judgements and the stages that made it."""
+"""The trace of a published draft or edit: its sources, model calls, edits, judgements and stages."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertsc
 
 
 def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A draft, or an edit of one, the rows behind it, and `lines` for people.
+    """The draft, or edit of a draft, with this id, the stage rows it was derived from, and `lines` to print.
 
-    `row_id`: a draft_id or its beginning; for an edit with its #<position>. Raises UsageError where there is no such
-    row, or more than one.
+    `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row, or more than one,
+    has such an id.
     """
     beginning, mark, position = row_id.partition("#")
     draft = _draft(version, beginning, row_id)
     edit = _edit(version, draft["draft_id"], position, row_id) if mark else None
     behind = _behind(store, version, draft)
-    calls = calls_of(store, sorted({made["response"] for made in _made(behind) if made["response"]}))
+    calls = calls_of(store, sorted({key for rows in behind.values() for row in rows if (key := row.get("response"))}))
     key = "edit_id" if edit else "draft_id"
     lines = [*_head(draft, edit), *_case(draft, behind, calls), *_text(draft, behind, calls)]
-    lines += [*_edits(draft, edit, behind, calls), *_said(draft, behind, calls)]
+    lines += [*_edits(draft, edit, behind, calls), *_scores(draft, behind, calls)]
     lines.append(("built by", " <- ".join(built_by(store, version, MADE_BY[key]))))
     row = edit or draft
     return {"config": _config(version, key), "row": row, **behind, "calls": calls, "stages": version.stages} | {
@@ -81,7 +81,7 @@ def _no_row(version: Version, row_id: str) -> UsageError:
 
 
 def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Record]]:
-    """The rows of stages, and the origins, of a draft."""
+    """The stage rows that a draft was derived from or that judge it, and its rows of ORIGINS, by name."""
     stages = {**BEHIND, **(COT if draft["system"] == "cot" else {})}
     found = {
         name: stage_rows(store, version, stage, f"{column} = ? ORDER BY ALL", draft[column])
@@ -97,11 +97,7 @@ def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Rec
     }
 
 
-def _made(behind: Mapping[str, Sequence[Record]]) -> Iterator[Record]:
-    return (row for rows in behind.values() for row in rows if "response" in row)
-
-
-# ---------------------------------------------------------------- telling
+# ---------------------------------------------------------------- lines to print
 
 
 def _head(draft: Record, edit: Record | None) -> Iterator[Line]:
@@ -134,19 +130,15 @@ def _origin(origin: Record) -> str:
 
 
 def _text(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
-    for made in behind.get("knowledge", ()):
-        yield "knowledge", f'"{short(made["text"])}"'
-        yield from made_by(made, calls)
-    for made in behind.get("segments", ()):
-        yield "segment", f'{made["perspective"]}   "{short(made["text"])}"'
-        yield from made_by(made, calls)
-    yield "text", "   ".join(part for part in (_writer(draft), f'"{short(draft["draft"])}"') if part)
-    for made in behind["draft"]:
-        yield from made_by(made, calls)
-
-
-def _writer(draft: Record) -> str:
-    return f"by {draft['writer']}" if draft["writer"] else ""
+    for knowledge in behind.get("knowledge", ()):
+        yield "knowledge", f'"{short(knowledge["text"])}"'
+        yield from made_by(knowledge, calls)
+    for segment in behind.get("segments", ()):
+        yield "segment", f'{segment["perspective"]}   "{short(segment["text"])}"'
+        yield from made_by(segment, calls)
+    writer = f"by {draft['writer']}   " if draft["writer"] else ""
+    yield "text", f'{writer}"{short(draft["draft"])}"'
+    yield from (line for row in behind["draft"] for line in made_by(row, calls))
 
 
 def _edits(
@@ -158,14 +150,13 @@ def _edits(
         placed = f"{draft['not_placed']} not placed, {draft['not_applied']} not applied"
         gives = f" · gives the reference: {draft['reproduces']}" if draft["reproduces"] else ""
         yield "distance", f"{draft['distance']}, weighted {draft['weighted']:g} · {placed}{gives}"
-    for made in behind["edits"]:
-        yield from made_by(made, calls)
-    for position, one in enumerate(draft["edits"]):
+    yield from (line for row in behind["edits"] for line in made_by(row, calls))
+    for position, each in enumerate(draft["edits"]):
         if edit is None or position == edit["position"]:
-            yield from _one(position, one)
+            yield from _edit_lines(position, each)
 
 
-def _one(position: int, edit: Record) -> Iterator[Line]:
+def _edit_lines(position: int, edit: Record) -> Iterator[Line]:
     kind = ", ".join(part for part in (edit["revision_level"], edit["revision_intention"], edit["category"]) if part)
     yield f"edit {position}", f"{edit['action_name']} ({kind})   {short(edit['revision_description'])}"
     yield "", f'"{short(edit["original_snippet"])}" -> "{short(edit["revised_snippet"])}"'
@@ -176,14 +167,13 @@ def _one(position: int, edit: Record) -> Iterator[Line]:
     yield "", f"placed {edit['placed']}{place} · {outcome}"
 
 
-def _said(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
+def _scores(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
     scored = [f"{title} {draft[name]:.1f}" for name, title in SCORES.items() if draft[name] is not None]
     if scored:
         yield "scores", ", ".join(scored)
     if draft["gpt_score"] is not None:
         yield "rating", f"{draft['gpt_score']:g} of 100 by {draft['rater']}"
-        for made in behind["ratings"]:
-            yield from made_by(made, calls)
+        yield from (line for row in behind["ratings"] for line in made_by(row, calls))
     if draft["experts"] is not None:
         yield "judgements", f"the better text to {draft['experts_better']} of {draft['experts']} experts"
         yield from (("", _judgement(draft, row)) for row in behind["judgements"])

@@ -1,4 +1,4 @@
-"""A flow that is killed, alone or with its worker, on a real server: it is Crashed soon, and the next run starts."""
+"""A killed flow, alone or with its worker, is soon marked Crashed on a real server, and the next run starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 class Flows:
-    """A folder with a flow that is named as one of ours and ends when `hold` is gone, and a server."""
+    """A folder with a flow that ends once the file `hold` is gone, and a server."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server, self.folder = server, folder
@@ -73,12 +73,12 @@ def flows(folder: Path, **settings: str) -> Iterator[Flows]:
 def detect(held: Flows, seconds: int) -> dict[str, Any]:
     done = held.run(LONGFORM, "prefect", "automations", "--patience", str(seconds), "--json")
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 def killed(process: subprocess.Popen[bytes]) -> None:
-    """Kill -9 it and all below it at once."""
+    """Kill a process and all its descendants at once (SIGKILL)."""
     everyone = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     for each in everyone:
         each.kill()
@@ -104,7 +104,7 @@ def test_a_killed_flow_is_crashed_and_a_retry_completes_it(tmp_path: Path) -> No
 
 
 def deploy_every_minute(held: Flows) -> None:
-    """The nightly deployment as the project has it, but of the held flow, and every minute."""
+    """Deploy the held flow like the project's nightly deployment, but every minute."""
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     nightly = next(each for each in deployments if each["name"] == "nightly")
     schedule = {"cron": "* * * * *", "timezone": "UTC", "active": True, "slug": "nightly"}
@@ -142,7 +142,7 @@ def test_after_the_loss_of_worker_and_flow_the_next_run_starts_within_two_minute
 
 @contextmanager
 def workers(held: Flows) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts workers, which are gone in the end."""
+    """A context that starts workers, and ends them."""
     all_of_them: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:

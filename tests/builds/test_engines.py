@@ -51,7 +51,7 @@ def made_by(runner: Runner, home: Path, dumps: list[str]) -> None:
 
 @pytest.fixture(autouse=True)
 def every_part_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also the small ones, which would be made here."""
+    """Make builds send small parts to workers too."""
     monkeypatch.setattr("longform.engine.build.SMALL_BYTES", 0)
 
 
@@ -62,7 +62,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def reference(dumps: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What one stage after the other makes in this process."""
+    """The files of a build that runs one stage after the other in this process."""
     home = tmp_path_factory.mktemp("reference")
     build_axioms(home, dump=dumps)
     return contents(home)
@@ -77,7 +77,7 @@ def test_every_engine_makes_the_same_bytes(
 
 
 class Cluster:
-    """A Dask scheduler and workers, each a process of its own, as somebody would start them on several machines."""
+    """A Dask scheduler and workers, each in a process of its own."""
 
     def __init__(self, folder: Path, stack: ExitStack, environment: dict[str, str]) -> None:
         self.folder, self.stack = folder, stack
@@ -115,7 +115,9 @@ def cluster(folder: Path, workers: int, **environment: str) -> Iterator[Cluster]
 
 
 def held_once(job: Job) -> list[Part] | Exception:
-    """The first job of a stage tells who makes it, and waits, half-written, to be killed; all others are made."""
+    """Make a job; the first job of the held stage reports its process, leaves a half-written part and waits to be
+    killed.
+    """
     marker = Path(os.environ["HELD"])
     if job.stage == os.environ["HELD_STAGE"]:
         try:
@@ -138,7 +140,7 @@ def holder(marker: Path) -> int:
 
 @pytest.fixture
 def holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What has the first job of a stage wait to be killed, in workers that are told of it."""
+    """A context in which workers hold the first job of a stage until it is killed."""
     monkeypatch.setattr(runners, "attempt", held_once)
     held = {"HELD": str(tmp_path / "held"), "HELD_STAGE": "answer_open_book"}
     for name, value in held.items():
@@ -203,7 +205,7 @@ def test_a_build_whose_dask_workers_are_all_gone_ends_and_says_so(
 
 
 def for_ever(job: Job) -> list[Part] | Exception:
-    """A job whose stage does not come to an end by itself."""
+    """A job whose stage never ends by itself."""
     stage = getattr(import_module(job.module), job.stage)
     object.__setattr__(stage, "body", partial(endless, stage.body))
     return attempt(job)
@@ -254,7 +256,7 @@ def test_a_ray_cluster_without_a_processor_ends_the_build_and_says_so(
 
 
 @pytest.mark.parametrize("engine", ["dask", pytest.param("ray", marks=needs_ray)])
-def test_nobody_at_an_address_is_said_in_one_sentence(engine: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_cluster_that_does_not_answer_is_one_sentence(engine: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(runners, "SECONDS_TO_CONNECT", 1)
     monkeypatch.setattr(runners, "SECONDS_TO_KNOCK", 1)
     with nobody() as address:
@@ -269,6 +271,6 @@ def test_nobody_at_an_address_is_said_in_one_sentence(engine: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://host", "host:port", "tcp://a b:1"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_a_malformed_cluster_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="is no address of a cluster: give host and port"):
         runner_of("dask", address)

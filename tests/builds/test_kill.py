@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 
 def held(job: Job) -> list[Part] | Exception:
-    """A unit of work in a worker. Where HELD_AT parts are there it says who it is, and waits to be killed."""
+    """A unit of work that, once HELD_AT parts exist, reports its process and waits to be killed."""
     home, most = Path(os.environ["HELD_HOME"]), int(os.environ["HELD_AT"])
     if len(parts(home)) >= most:
         (home / f"held-{os.getpid()}").touch()
@@ -51,12 +51,12 @@ def held(job: Job) -> list[Part] | Exception:
 
 
 def driven(home: Path, dumps: list[str]) -> list[str]:
-    """A build without Prefect, in a process of its own."""
+    """Run a build without Prefect; the entry point of a child process."""
     return [sys.executable, "-c", DRIVER, str(home), *dumps]
 
 
 def typed(home: Path, dumps: list[str]) -> list[str]:
-    """The build that a person types."""
+    """Start a build by its command."""
     return [LONGFORM, "build", "axioms", "--home", str(home), "--version", "v1", "--set", f"dump={json.dumps(dumps)}"]
 
 
@@ -72,18 +72,18 @@ def start(command: list[str], home: Path, held_at: int = 1_000_000) -> AbstractC
 
 
 def end_of(process: AbstractContextManager[subprocess.Popen[bytes]]) -> int:
-    """The exit code of a process that ends by itself."""
+    """The exit code of a process, once it has ended."""
     with process as running:
         return running.wait()
 
 
 def holding(home: Path, held_at: int) -> dict[str, str]:
-    """What has a driven build make some parts more than so many, and not end."""
+    """The environment variables by which a driven build holds its workers once `held_at` parts exist."""
     return {"PYTHONPATH": paths.PYTHONPATH, "HELD_HOME": str(home), "HELD_AT": str(held_at)}
 
 
 def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, delay: float) -> bool:
-    """Whether the build was killed, some moments after `finished` parts were there; all its processes are gone."""
+    """Whether the build was killed, shortly after `finished` parts existed; waits until its processes are gone."""
     wait_for(lambda: len(parts(home)) >= finished or build.poll() is not None, seconds=1_200)
     time.sleep(delay)
     try:
@@ -97,9 +97,9 @@ def killed_after(build: subprocess.Popen[bytes], home: Path, finished: int, dela
 
 
 def survive(home: Path, commands: list[list[str]], expected: Path, seed: int, most_delay: float) -> int:
-    """Kill a build by each of the commands, spread over the run, let one more finish; how many were really killed.
+    """Kill a build by each of the commands at moments spread over it, let one more finish; the number really killed.
 
-    Driven ones cannot end before. The last is killed when every part is there: while it publishes.
+    Driven builds cannot end before they are killed. The last one is killed while it publishes.
     """
     rng = random.Random(seed)
     total = len(parts(expected))
@@ -179,7 +179,7 @@ def test_a_worker_that_is_killed_costs_a_typed_build_its_part_which_is_made_agai
 
 
 def _killed(home: Path) -> list[psutil.Process]:
-    """The workers that are held: killed now."""
+    """Kill the workers that are held."""
     killed = []
     for path in home.glob("held-*"):
         with suppress(psutil.NoSuchProcess):
@@ -191,7 +191,7 @@ def _killed(home: Path) -> list[psutil.Process]:
 
 
 def _workers(build: int) -> list[psutil.Process]:
-    """Worker processes of a build that have begun."""
+    """The started worker processes of a build."""
     with suppress(psutil.NoSuchProcess):
         children = psutil.Process(build).children()
         return [each for each in children if "spawn_main" in " ".join(each.cmdline())]

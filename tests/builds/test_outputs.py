@@ -1,4 +1,4 @@
-"""Where output goes: pipes whose reader has left, terminals that are gone, encodings of few letters."""
+"""Output to pipes whose reader has left, to lost terminals, and in small encodings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MILLION = 1_000_000
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a version whose rejected rows hold letters of many scripts."""
+    """A home with a version whose rejected rows contain characters of many scripts."""
     top = tmp_path_factory.mktemp("outputs")
     dump = Path(write_dump(top / "tea.example" / "Posts.xml", 200_000, seed=3).path)
     text = dump.read_text("utf-8")
@@ -48,7 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def many(home: Path, tmp_path: Path) -> tuple[Path, int]:
-    """A copy of the home in which one part has 100 MB of rejected rows, and how many all parts have."""
+    """(a copy of the home with a part of 100 MB of rejected rows, the number of rejected rows in all parts)."""
     copied = Path(shutil.copytree(home, tmp_path / "home"))
     version = find(copied, "axioms")
     made = {stage: artifact(Store(copied), version, stage) for stage in version.stages}
@@ -98,8 +98,8 @@ def test_a_reader_that_leaves_in_the_middle_has_what_it_read(many: tuple[Path, i
         assert process.stderr
         assert json.loads(process.stdout.readline())["raw"]
         process.stdout.close()
-        said = process.stderr.read()
-    assert (process.returncode, said) == (128 + signal.SIGPIPE, b"")
+        output = process.stderr.read()
+    assert (process.returncode, output) == (128 + signal.SIGPIPE, b"")
 
 
 def test_an_error_that_nobody_reads_keeps_its_exit_code(home: Path) -> None:
@@ -120,7 +120,7 @@ def test_output_that_goes_to_a_full_disk_is_said_in_one_sentence(home: Path, wor
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_what_was_closed_before_the_start_is_no_error(home: Path, closed: str) -> None:
+def test_an_output_that_was_closed_before_the_start_is_no_error(home: Path, closed: str) -> None:
     command = ["sh", "-c", f'"{LONGFORM}" --home "{home}" ls {closed}']
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
@@ -131,7 +131,7 @@ def test_what_was_closed_before_the_start_is_no_error(home: Path, closed: str) -
 
 
 def on_a_terminal(command: list[str], errors: Any, *, own: bool) -> tuple[subprocess.Popen[bytes], int]:
-    """The command on a terminal, and the end that a window holds. `own`: its loss is told by SIGHUP."""
+    """(the command running on a terminal, the end that the window holds). `own`: losing it sends SIGHUP."""
     window, terminal = pty.openpty()
 
     def take() -> None:
@@ -219,7 +219,7 @@ def test_rejects_are_printed_in_the_memory_of_a_few(home: Path, many: tuple[Path
 
 
 def peak(command: list[str]) -> tuple[int, int]:
-    """(bytes of memory at most, lines printed)"""
+    """(most bytes of memory, number of printed lines)."""
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE)
     assert process.stdout
     lines = sum(1 for line in process.stdout if json.loads(line))
@@ -231,6 +231,6 @@ def peak(command: list[str]) -> tuple[int, int]:
 
 
 def test_the_help_of_rejects_says_what_its_json_is(home: Path) -> None:
-    said = " ".join(run(home, ["rejects", "--help"]).stdout.split())
-    assert "--json print JSON lines: one document a row" in said
+    output = " ".join(run(home, ["rejects", "--help"]).stdout.split())
+    assert "--json print JSON lines: one document a row" in output
     assert "--json print one JSON document" in " ".join(run(home, ["show", "--help"]).stdout.split())

@@ -1,4 +1,4 @@
-"""Stages that do not need each other work side by side; batch jobs of all that are ready are sent before any is due."""
+"""Independent stages run at the same time; batch jobs of all ready stages are sent before any is waited for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.check
 
 
 class Meeting(Silent):
-    """Holds these stages at their beginning until all of them have begun."""
+    """Progress that holds these stages at their start until all of them have started."""
 
     def __init__(self, *stages: str) -> None:
         super().__init__()

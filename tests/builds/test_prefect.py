@@ -53,7 +53,7 @@ def test_every_flow_is_deployed_on_demand_and_axioms_every_night(deployed: Serve
 
 
 def test_the_server_plans_the_runs_of_a_schedule(deployed: Server) -> None:
-    """It did not with SQLAlchemy 2.1: every attempt of Prefect 3.8's scheduler failed, in the server's log alone."""
+    """With SQLAlchemy 2.1 every attempt of Prefect 3.8's scheduler fails, visible only in the server's log."""
     nightly = next(each["id"] for each in deployed.all("deployment") if each["name"] == "nightly")
     deployed.post(f"deployments/{nightly}/resume_deployment", {})
     try:
@@ -176,7 +176,7 @@ def test_the_server_keeps_its_records_in_postgresql(postgres: postgresql.Server,
 
 
 def worked(server: Server, config: dict[str, Any], deployment: str, **parameters: str) -> dict[str, Any]:
-    """The run of a deployment, Completed by a worker of its own."""
+    """The run of a deployment, completed by a worker started for it."""
     before = {run["id"] for run in server.all("flow_run")}
     asked = server.run(config, deployment=deployment, **parameters)
     assert asked.returncode == 0, asked.stderr
@@ -187,7 +187,7 @@ def worked(server: Server, config: dict[str, Any], deployment: str, **parameters
 
 
 def test_no_module_of_flows_has_the_name_of_a_library() -> None:
-    """Prefect puts flows/ on the path, where a module would take the place of a library of its name."""
+    """Prefect puts flows/ on the import path, where a module would hide a library of its name."""
     names = {path.stem for path in (ROOT / "flows").glob("*.py")} - {"__init__"}
     libraries = packages_distributions().keys() | sys.stdlib_module_names
     assert not names & libraries

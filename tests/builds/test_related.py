@@ -1,4 +1,4 @@
-"""Ways to embed questions that are not there are told before any work is done."""
+"""Embeddings that are not available are reported before any work is done."""
 
 from importlib.util import find_spec
 from pathlib import Path

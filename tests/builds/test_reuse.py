@@ -1,4 +1,4 @@
-"""Rebuilding real sites: what changed is made again, and nothing else; equal builds are equal byte by byte."""
+"""Rebuilding real sites: only what changed is made again; equal builds are equal byte by byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SEES_ALL_SITES = {"assign_splits"}
 
 @dataclass
 class Made:
-    """A build: its version, the units it worked on by stage, and the parts of each stage by key."""
+    """A build: its version, the units made of each stage, and the parts of each stage by key."""
 
     version: Version
     progress: Silent
@@ -62,7 +62,7 @@ def dumps(*names: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def beer_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Made]:
-    """The beer site, built whole: to be copied, not changed."""
+    """A complete build of the beer site, which tests copy and do not change."""
     if not DUMPS.exists():
         pytest.skip("the real dumps are not beside the project")
     home = tmp_path_factory.mktemp("beer") / "home"

@@ -1,4 +1,4 @@
-"""A record of a few words that is taken down: what no row names of it goes by its fence, as every model call fails."""
+"""Taking down a record of few words: requests that no row names are found by their fenced text, as all calls fail."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def requests(home: Path) -> dict[str, dict[str, Any]]:
 
 
 def showing(stored: dict[str, dict[str, Any]], *texts: str) -> set[str]:
-    """Keys of requests in which one of the texts stands between fences, or is all that is embedded."""
+    """Keys of requests in which one of the texts is the whole of a fence, or of an embedded text."""
     return {
         key
         for key, asked in stored.items()
         for text in texts
-        if any(fenced(text) in said["content"] for said in asked.get("messages", [])) or asked.get("input") == text
+        if any(fenced(text) in output["content"] for output in asked.get("messages", [])) or asked.get("input") == text
     }
 
 
 def taken_down(home: Path, record: str) -> set[str]:
-    """Keys of the responses that went with it."""
+    """Take the records down, and return the keys of the purged responses."""
     before = requests(home)
     add(home, [(record_of(record), DAY, "asked")])
     purged = flow.purge(home, [record_of(record)])
@@ -83,12 +83,14 @@ ANSWERED = {11: (1, 9, "Tea is bitter if hot."), 12: (1, 3, "No."), 21: (2, 9, "
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    """Of questions and answers that all have fewer letters than a window, but for one."""
+    """A dump of questions and answers that all but one have fewer letters than a search window."""
     asked = [post(number, 1, 5, text, Title=title) for number, (title, text) in ASKED.items()]
-    told = [post(number, 2, votes, text, ParentId=str(of)) for number, (of, votes, text) in ANSWERED.items()]
+    expected_message = [
+        post(number, 2, votes, text, ParentId=str(of)) for number, (of, votes, text) in ANSWERED.items()
+    ]
     folder = tmp_path / SITE
     folder.mkdir()
-    rows = "\n".join([*asked, *told])
+    rows = "\n".join([*asked, *expected_message])
     (folder / "Posts.xml").write_text(f'<?xml version="1.0" encoding="utf-8"?>\n<posts>\n{rows}\n</posts>\n')
     return folder
 
@@ -120,7 +122,7 @@ QUESTIONS_SHOWN = {
 def test_a_question_of_a_few_words_goes_with_its_refused_answers_and_no_others(
     number: int, tmp_path: Path, dump: Path, refusing: Server
 ) -> None:
-    """Also where it is cut, or scrubbed, before it is asked."""
+    """Also where the question is cut or scrubbed before it is asked."""
     axioms(tmp_path / "home", refusing, dump)
     shown = showing(requests(tmp_path / "home"), *QUESTIONS_SHOWN[number])
     assert len(shown) >= 4  # open-book, closed-book, combined, embedded
@@ -164,7 +166,7 @@ SAID = {TEA: "It turns bitter by heat[^1^]. So take your time[^1^].",
 
 @pytest.fixture
 def sources(tmp_path: Path) -> dict[str, str]:
-    """Questions, a corpus and imported answers, all of few words."""
+    """Questions, a corpus and imported answers of few words each."""
     documents = [{"url": f"https://corpus.example/{name}", "text": text} for name, text in CORPUS.items()]
     kinds = {"field": "Culinary Arts", "question_types": ["I"]}
     answers = [

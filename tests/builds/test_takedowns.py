@@ -1,4 +1,4 @@
-"""Takedowns from end to end: the list, what is published after one, what is purged, and what people are told."""
+"""Takedowns from end to end: the list, what is published afterwards, what is purged, and the messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flows.builds.building import Options
 from flows.builds.building import build as build_dataset
 from flows.cli.shared import takedowns as flow
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import add, held, load
+from longform.artifacts.takedowns import add, load, mentions
 from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
 from longform.engine.tasks import InTurn
@@ -42,7 +42,7 @@ LONGFORM = str(Path(sys.executable).with_name("longform"))
 # ---------------------------------------------------------------- the list
 
 
-def test_what_is_added_is_listed_once(tmp_path: Path) -> None:
+def test_an_added_takedown_is_listed_once(tmp_path: Path) -> None:
     new, known = add(
         tmp_path, [("a.example/1", "2026-11-20", " its author \n asked "), ("a.example/2", "2026-11-21", "b")]
     )
@@ -119,9 +119,9 @@ def _add_ten(home: Path, worker: int) -> None:
 def test_ids_are_found_in_every_id_column_and_behind_passages(tmp_path: Path) -> None:
     rows = [{"row_id": "x", "post_id": "a/1", "evidence_ids": ["a/2#0", "a/3#7"], "text": "a/4", "note_ids": None}]
     pq.write_table(_table(rows), tmp_path / "a'b.parquet")
-    found = held([tmp_path / "a'b.parquet"], ["a/1", "a/3", "a/4", "a/30"])
+    found = mentions([tmp_path / "a'b.parquet"], ["a/1", "a/3", "a/4", "a/30"])
     assert [(hit.id, hit.column) for hit in found] == [("a/1", "post_id"), ("a/3", "evidence_ids")]
-    assert held([tmp_path / "a'b.parquet"], []) == []
+    assert mentions([tmp_path / "a'b.parquet"], []) == []
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
@@ -170,7 +170,9 @@ def letters(text: str) -> str:
 
 
 def used_everywhere(home: Path, version: Version) -> dict[str, Any]:
-    """An answer that is evidence, a hard negative, a parent of a combined one; with a sentence that only it holds."""
+    """An answer that is evidence, a hard negative and a parent of a combined one; with a sentence that only it
+    contains.
+    """
     rows = rows_of(version)
     evidence = {passage.split("#")[0] for row in rows for passage in row["evidence_ids"]}
     negatives = {row["rejected_id"] for row in rows if row["axiom"] == 1}
@@ -193,13 +195,13 @@ def used_everywhere(home: Path, version: Version) -> dict[str, Any]:
 
 
 def parquet_texts(folder: Path) -> str:
-    """All strings of all Parquet files below a folder, letters only."""
+    """The letters of all strings in all Parquet files below a folder."""
     tables = [pq.read_table(path) for path in sorted(folder.rglob("*.parquet"))]
     return letters(json.dumps([table.to_pylist() for table in tables], default=str, ensure_ascii=False))
 
 
 def stored(home: Path) -> dict[str, tuple[str, str]]:
-    """key -> (task, everything that was asked, letters only)."""
+    """key -> (task, the letters of the whole request)."""
     with closing(open_responses(responses(home), read_only=True)) as store:
         return {
             key: (record.task, letters(" ".join(m["content"] for m in json.loads(record.request)["messages"])))
@@ -249,7 +251,7 @@ def test_nothing_of_a_listed_answer_is_in_the_next_version_and_nothing_is_bought
 
 
 def _names(home: Path, version: Version, answer: str) -> set[str]:
-    """Responses whose rows name the answer as parent or evidence."""
+    """Responses whose rows name the answer as parent or as evidence."""
     evidence = {
         row["question_id"]
         for row in stage(home, version, "retrieve_passages")
@@ -262,7 +264,7 @@ def _names(home: Path, version: Version, answer: str) -> set[str]:
 
 
 def _shares(text: str, asked: str) -> bool:
-    """Whether 60 letters of the text, wherever they begin, stand in what was asked."""
+    """Whether any 60 consecutive letters of the text occur in the request."""
     words = letters(text)
     return any(words[start : start + 60] in asked for start in range(0, max(1, len(words) - 59)))
 
@@ -353,7 +355,7 @@ def test_a_takedown_that_comes_while_a_build_runs_stops_its_publishing(tmp_path:
     assert list((tmp_path / "datasets" / "axioms").iterdir()) == []
     published, _, _ = build_axioms(tmp_path, "v1")
     assert published is not None
-    assert not held(sorted(published.folder.rglob("*.parquet")), [each.id for each in load(tmp_path)])
+    assert not mentions(sorted(published.folder.rglob("*.parquet")), [each.id for each in load(tmp_path)])
 
 
 def test_terms_are_part_of_a_version_and_no_row(tmp_path: Path) -> None:
@@ -391,9 +393,9 @@ def test_the_commands_add_and_list(tmp_path: Path, server: Server) -> None:
     assert "longform withdraw axioms@v1" in done.stdout
     assert re.search(r"\d+ stored responses .* purged", done.stdout)
     again = longform(tmp_path, "takedowns", "add", link, "--reason", "once more", "--json")
-    said = json.loads(again.stdout)
-    assert (said["added"], [each["reason"] for each in said["known"]]) == ([], ["its author asked"])
-    assert (said["purged"], said["versions"][0]["withdraw"]) == (0, "longform withdraw axioms@v1")
+    output = json.loads(again.stdout)
+    assert (output["added"], [each["reason"] for each in output["known"]]) == ([], ["its author asked"])
+    assert (output["purged"], output["versions"][0]["withdraw"]) == (0, "longform withdraw axioms@v1")
     (tmp_path / "more.jsonl").write_text(
         '{"id": "https://redd.it/1abcd", "reason": "gone there"}\n{"id": "CorpusID:5"}\n'
     )
@@ -419,9 +421,7 @@ def test_the_commands_add_and_list(tmp_path: Path, server: Server) -> None:
         (["--file", "bad.jsonl", "--reason", "x"], "Line 2 of bad.jsonl is no takedown"),
     ],
 )
-def test_what_cannot_be_taken_down_is_told_and_nothing_is_written(
-    tmp_path: Path, words: list[str], message: str
-) -> None:
+def test_an_invalid_takedown_is_an_error_and_nothing_is_written(tmp_path: Path, words: list[str], message: str) -> None:
     (tmp_path / "bad.jsonl").write_text('{"id": "t3_a"}\n{"id": "t3_b", "who": "me"}\n')
     done = longform(tmp_path, "takedowns", "add", *words)
     assert done.returncode == 2
@@ -430,8 +430,8 @@ def test_what_cannot_be_taken_down_is_told_and_nothing_is_written(
 
 
 def test_plan_says_that_the_terms_are_undecided(tmp_path: Path) -> None:
-    told = longform(tmp_path, "plan", "axioms")
+    expected_message = longform(tmp_path, "plan", "axioms")
     decided = longform(tmp_path, "plan", "axioms", "--set", "terms=no-agreement")
-    assert "docs/data-policy.md" in told.stderr
+    assert "docs/data-policy.md" in expected_message.stderr
     assert "terms" not in decided.stderr
-    assert (told.returncode, decided.returncode) == (0, 0)
+    assert (expected_message.returncode, decided.returncode) == (0, 0)

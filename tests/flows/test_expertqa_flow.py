@@ -1,4 +1,4 @@
-"""The whole flow offline: equal byte by byte; released examples come back to the letter."""
+"""The whole ExpertQA flow offline: builds are equal byte by byte, and released examples are reproduced exactly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version, Bui
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version]:
-    """The released examples, imported: nobody is asked for an answer."""
+    """A build of the imported released examples, which asks no model for answers."""
     if not RELEASED.exists():
         pytest.skip("the released examples are not beside the project")
     home = tmp_path_factory.mktemp("released") / "home"
@@ -108,8 +108,8 @@ def test_a_bank_in_several_parts_gives_equal_rows(tmp_path: Path, monkeypatch: p
     for stage in ("take_questions", "collect_answers", "link_evidence", "judge_facts", "revise_answers"):
         pandas.testing.assert_frame_equal(rows_of(other, stage), rows_of(run, stage))
     for name in ("train", "validation", "test", "domain", "claims"):
-        told = [pandas.read_parquet(one.folder / name).astype(str) for one in (parted, whole)]
-        pandas.testing.assert_frame_equal(*told)
+        expected_message = [pandas.read_parquet(one.folder / name).astype(str) for one in (parted, whole)]
+        pandas.testing.assert_frame_equal(*expected_message)
 
 
 def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(
@@ -245,7 +245,7 @@ def article(word: str) -> Answer:
 
 
 def engine(server: Server, *paths: str) -> Callable[[Asked], Answer]:
-    """A SearXNG that finds the same pages whatever it is asked."""
+    """A SearXNG server that returns the same pages for every query."""
 
     def answer(asked: Asked) -> Answer:
         shown = paths if asked.query["pageno"] == "1" else ()
@@ -297,9 +297,9 @@ def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path:
 
     with serve() as server:
         server.on("/chat/completions", document(_reply("Tea is a drink.")))
-        told = temperatures()
-        assert told[1.0] == 2 * 3, "two questions, of three systems that are asked"
-        assert set(told) == {1.0, None}
+        expected_message = temperatures()
+        assert expected_message[1.0] == 2 * 3, "two questions, of three systems that are asked"
+        assert set(expected_message) == {1.0, None}
         assert set(temperatures(parameters={"temperature": 0.2})) == {0.2}
 
 
@@ -311,7 +311,9 @@ def _reply(text: str) -> dict[str, Any]:
 
 @pytest.mark.check
 def test_answers_from_the_web_are_made_again_without_it(tmp_path: Path) -> None:
-    """One page fails for a passing reason: the next build asks for it alone, and a third one asks nobody."""
+    """A page that failed for a passing reason is asked for again by the next build, and a third build sends
+    no request.
+    """
     with serve() as server:
         server.on("/search", engine(server, "/tea", "/moved", "/hidden", "/image", "/later"))
         server.on("/tea", article("tea"))
@@ -377,7 +379,7 @@ def hostile_records() -> Iterator[dict[str, Any]]:
 
 
 def test_hostile_files_become_rows_or_rejected_rows(tmp_path: Path) -> None:
-    """Everything comes back to the letter, nothing of it as markup."""
+    """Hostile texts are kept exactly, and nothing in them is treated as markup."""
     given = list(hostile_records())
     lines = [*BROKEN, json.dumps({"question": MARKUP, "field": MARKUP}).encode()]
     released = [json.dumps(record).encode() for record in given]
@@ -450,7 +452,7 @@ def test_a_tenth_of_the_paper_takes_minutes_and_bounded_memory(tmp_path: Path) -
 
 
 class Peak:
-    """The most memory that this process and its children had at once, looked at every half second."""
+    """The peak memory of this process and its children together, sampled every half second."""
 
     def __init__(self) -> None:
         self.bytes, self._done = 0, threading.Event()

@@ -1,4 +1,4 @@
-"""The expertqa flow over HTTP: plans and what is paid, what is asked again, what a kill costs, rebuilding."""
+"""The ExpertQA flow over HTTP: plans, costs, retries, kills and rebuilding."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Version]:
-    """A build, and the replies that it exports."""
+    """A build, and the replies exported from it."""
     home = tmp_path_factory.mktemp("origin") / "home"
     with serve() as server:
         version, _ = made(home, server.url)
@@ -118,14 +118,14 @@ def test_the_plan_of_each_stage_tells_its_calls_and_what_is_paid_lies_between(
     home, given = tmp_path / "home", {"capabilities": capabilities}
     for stage, before in BEFORE.items():
         made(home, server.url, options={"until": before}, **given)
-        said, asked, tokens = planned(home, server.url, **given)[stage], calls(server), server.counters()["tokens"]
+        output, asked, tokens = planned(home, server.url, **given)[stage], calls(server), server.counters()["tokens"]
         made(home, server.url, options={"until": stage}, **given)
         sent = server.counters()["tokens"]["prompt"] - tokens["prompt"]
         replies, cost = paid(home)[PROMPT[stage]]
-        assert (said.exact, said.calls, said.cached) == (True, replies, 0), stage
+        assert (output.exact, output.calls, output.cached) == (True, replies, 0), stage
         assert calls(server) - asked == replies > 0, stage
-        assert said.input_tokens == pytest.approx(sent, rel=0.15), stage
-        assert (said.usd_low or 0) <= cost / 1e9 <= (said.usd_high or 0), stage
+        assert output.input_tokens == pytest.approx(sent, rel=0.15), stage
+        assert (output.usd_low or 0) <= cost / 1e9 <= (output.usd_high or 0), stage
     version, run = made(home, server.url, **given)
     assert version is not None
     assert run.models.budget.spent_nano == 0
@@ -166,7 +166,9 @@ def test_post_hoc_systems_ask_nothing_and_only_what_changed_is_asked_again(
         with serve() as server:
             held = paid(home)
             made(home, server.url, options={"version": f"w{number}"}, **change)
-            assert {name for name, told in paid(home).items() if told != held[name]} <= may, change
+            assert {name for name, expected_message in paid(home).items() if expected_message != held[name]} <= may, (
+                change
+            )
             assert (calls(server) > 0) == bool(may & {"judge_fact"}), change
             assert asked_twice(server) == 0
 
@@ -211,7 +213,7 @@ def test_kills_while_a_model_is_asked_cost_no_more_than_what_was_in_flight(tmp_p
         assert 0 < asked_twice(server) <= 2 * 2  # of 8 that were answered before each kill
 
 
-def test_what_a_model_says_wrong_is_a_rejected_row_with_its_words(tmp_path: Path) -> None:
+def test_an_unreadable_model_reply_is_a_rejected_row_with_its_text(tmp_path: Path) -> None:
     with serve(say="Opinions on that differ from town to town.\n=====") as server:
         version, run = made(tmp_path / "home", server.url, capabilities=())
     assert version is not None

@@ -143,7 +143,7 @@ def test_an_entailment_is_read_as_models_write_it(said: str, read: str) -> None:
         '{"verdict": "true", "why": "so"}',
     ],
 )
-def test_what_is_no_verdict_is_a_reason(model: type[Reply], said: str) -> None:
+def test_a_reply_without_a_verdict_is_a_reason(model: type[Reply], said: str) -> None:
     for form in ("tags", "json"):
         assert isinstance(read_reply(said, model, form), str)  # type: ignore[arg-type]
 
@@ -169,7 +169,7 @@ noise = st.lists(
 
 
 @given(noise)
-def test_no_reply_breaks_the_reading(said: str) -> None:
+def test_parsing_never_raises_for_any_reply(said: str) -> None:
     for model in (Entailment, Judgement, AtomicClaims):
         assert isinstance(read_reply(said, model, "tags"), model | str)
         assert isinstance(read_reply(said, model, "json"), model | str)

@@ -1,4 +1,4 @@
-"""A question or a page that is taken down leaves the next build, what models made of it, and what may be published."""
+"""Taking down a question or a page: the next build leaves it out, and responses made from it are purged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.addresses import page_of
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import add, held
+from longform.artifacts.takedowns import add, mentions
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.stage import Stage
@@ -98,11 +98,13 @@ def test_a_question_leaves_the_build_and_its_responses_go(tmp_path: Path, bank: 
     version, run = make(tmp_path, bank, server, "v1")
     gone = rows_of(run, "read_questions")[0]
     before = requests(tmp_path)
-    told = {key for key, text in before.items() if gone["question"] in text}
+    expected_message = {key for key, text in before.items() if gone["question"] in text}
     purged = take_down(tmp_path, gone["question_id"])
     after = requests(tmp_path)
-    assert len(before) - len(after) == purged > len(told) >= 4  # its claims, which do not repeat the question, too
-    assert not told & after.keys()
+    assert (
+        len(before) - len(after) == purged > len(expected_message) >= 4
+    )  # its claims, which do not repeat the question, too
+    assert not expected_message & after.keys()
     assert [holder.version for holder in flow.holders(tmp_path, [gone["question_id"]])] == ["v1"]
     asked = server.counters()["answered_bodies"]
     again, run = make(tmp_path, bank, server, "v2")
@@ -125,14 +127,14 @@ def test_a_page_leaves_corpus_and_web_and_what_was_made_from_it_goes(
     )
     text = next(line["text"] for name in ("corpus.jsonl", "pages.jsonl") for line in lines(name) if line["url"] == url)
     before = requests(tmp_path)
-    told = {key for key, request in before.items() if json.dumps(text)[1:60] in request}
-    assert told
+    expected_message = {key for key, request in before.items() if json.dumps(text)[1:60] in request}
+    assert expected_message
     assert [holder.version for holder in flow.holders(tmp_path, [record_of(url)])] == ["v1"]
     add(tmp_path, [(record_of(url), DAY, "asked")])
     with pytest.raises(LongformError, match="evidence_urls"):
         check_takedowns(tmp_path, "expertqa", version.folder)
-    assert take_down(tmp_path, url.replace("https://", "http://www.") + "/#top") >= len(told)
-    assert not told & requests(tmp_path).keys()
+    assert take_down(tmp_path, url.replace("https://", "http://www.") + "/#top") >= len(expected_message)
+    assert not expected_message & requests(tmp_path).keys()
     again, run = make(tmp_path, bank, server, "v2")
     assert text[:60] in words(version)
     assert text[:60] not in words(again)
@@ -160,7 +162,7 @@ def test_what_no_row_names_is_found_by_the_words_of_a_page(tmp_path: Path, bank:
 
 
 class Given:
-    """Rows that no build made."""
+    """Rows for a stage that no build made."""
 
     def __init__(self, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
         self.key = schema.metadata[b"key"].decode()
@@ -171,7 +173,7 @@ class Given:
 
 
 def admitted(work: Stage, rows: list[dict[str, Any]], *listed: str) -> tuple[list[str], list[str]]:
-    """Keys of what stays and of what goes."""
+    """(keys of the rows that stay, keys of the rows left out)."""
     given = Given(work.schema, rows)
     found = list(work.body(None, given, takedowns=list(listed)))
     stays = [key for each in found if isinstance(each, pa.RecordBatch) for key in each.column(given.key).to_pylist()]
@@ -264,5 +266,5 @@ def test_texts_are_held_under_their_address_and_mere_addresses_are_not(tmp_path:
         {"x_id": "c", "said": ["Cold."], "said_urls": [""]},
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    found = held([tmp_path / "a.parquet"], ["web/a.example", "web/b.example"])
+    found = mentions([tmp_path / "a.parquet"], ["web/a.example", "web/b.example"])
     assert [(each.id, each.column) for each in found] == [("web/a.example", "said_urls")]

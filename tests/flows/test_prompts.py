@@ -214,7 +214,7 @@ CLOSED = "---\ninputs: a\nreply: R\n---\n# system\n# user\n{{ a }}\n# as tags\n"
         ("---\ninputs: form\nreply: R\n---\n# system\n# user\n{{ form }}", "input named form: that name is taken"),
     ],
 )
-def test_a_prompt_in_a_wrong_form_is_told_when_it_is_loaded(tmp_path: Path, content: str, told: str) -> None:
+def test_a_malformed_prompt_is_an_error_when_it_is_loaded(tmp_path: Path, content: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         load_prompt("p", write(tmp_path, content))
 
@@ -229,7 +229,7 @@ def test_the_sandbox_keeps_templates_from_the_insides_of_python(tmp_path: Path) 
 
 
 @given(st.lists(st.text(), max_size=4))
-def test_what_was_fenced_is_found_again(texts: list[str]) -> None:
+def test_fenced_texts_are_read_back_unchanged(texts: list[str]) -> None:
     message = "\n\n".join(f"Text {n}:\n{fenced(text)}" for n, text in enumerate(texts))
     assert unfenced(message) == [(f"Text {n}", text) for n, text in enumerate(texts)]
 
@@ -338,7 +338,7 @@ def test_other_inputs_than_those_of_the_replaced_prompt_are_named_with_both_prom
         load_prompt("axioms/closed_book", folder, FOLDER)
 
 
-def test_a_prompt_that_is_no_text_or_leads_nowhere_is_told(tmp_path: Path) -> None:
+def test_a_prompt_that_is_no_text_or_a_broken_link_is_an_error(tmp_path: Path) -> None:
     folder = own_prompt(tmp_path)
     path = folder / "axioms" / "corrupt.md"
     path.write_bytes(b"\xff\xfe")
@@ -371,8 +371,8 @@ def test_the_command_lists_every_prompt_with_its_hash() -> None:
 def test_the_command_renders_every_prompt_in_every_form(name: str, form: Form) -> None:
     prompt = load_prompt(name, FOLDER)
     messages = prompt.render(form=form, **samples(prompt))
-    said = json.loads(run("--render", name, "--form", form, "--json"))
-    assert [(each["role"], each["content"]) for each in said] == list(messages)
+    output = json.loads(run("--render", name, "--form", form, "--json"))
+    assert [(each["role"], each["content"]) for each in output] == list(messages)
     assert all(content in run("--render", name, "--form", form) for _, content in messages)
     assert all(text.startswith("SAMPLE of ") for _, text in unfenced(messages[1][1]))
 

@@ -1,4 +1,4 @@
-"""The whole revision-distance flow: offline, equal byte by byte; against a server, asked once; each task by itself."""
+"""The whole revision-distance flow: equal byte by byte offline, asked once against a server, and each task alone."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_each_source_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_related_work_of_s2orc(tmp_path: Path) -> None:
-    """Its links name corpus ids, and its abstracts stand in the metadata."""
+    """S2ORC links papers by corpus ids, and abstracts are in the metadata."""
     found, _ = make(
         tmp_path / "home",
         wildchat=[],
@@ -141,7 +141,7 @@ def test_numbers_of_cases_are_those_wanted(tmp_path: Path) -> None:
 
 
 def endpoints(url: str) -> dict[str, EndpointConfig]:
-    """Two writers; the smaller one of the stand-in leaves parts out."""
+    """Two writers; the smaller one leaves out parts of the text."""
     effort = {"mine": {}, "smaller": {"effort": "low"}}
     return {
         name: EndpointConfig(base_url=url, model=name, capabilities=["json_schema"], parameters=parameters)

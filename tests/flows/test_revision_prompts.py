@@ -1,4 +1,4 @@
-"""What the prompts of Revision Distance ask for, and that nothing in a text gets out of its fence."""
+"""The prompts of Revision Distance: what they ask for, and that no text escapes from its fence."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PAIRS: list[tuple[str, Form]] = [(name, form) for name in TEXTS for form in prom
 
 
 def values(prompt: Prompt, text: str) -> dict[str, Any]:
-    """Each input another text: its name stands before what all have in common; lists have two."""
+    """A different text for each input, beginning with the input's name; lists have two."""
     lists = list_inputs(prompt)
     return {name: [f"{name} {n} {text}" for n in (1, 2)] if name in lists else name + text for name in prompt.inputs}
 
@@ -98,11 +98,11 @@ def test_every_input_stands_exactly_once_in_a_fence_under_its_label(name: str, f
 def test_strange_texts_stay_data(name: str, form: Form, text: str) -> None:
     prompt = prompt_of(name)
     tame, wild = (values(prompt, each) for each in ("tame", text))
-    said = prompt.render(form=form, **tame)[1][1]
+    output = prompt.render(form=form, **tame)[1][1]
     for (_, before), (_, after) in zip(expected(name, tame), expected(name, wild), strict=True):
-        said = said.replace(fenced(before), fenced(after))
-    assert prompt.render(form=form, **wild)[1][1] == said
-    assert [label for label, _ in unfenced(said)] == [label for label, _ in expected(name, tame)]
+        output = output.replace(fenced(before), fenced(after))
+    assert prompt.render(form=form, **wild)[1][1] == output
+    assert [label for label, _ in unfenced(output)] == [label for label, _ in expected(name, tame)]
 
 
 @given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=9), max_size=4).map("".join), st.text(max_size=20))
@@ -173,7 +173,7 @@ def test_the_example_of_an_editor_is_one_that_it_could_have_given(name: str) -> 
 
 
 def test_the_edits_of_the_example_bring_its_draft_to_its_reference() -> None:
-    """By hand: what is taken away is cut out, what is put in follows the words before it."""
+    """The edits are applied by hand: removed text is cut out, added text is put behind the preceding words."""
     draft, reference, edits = example("edit_to_reference")
     for edit in edits:
         original, preceding = edit.original_snippet, edit.preceding_snippet

@@ -1,4 +1,4 @@
-"""A conversation, an instruction or a paper that is taken down leaves the next build; what models made of it goes."""
+"""Taking down a conversation, an instruction or a paper: builds leave it out, and responses made from it are purged."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make(home: Path, url: str, version: str, **settings: Any) -> tuple[Version, 
 
 @dataclass(frozen=True)
 class Origin:
-    """A built home, which no test changes, and the server that it asked."""
+    """A built home, which tests copy and do not change, and the server it asked."""
 
     home: Path
     server: Server
@@ -80,7 +80,7 @@ def rows_of(builder: Build, stage: str) -> list[dict[str, Any]]:
 
 
 def record(builder: Build, kind: str) -> str:
-    """The id of a record of which something was made."""
+    """The id of a record from which rows were made."""
     cases = rows_of(builder, "take_cases")
     if kind == "cited":
         citing = {case["source_id"] for case in cases}
@@ -91,7 +91,7 @@ def record(builder: Build, kind: str) -> str:
 
 
 def touched(builder: Build, gone: str) -> set[str]:
-    """Cases that were made from a record, or cite it."""
+    """The cases that were made from a record, or cite it."""
     cases = rows_of(builder, "take_cases")
     return {
         case["case_id"]
@@ -101,7 +101,7 @@ def touched(builder: Build, gone: str) -> set[str]:
 
 
 def made_of(builder: Build, cases: set[str]) -> set[str]:
-    """The responses that the rows of all model stages name for these cases."""
+    """The responses that rows of all model stages name for these cases."""
     rows = (row for stage in ASKED for row in rows_of(builder, stage))
     return {row["response"] for row in rows if row["case_id"] in cases and row["response"]}
 
@@ -134,11 +134,11 @@ def test_a_record_leaves_the_build_and_its_responses_go_and_no_others(
 ) -> None:
     home, gone = origin.copied(tmp_path), record(origin.run, kind)
     cases, before = touched(origin.run, gone), requests(home)
-    told = typed(home, "takedowns", "add", gone, "--reason", "asked", "--date", DAY)
-    assert [(each["dataset"], each["version"]) for each in told["versions"]] == [(ABOUT.dataset, "v1")]
+    expected_message = typed(home, "takedowns", "add", gone, "--reason", "asked", "--date", DAY)
+    assert [(each["dataset"], each["version"]) for each in expected_message["versions"]] == [(ABOUT.dataset, "v1")]
     purged = before.keys() - requests(home).keys()
     assert purged == made_of(origin.run, cases)
-    assert len(purged) == told["purged"]
+    assert len(purged) == expected_message["purged"]
     with pytest.raises(LongformError, match=f"was not published: {gone} is taken down"):
         check_takedowns(home, ABOUT.dataset, find(home, f"{ABOUT.dataset}@v1").folder)
 
@@ -175,7 +175,7 @@ def test_no_request_that_shows_its_words_is_left(kind: str, origin: Origin, tmp_
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_no_row_names_is_found_by_its_words(kind: str, origin: Origin, tmp_path: Path) -> None:
-    """As after a build that was killed before a stage was done, or whose replies could not be read."""
+    """The state after a build that was killed before a stage was done, or whose replies could not be read."""
     home, gone = origin.copied(tmp_path), record(origin.run, kind)
     wanted, store = made_of(origin.run, touched(origin.run, gone)), Store(home)
     for stage in ASKED:
@@ -189,7 +189,7 @@ def test_what_no_row_names_is_found_by_its_words(kind: str, origin: Origin, tmp_
 
 
 def nameless(rows: pa.Table) -> pa.Table:
-    """Texts that name no response; nothing else."""
+    """Rows with texts but without response keys."""
     if "text" not in rows.column_names:
         return rows.slice(0, 0)
     at = rows.schema.get_field_index("response")
@@ -197,7 +197,7 @@ def nameless(rows: pa.Table) -> pa.Table:
 
 
 def test_a_request_of_a_few_words_that_no_row_names_is_found_where_it_stands_by_itself(tmp_path: Path) -> None:
-    """The model refuses to check it, so that there is no row; its words could be part of anybody's."""
+    """The model refuses to check the request, so that no row names it; its few words may occur in other texts."""
     home, file = tmp_path / "home", tmp_path / "wildchat.jsonl"
     wanted = ["Write an article about tea.", "Write an article about tea and kettles.", "Write an article about cups."]
     file.write_text("".join(f"{json.dumps(asking(str(n), text))}\n" for n, text in enumerate(wanted)))
@@ -213,7 +213,7 @@ def test_a_request_of_a_few_words_that_no_row_names_is_found_where_it_stands_by_
 
 
 def asking(name: str, text: str) -> dict[str, Any]:
-    """A conversation that asks for this, and gets a long answer."""
+    """A conversation with this request and a long answer."""
     (first, *_) = (SAMPLES / "wildchat.jsonl").read_text().splitlines()
     sample = json.loads(first)
     sample["conversation"][0]["content"] = text

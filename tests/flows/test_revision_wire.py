@@ -38,14 +38,14 @@ SENT = {"model", "messages", "max_completion_tokens", "response_format"}
 
 
 def parameters(home: Path) -> dict[str, list[dict[str, Any]]]:
-    """prompt -> the sampling parameters of its requests, each once"""
+    """prompt -> the distinct sampling parameters of its requests."""
     found: dict[str, set[str]] = defaultdict(set)
     with closing(open_responses(responses(home), read_only=True)) as store:
         for _, record in store.scan():
             sent = json.loads(record.request)
-            said = {name: value for name, value in sent.items() if name not in SENT}
-            found[record.task.split("/")[1]].add(json.dumps(said, sort_keys=True))
-    return {prompt: [json.loads(each) for each in sorted(said)] for prompt, said in found.items()}
+            output = {name: value for name, value in sent.items() if name not in SENT}
+            found[record.task.split("/")[1]].add(json.dumps(output, sort_keys=True))
+    return {prompt: [json.loads(each) for each in sorted(output)] for prompt, output in found.items()}
 
 
 @pytest.mark.parametrize(("mode", "form"), [("online", ["json_schema"]), ("batch", ["json_schema", "batch"])])
@@ -58,8 +58,8 @@ def test_writers_sample_as_in_the_paper_and_an_endpoint_has_the_last_word(
             model="mine",
             mode=mode,  # type: ignore[arg-type]
             endpoints={
-                name: EndpointConfig(base_url=server.url, model=name, capabilities=form, parameters=said)  # type: ignore[arg-type]
-                for name, said in own.items()
+                name: EndpointConfig(base_url=server.url, model=name, capabilities=form, parameters=output)  # type: ignore[arg-type]
+                for name, output in own.items()
             },
             stages={"write_weak": StageConfig(model="smaller")},
             limit=2,
@@ -92,10 +92,10 @@ def test_a_batch_asks_as_its_stage_does_whoever_asked_this_endpoint_before(tmp_p
         assert CHAT not in server.counters()["requests"]
 
 
-def test_one_text_is_asked_about_once_and_its_key_stays_where_it_is(tmp_path: Path) -> None:
+def test_revise_asks_once_about_a_text_and_stores_no_key(tmp_path: Path) -> None:
     (tmp_path / "draft.txt").write_text("Tea is old. Kettles whistle.\n")
     (tmp_path / "final.txt").write_text("Kettles whistle. Tea is old.\n")
-    said = []
+    output = []
 
     def revise(key: str | None, *more: str) -> int:
         command = [LONGFORM, "revise", "draft.txt", "--reference", "final.txt", "--config", "c.toml", "--home", "home"]
@@ -103,7 +103,7 @@ def test_one_text_is_asked_about_once_and_its_key_stays_where_it_is(tmp_path: Pa
         done = subprocess.run(
             [*command, *more], cwd=tmp_path, text=True, capture_output=True, env={**os.environ, **known}, timeout=600
         )
-        said.append(done.stdout + done.stderr)
+        output.append(done.stdout + done.stderr)
         return done.returncode
 
     with serve(key=KEY) as server:
@@ -112,12 +112,12 @@ def test_one_text_is_asked_about_once_and_its_key_stays_where_it_is(tmp_path: Pa
             "price = {input = 2.0, output = 8.0}\n"
         )
         assert revise(None) == 3
-        assert 'The key MY_KEY of endpoint "mine" is not set.' in said[-1]
+        assert 'The key MY_KEY of endpoint "mine" is not set.' in output[-1]
         assert revise(WRONG) == 3
-        assert "check the key MY_KEY" in said[-1]
+        assert "check the key MY_KEY" in output[-1]
         server.script([{"fault": "401-echo"}, {"fault": "refusal"}])
         assert [revise(KEY, "--max-cost", "0.001"), revise(KEY), revise(KEY)] == [4, 3, 1]
-        assert said[-1].count("I cannot help with that") == 1
+        assert output[-1].count("I cannot help with that") == 1
         asked = server.counters()["requests"][CHAT]
         assert revise(KEY) == 1  # remembered
         assert server.counters()["requests"][CHAT] == asked
@@ -125,5 +125,5 @@ def test_one_text_is_asked_about_once_and_its_key_stays_where_it_is(tmp_path: Pa
         assert server.counters()["requests"][CHAT] == asked + 1
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     for key in (KEY, WRONG):
-        assert not [text for text in said if key in text]
+        assert not [text for text in output if key in text]
         assert not [content for content in files if key.encode() in content]

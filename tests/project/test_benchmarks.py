@@ -1,4 +1,4 @@
-"""The benchmarks run, small; at full size they hold what they promise (soak)."""
+"""Every benchmark runs on a small input; at full size (soak) it reaches its promised figures."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What README and docs say can be typed, and says what it does."""
+"""Commands printed in README and docs run, and do what the text says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INLINE = re.compile(r"`(longform [^`]+)`")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the README's own build commands were typed, in its order."""
+    """A folder in which the README's build commands were run, in order."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")
@@ -101,10 +101,10 @@ def test_the_commands_of_operations_are_targets_and_deployments_that_exist() -> 
 def test_what_make_does_for_a_worker_is_what_prefect_yaml_says() -> None:
     names = {"$(PREFECT)": "prefect", "$(BIN)/": "", "$(LIMIT)": "2"}
     recipes = functools.reduce(lambda text, name: text.replace(name, names[name]), names, MAKEFILE)
-    said = re.findall(r"^#   ((?:prefect|longform) .*?)(?:   *#.*)?$", DEPLOYMENTS, re.MULTILINE)
+    output = re.findall(r"^#   ((?:prefect|longform) .*?)(?:   *#.*)?$", DEPLOYMENTS, re.MULTILINE)
     by_hand = {"prefect config set PREFECT_API_URL=http://127.0.0.1:4200/api", "prefect deployment run axioms/nightly"}
-    assert by_hand < set(said)
-    for command in set(said) - by_hand:
+    assert by_hand < set(output)
+    for command in set(output) - by_hand:
         assert command.replace("--no-prompt ", "") in recipes
 
 

@@ -1,4 +1,4 @@
-"""What docs/expertqa.md prints can be typed, in its order, and says what it does; its names are the program's."""
+"""Commands printed in docs/expertqa.md run in their order and do what it says; the names on it exist."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fill_in(sheets: Path, filled: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where every command of the page was typed, in its order."""
+    """A folder in which every command of the page was run, in order."""
     folder = tmp_path_factory.mktemp("expertqa-page")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -1,4 +1,4 @@
-"""What docs/revision-distance.md prints can be typed, in its order, and says what it does; its names are known."""
+"""Commands printed in docs/revision-distance.md run in their order and do what it says; the names on it exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fill_in(sheets: Path, filled: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where every command of the page was typed, in its order."""
+    """A folder in which every command of the page was run, in order."""
     folder = tmp_path_factory.mktemp("revision-page")
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")

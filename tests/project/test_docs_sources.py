@@ -1,4 +1,4 @@
-"""The commands that the pages on sources print: their sources, settings and terms are those of the program."""
+"""Commands printed on the pages about sources: their sources, settings and terms exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an installation needs: a Python that every pinned package runs on."""
+"""Requirements of an installation: a Python version that every pinned package supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PYTHONS = [f"3.{minor}.{patch}" for minor in range(10, 16) for patch in range(15
 
 
 def pinned() -> dict[str, SpecifierSet]:
-    """package -> the Pythons it runs on, of every pin that is installed here."""
+    """package -> supported Python versions, of every pinned package that is installed here."""
     found = {}
     for name, version in re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE):
         try:

@@ -66,7 +66,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture(scope="module")
 def built(checkout: Checkout) -> Path:
-    """A version of which the stand-in server wrote the headlines."""
+    """A version whose headlines were written by the stand-in server."""
     options = {"env": checkout.environment, "stdout": subprocess.PIPE, "text": True, "cwd": checkout.folder}
     with started(checkout.command("standin", "--port", "0"), **options) as server:
         printed = [server.stdout.readline() for _ in range(8)]  # the endpoint stands below two lines and an empty one

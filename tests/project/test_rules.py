@@ -18,7 +18,7 @@ RUFF = str(Path(sys.executable).with_name("ruff"))
 
 
 def found(code: str, path: str) -> set[str]:
-    """The rules that code breaks if it stands in the file at `path`."""
+    """The rules that code would break as the file at `path`."""
     command = [RUFF, "check", "--no-cache", "--output-format", "concise", "--stdin-filename", path, "-"]
     done = subprocess.run(command, input=code, cwd=ROOT, text=True, capture_output=True)
     return {line.split()[1] for line in done.stdout.splitlines() if line.startswith(path)}

@@ -1,4 +1,4 @@
-"""The wheel, installed where there is no checkout: it builds from its samples, and deploys its flows."""
+"""The installed wheel, without a checkout: it builds from its own samples and deploys its flows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ sys.addaudithook(note)
 
 @dataclass
 class Installed:
-    """A Python that has the wheel, and of this one what the wheel depends on."""
+    """A Python environment with the wheel, which uses this environment's packages for its dependencies."""
 
     python: str
     environment: dict[str, str]

@@ -14,7 +14,7 @@ from longform.engine.tasks import InTurn
 
 
 class Silent:
-    """Progress that remembers which stages worked, and on how many units."""
+    """Progress that records which stages started, with their numbers of units, and which ended."""
 
     def __init__(self) -> None:
         self.begun: dict[str, int] = {}
@@ -34,7 +34,7 @@ class Silent:
 
 
 def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
-    """Build the axioms dataset in this process; the version, what worked, and the build."""
+    """Build the axioms dataset in this process: (the published version, its progress, the build)."""
     progress = Silent()
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
     published, made = build("axioms", AxiomsConfig(**settings), options, tasks=InTurn(), progress=progress)

@@ -1,4 +1,4 @@
-"""Builds in a process of their own that are killed while they ask a model."""
+"""Builds in processes of their own that are killed while they ask a model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def asked_twice(server: Server) -> int:
 
 
 def killed_when(process: subprocess.Popen[bytes], due: Callable[[], bool]) -> None:
-    """Killed, with all its children gone, once it is due: before it can end."""
+    """Kill a process and all its children once `due` is true, and wait until they are gone; fails if it ended
+    before.
+    """
     wait_for(lambda: due() or process.poll() is not None, seconds=600)
     family = family_of(process)
     process.kill()

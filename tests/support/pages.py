@@ -1,4 +1,4 @@
-"""Pages of docs/ whose commands are typed in their order."""
+"""Runs the commands printed on pages of docs/, in their order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def built(line: str, model: Any, folder: Path) -> None:
-    """A printed build, by its own settings, without Prefect; the whole command is typed by the test of its flow."""
+    """Make a printed build by its settings, without Prefect; the whole command is run by the test of its flow."""
     _, _, dataset, *words = shlex.split(line)
     settings = words[1::2]
     assert words[::2] == ["--set"] * len(settings)

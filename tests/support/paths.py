@@ -1,4 +1,4 @@
-"""Where tests find what they read: the checkout, its samples, and real data where it lies beside the project."""
+"""Paths of what tests read: the checkout, its samples, and real data beside the project."""
 
 from __future__ import annotations
 

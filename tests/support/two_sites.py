@@ -1,4 +1,4 @@
-"""Two sites of Stack Exchange, built part by part: the parts in a home, and their stamps."""
+"""Builds of two Stack Exchange sites: the parts in a home, and their file stamps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stamp = tuple[int, int]
 
 
 def dumps_of(folder: Path, megabytes: float) -> list[str]:
-    """Two sites, so that every stage has work for two processes."""
+    """The dumps of two sites, so that every stage has work for two processes."""
     size = int(megabytes * 1_000_000 / len(SITES))
     return [write_dump(folder / site / "Posts.xml", size, seed=site).path for site in SITES]
 
@@ -33,6 +33,6 @@ def stamp(path: Path) -> Stamp:
 
 
 def contents(home: Path) -> dict[str, bytes]:
-    """Everything that must not depend on what happened on the way: stages and versions."""
+    """Every file of the stages and versions that must be the same in every build."""
     files = [path for kind in ("stages", "datasets") for path in (home / kind).rglob("*") if path.is_file()]
     return {str(path.relative_to(home)): path.read_bytes() for path in files}

@@ -1,4 +1,4 @@
-"""What the commands share: their arguments, and how a version is found and shown."""
+"""Arguments and options that commands share, and how a version is found and summarized."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import typer
 from flows.builds import completion
 from flows.builds.options import Options, flag
 from flows.builds.options import amount as amount
-from flows.registry import DATASETS, known, model_of
+from flows.registry import DATASETS, checked_name, model_of
 
 
-def _nearest_home(context: typer.Context, given: Path | None) -> Path | None:
-    """What stands after the command, else what stands before it."""
+def _nearest_home(context: typer.Context, home: Path | None) -> Path | None:
+    """The --home after the command, else the one before it."""
     before: Path | None = context.find_root().params.get("home")
-    return before if given is None else given
+    return before if home is None else home
 
 
 Dataset = Annotated[
@@ -53,11 +53,12 @@ ROWS_AT_ONCE = 100
 
 
 def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
+    """(store, version) of an address; UsageError if there is no such version."""
     from longform.artifacts import versions
     from longform.artifacts.store import Store
     from longform.settings import home as home_of
 
-    known(address.partition("@")[0])
+    checked_name(address.partition("@")[0])
     root = home_of(home)
     return Store(root), versions.find(root, address)
 
@@ -82,7 +83,7 @@ def stage_rows(store: Any, version: Any, stage: str, columns: list[str] | None =
 
 
 def summary(version: Any) -> dict[str, Any]:
-    """Rows of all configs; of further ones each split stands under `<config>/<split>`."""
+    """A version as a JSON value: name, rows, splits, recipe. Splits of further configs are named `<config>/<split>`."""
     splits = dict(named_splits(version))
     return {
         "dataset": version.dataset,
@@ -95,12 +96,14 @@ def summary(version: Any) -> dict[str, Any]:
 
 
 def named_splits(version: Any) -> Iterator[tuple[str, int]]:
+    """(split, rows) of all configs; splits of further configs are named `<config>/<split>`."""
     for number, (config, splits) in enumerate(version.configs.items()):
         for split, rows in splits.items():
             yield (f"{config}/{split}" if number else split), rows
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:
+    """Print a JSON document, with control characters made visible."""
     from flows.builds.console import visible
 
     for line in json.dumps(document, indent=indent, ensure_ascii=False).split("\n"):
@@ -108,6 +111,7 @@ def print_json(document: Any, indent: int | None = 2) -> None:
 
 
 def with_prompts(settings: list[str] | None, folder: str | None) -> list[str]:
+    """The settings with --prompts added."""
     return [*(settings or []), *([] if folder is None else [f"prompts={json.dumps(folder)}"])]
 
 
@@ -119,13 +123,15 @@ def read_options(
     limit: int | None,
     options: dict[str, Any],
 ) -> tuple[Any, Options]:
+    """(the configuration, the options of a build) that a command line states."""
     from flows.config import configuration
     from longform.settings import home as home_of
 
-    given = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
-    chosen = configuration.read(dataset, model_of(dataset), config, given)
+    all_settings = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
+    chosen = configuration.read(dataset, model_of(dataset), config, all_settings)
     return chosen, Options(home_of(home), **options)
 
 
 def splits_text(splits: dict[str, int]) -> str:
+    """The splits with their rows, in words."""
     return ", ".join(f"{name} {rows:,}" for name, rows in splits.items())

@@ -22,7 +22,9 @@ Done = Literal["installed", "changed", "there already"]
 
 
 def crash_detection(patience: timedelta) -> AutomationCore:
-    """Fires where one of our flows' runs has been about to start, at work or being cancelled, and is silent so long."""
+    """An automation that fires when a run of our flows that was pending, running or cancelling is silent for
+    `patience`.
+    """
     trigger = EventTrigger(
         after={f"prefect.flow-run.{event}" for event in ALIVE},
         expect={"prefect.flow-run.*"},
@@ -39,21 +41,21 @@ def crash_detection(patience: timedelta) -> AutomationCore:
 
 
 def install(patience: timedelta) -> Done:
-    """Have the server hold the automation once, as it is now."""
+    """Install or update the automation on the server; says which of these was done."""
     wanted = crash_detection(patience)
     with get_client(sync_client=True) as client:
         found = client.read_automations_by_name(NAME)
         if not found:
             client.create_automation(wanted)
             return "installed"
-        if _meant(found[0]) == _meant(wanted):
+        if _comparable(found[0]) == _comparable(wanted):
             return "there already"
         client.update_automation(found[0].id, wanted)
         return "changed"
 
 
-def _meant(automation: AutomationCore) -> dict[str, object]:
-    """What an automation does, without the ids that a server gives it."""
+def _comparable(automation: AutomationCore) -> dict[str, object]:
+    """What an automation does, without the ids that a server assigns."""
     trigger = automation.trigger.model_dump(exclude={"id"})
     actions = [action.model_dump() for action in automation.actions]
     return {"trigger": trigger, "actions": actions, "enabled": automation.enabled, "about": automation.description}

@@ -1,4 +1,4 @@
-"""Batch jobs on the command line: which are open at a provider, and stopping them."""
+"""Batch jobs on the command line: listing those that are open at a provider, and stopping them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Addresses(BaseModel):
-    """Of a configuration, only its endpoints."""
+    """The endpoints of a configuration, without its other settings."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -31,12 +31,13 @@ class Addresses(BaseModel):
 
 
 def open_jobs(home: Path) -> list[Job]:
-    """Jobs that have not ended, oldest first; works while a build is running."""
+    """Jobs that have not ended, oldest first; also works while a build is running."""
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.jobs()
 
 
-def shown(job: Job) -> dict[str, Any]:
+def described(job: Job) -> dict[str, Any]:
+    """A job as a JSON value."""
     return {
         "name": job.name,
         "endpoint": job.endpoint,
@@ -53,7 +54,7 @@ def jobs_table(jobs: list[Job]) -> Table:
 
     columns = {"job": "", "endpoint": "", "provider's id": "", "state": "", "requests": "right", "age": "right"}
     rows = [
-        (job.name[:12], job.endpoint, job.remote or "–", job.state, job.requests, _age(shown(job)["age_seconds"]))
+        (job.name[:12], job.endpoint, job.remote or "–", job.state, job.requests, _age(described(job)["age_seconds"]))
         for job in jobs
     ]
     return table(columns, rows)
@@ -67,20 +68,21 @@ def _age(seconds: float | None) -> str:
 
 
 def chosen(jobs: list[Job], name: str) -> list[Job]:
-    """The job whose name begins so, or all."""
+    """The one job whose name begins with `name`, or all for `all`; UsageError if not exactly one fits."""
     found = jobs if name == "all" else [job for job in jobs if job.name.startswith(name.lower())]
     if name != "all" and len(found) != 1:
         names = ", ".join(job.name[:12] for job in jobs) or "none"
-        why = "begins the names of several jobs" if found else "is the name of no open job"
+        why = "begins more than one job's name" if found else "is the name of no open job"
         raise UsageError(f'"{name}" {why}; open are: {names}.')
     return found
 
 
 def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) -> dict[str, bool]:
-    """name -> whether the provider was asked to stop the job; False: it knows none, so the job was given up.
+    """name -> whether the provider was asked to stop the job; False if it does not know the job, which is then given
+    up.
 
-    Raises UsageError where the configuration lacks an endpoint of these jobs, EndpointError where a key is missing or
-    refused; then jobs before it are stopped all the same.
+    Raises UsageError if the configuration lacks an endpoint of these jobs, EndpointError if a key is missing or
+    refused; jobs before that one stay stopped.
     """
     endpoints = read(next(iter(DATASETS)), Addresses, file, settings).endpoints
     for job in jobs:

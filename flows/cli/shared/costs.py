@@ -1,4 +1,4 @@
-"""What was paid, from the ledger of the response store: by stage and model."""
+"""What was paid, by stage and model, from the ledger of the response store."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FIGURES = {
     "cached_tokens": "cached",
     "output_tokens": "tokens out",
 }
-SELDOM = ("unanswered", "cached_tokens")
+LEFT_OUT_IF_ZERO = ("unanswered", "cached_tokens")
 
 
 def paid(home: Path, address: str) -> dict[str, Any]:
-    """What was paid for a dataset, or with `@version` for the stages as that version has them.
+    """What was paid for a dataset, or with `@version` for the stages of that version. Only reads.
 
-    `usd` is of the calls whose price is known; `unpriced` says how many are not among them. Reads only.
+    `usd` covers the calls whose price is known; `unpriced` counts the others.
     """
-    dataset, at, _ = address.partition("@")
-    version = find(home, address) if at else None
+    dataset, with_version, _ = address.partition("@")
+    version = find(home, address) if with_version else None
     store = open_responses(responses(home), read_only=True)
     try:
         lines = store.ledger(dataset, None if version is None else set(version.stages.values()))
@@ -47,20 +47,23 @@ def paid(home: Path, address: str) -> dict[str, Any]:
 
 
 def _usd(line: dict[str, Any]) -> float | None:
-    """None where no call of the line has a known price."""
+    """The USD of a ledger line; None if no call of it has a known price."""
     return None if line["unpriced"] == line["calls"] else (line["cost_nano"] or 0) / NANO
 
 
 def costs_table(found: dict[str, Any]) -> Table:
-    """One line a stage and model, and the sum; columns that hold nothing but 0 are left out."""
+    """One line for each stage and model, and their sum; columns with only zeros are left out."""
     from flows.builds.console import table
 
     total = found["total"]
-    shown = {name: title for name, title in FIGURES.items() if total[name] or name not in SELDOM}
-    columns = {"stage": "", "model": "", **dict.fromkeys([*shown.values(), "USD"], "right")}
-    rows = [(line["stage"], _model(line), *(line[name] for name in shown), _usd_text(line)) for line in found["stages"]]
-    whole = ("", "", *(total[name] for name in shown), _usd_text(total))
-    return table(columns, [*rows, whole] if len(rows) > 1 else rows)
+    shown_figures = {name: title for name, title in FIGURES.items() if total[name] or name not in LEFT_OUT_IF_ZERO}
+    columns = {"stage": "", "model": "", **dict.fromkeys([*shown_figures.values(), "USD"], "right")}
+    rows = [
+        (line["stage"], _model(line), *(line[name] for name in shown_figures), _usd_text(line))
+        for line in found["stages"]
+    ]
+    sum_row = ("", "", *(total[name] for name in shown_figures), _usd_text(total))
+    return table(columns, [*rows, sum_row] if len(rows) > 1 else rows)
 
 
 def _model(line: dict[str, Any]) -> str:
@@ -74,7 +77,7 @@ def _usd_text(line: dict[str, Any]) -> str:
 
 
 def costs_lines(found: dict[str, Any]) -> list[str]:
-    """What the table cannot say: nothing paid, prices that are not known, calls without an answer."""
+    """Lines for what the table cannot show: nothing paid, unknown prices, calls without an answer."""
     name = found["dataset"] + (f" {found['version']}" if found["version"] else "")
     total = found["total"]
     if not total["calls"]:

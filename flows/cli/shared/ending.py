@@ -1,4 +1,4 @@
-"""How a command ends: with its exit code, whatever still runs, and within seconds of a signal, whatever hangs."""
+"""How a process ends: with its exit code even if threads still run, and within seconds of a signal even if it hangs."""
 
 from __future__ import annotations
 
@@ -22,69 +22,73 @@ SENTENCE = "Interrupted. What was finished is kept; run the same command again t
 
 
 class Ending:
-    """Made before anything else of a process, so that its exit function is the last of all to run."""
+    """Controls the end of the process. Created first, so that its exit function runs last."""
 
     def __init__(self) -> None:
         self.code = 1  # of an error that nobody caught
-        self.last_words = threading.Lock()
+        self._ended = threading.Lock()
         atexit.register(self._exit)
         signal.signal(signal.SIGTERM, self._terminate)
-        heard, told = os.pipe()
-        os.set_blocking(told, False)
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-        threading.Thread(target=self._watch, args=(heard,), name="ending", daemon=True).start()
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(read_end,), name="ending", daemon=True).start()
 
     def leave(self, code: int) -> NoReturn:
-        """End the process with this code: after its threads and exit functions, or in 10 seconds without them."""
+        """End the process with this code after its threads and exit functions, or after 10 seconds without them."""
         for number in CODES:
             signal.signal(number, signal.SIG_IGN)  # it ends already
         self.code = code
         _flush()
         if "logging" in sys.modules:
             sys.modules["logging"].disable()  # Prefect counts aloud what it still has to send
-        last = threading.Timer(SECONDS_TO_LEAVE, self._gone)
+        last = threading.Timer(SECONDS_TO_LEAVE, self._exit_now)
         last.daemon = True
         last.start()
         sys.exit(code)
 
     def _exit(self) -> None:
-        """Leave before the interpreter is taken down.
+        """End at once, before the interpreter is torn down.
 
-        Threads that Prefect leaves running would else make DuckDB's binding report leaked objects at the end.
+        Threads that Prefect leaves running would else make DuckDB's binding report leaked objects.
         """
         _flush()
-        self._gone()
+        self._exit_now()
 
-    def _gone(self) -> NoReturn:
-        """The last words, once, and the end; without sys.stderr, whose lock a thread that hangs may hold."""
-        self.last_words.acquire()
+    def _exit_now(self) -> NoReturn:
+        """Exit at once, with the closing sentence after a signal; not through sys.stderr, whose lock a hanging thread
+        may hold.
+        """
+        self._ended.acquire()
         if self.code in CODES.values():
             with suppress(OSError):
                 os.write(2, f"{SENTENCE}\n".encode())
         os._exit(self.code)
 
     def _terminate(self, *_: object) -> NoReturn:
-        """What Prefect, which takes SIGTERM first while a flow runs, hands on to when the flow has ended."""
+        """The handler of SIGTERM; while a flow runs, Prefect handles it first and calls this when the flow
+        has ended.
+        """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one would break off the cleaning up
         self.code = TERMINATED
         raise SystemExit(TERMINATED)
 
-    def _watch(self, heard: int) -> None:
-        """End the process some seconds after a signal.
+    def _watch(self, read_end: int) -> None:
+        """End the process 30 seconds after a signal.
 
-        It hears of one from Python itself, whoever handles it, and wherever the main thread hangs: Prefect raises an
-        exception in it, which may leave a lock locked for good, or be lost in a finalizer.
+        Python itself reports the signal, whoever handles it and wherever the main thread hangs: Prefect raises an
+        exception in that thread, which may leave a lock locked, or be lost in a finalizer.
         """
         number = 0
         while number not in CODES:
-            number = os.read(heard, 1)[0]
+            number = os.read(read_end, 1)[0]
         time.sleep(SECONDS_AFTER_SIGNAL)
         self.code = CODES[signal.Signals(number)]
-        self._gone()
+        self._exit_now()
 
 
 def end_soon(error: LongformError) -> None:
-    """End this process with an error's sentence and code, unless it has ended by itself within 20 seconds."""
+    """End this process with an error's message and exit code, unless it ends by itself within 20 seconds."""
 
     def end() -> NoReturn:
         _flush()
@@ -97,6 +101,7 @@ def end_soon(error: LongformError) -> None:
 
 
 def _flush() -> None:
+    """Flush standard output and error."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a reader that went away; a stream that is closed
             stream.flush()

@@ -1,4 +1,4 @@
-"""Reading what builds left: stages, rejected rows, comparisons, checks, the summary of a version."""
+"""What builds left, for inspection: stages, rejected rows, comparisons, checks, the summary of a version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import duckdb
 
 from flows.builds.building import durations
 from flows.cli.shared.arguments import named_splits
-from flows.cli.shared.tracing import telling_row
+from flows.cli.shared.tracing import example_row_id
 from flows.registry import module_of, stages_of
 from longform.artifacts.conservation import check_conservation
 from longform.artifacts.rows import Rows, read_batches, read_parquet
@@ -26,86 +26,88 @@ WORDS = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
-    """One dict a stage, in order: fingerprint, rows in and out, left out by kind and reason, counters, seconds."""
+    """One dict for each stage, in order: fingerprint, rows in and out, left out by kind and reason, counters,
+    seconds.
+    """
     seconds = durations(store.home, version.dataset)
     return [_stage(artifact(store, version, name), seconds) for name in version.stages]
 
 
-def _stage(made: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
-    reasons = [{"kind": kind, "reason": reason, "rows": n} for (kind, reason), n in made.rejected().items()]
-    counts = made.counts()
-    rows_in = next(iter(made.rows_in.values()), counts.get("read"))
+def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
+    reasons = [{"kind": kind, "reason": reason, "rows": n} for (kind, reason), n in built.rejected().items()]
+    counts = built.counts()
+    rows_in = next(iter(built.rows_in.values()), counts.get("read"))
     return {
-        "stage": made.recipe.stage,
-        "fingerprint": made.fingerprint,
+        "stage": built.recipe.stage,
+        "fingerprint": built.fingerprint,
         "rows_in": rows_in,
-        "rows_out": made.rows,
+        "rows_out": built.rows,
         "filtered": sum(r["rows"] for r in reasons if r["kind"] == "filtered"),
         "rejected": sum(r["rows"] for r in reasons if r["kind"] == "defect"),
         "reasons": reasons,
         "counts": counts,
-        "seconds": seconds.get(made.fingerprint),
-        "parts": len(made.parts),
-        "arguments": made.recipe.arguments,
+        "seconds": seconds.get(built.fingerprint),
+        "parts": len(built.parts),
+        "arguments": built.recipe.arguments,
     }
 
 
 def rejected_rows(
     store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)
 ) -> Iterator[dict[str, Any]]:
-    """Every row left out with its stage, kind by kind; of one stage, or of all in order."""
-    made = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
+    """Every row that was left out, with its stage, kind by kind; of one stage, or of all in order."""
+    artifacts = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
     for kind in kinds:
-        for name, found in made.items():
-            yield from ({"stage": name, **row} for row in _of_kind(store, found, kind))
+        for name, built in artifacts.items():
+            yield from ({"stage": name, **row} for row in _rejected_of_kind(store, built, kind))
 
 
 def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)) -> int:
-    """How many rows `rejected_rows` gives, without reading them."""
-    made = [artifact(store, version, name) for name in ([stage] if stage else version.stages)]
-    return sum(number for each in made for (kind, _), number in each.rejected().items() if kind in kinds)
+    """The number of rows that `rejected_rows` yields, without reading them."""
+    artifacts = [artifact(store, version, name) for name in ([stage] if stage else version.stages)]
+    return sum(number for built in artifacts for (kind, _), number in built.rejected().items() if kind in kinds)
 
 
-def _of_kind(store: Store, made: Artifact, kind: str) -> Iterator[dict[str, Any]]:
-    for part in made.parts:
-        if any(of == kind for of, _, _ in part.rejected):
+def _rejected_of_kind(store: Store, built: Artifact, kind: str) -> Iterator[dict[str, Any]]:
+    for part in built.parts:
+        if any(part_kind == kind for part_kind, _, _ in part.rejected):
             for batch in read_batches(store.rejected_path(part), ROWS_AT_ONCE):
                 yield from (row for row in batch.to_pylist() if row["kind"] == kind)
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
-    """A trace for people."""
+    """A trace as lines of text."""
     for title, text in found["lines"]:
         yield f"{title:<11}{text}".replace("\n", " ")
 
 
 def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
-    """Recipes stage by stage, and rows by split and id."""
+    """Two versions compared: recipes by stage, and rows by split and id."""
     return {
         "before": f"{before.dataset}@{before.name}",
         "after": f"{after.dataset}@{after.name}",
         "same_recipe": before.recipe == after.recipe,
         "stages": list(_stage_changes(store, before, after)),
-        "splits": [_split_change(before, after, *named) for named in _splits(before, after)],
+        "splits": [_split_change(before, after, *split) for split in _splits(before, after)],
     }
 
 
 def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[dict[str, str]]:
-    """The stages whose own recipe or source differs; those made from them follow without a word."""
+    """The stages whose own recipe or source differs; stages that differ only by their inputs are left out."""
     for name in dict.fromkeys([*before.stages, *after.stages]):
         old, new = before.stages.get(name), after.stages.get(name)
         if old is None or new is None:
             yield {"stage": name, "why": "only in " + (after.name if old is None else before.name)}
         elif old != new:
-            was, now = (artifact(store, version, name).recipe for version in (before, after))
-            is_source = not all(isinstance(mark, str) for mark in now.inputs.values())
-            changes = [c for c in now.differences(was) if is_source or not c.startswith("its input")]
+            then, now = (artifact(store, version, name).recipe for version in (before, after))
+            is_source = not all(isinstance(fingerprint, str) for fingerprint in now.inputs.values())
+            changes = [c for c in now.differences(then) if is_source or not c.startswith("its input")]
             if changes:
                 yield {"stage": name, "why": "; ".join(changes)}
 
 
 def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
-    """(config, split), with None for the default config: versions from before there were several do not name it."""
+    """(config, split) of both versions, None for the default config, which old versions do not name."""
     return list(
         dict.fromkeys(
             (config if number else None, split)
@@ -117,12 +119,13 @@ def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
 
 
 def _split_change(before: Version, after: Version, config: str | None, split: str) -> dict[str, Any]:
-    counts = [version.configs.get(_named(version, config), {}).get(split, 0) for version in (before, after)]
-    sides = [_hashed(version, _named(version, config), split) for version in (before, after)]
+    """Row counts of a split in both versions, and rows added, removed and changed."""
+    counts = [version.configs.get(_config_name(version, config), {}).get(split, 0) for version in (before, after)]
+    hashes = [_row_hashes(version, _config_name(version, config), split) for version in (before, after)]
     query = f"""
         SELECT count(*) FILTER (WHERE a.id IS NULL), count(*) FILTER (WHERE b.id IS NULL),
                count(*) FILTER (WHERE a.hash <> b.hash)
-        FROM ({sides[0]}) AS a FULL OUTER JOIN ({sides[1]}) AS b ON a.id = b.id
+        FROM ({hashes[0]}) AS a FULL OUTER JOIN ({hashes[1]}) AS b ON a.id = b.id
     """
     with duckdb.connect() as database:
         added, removed, changed = database.execute(query).fetchone() or (0, 0, 0)
@@ -130,11 +133,13 @@ def _split_change(before: Version, after: Version, config: str | None, split: st
     return {"split": split if config is None else f"{config}/{split}", **numbers}
 
 
-def _named(version: Version, config: str | None) -> str:
+def _config_name(version: Version, config: str | None) -> str:
+    """The config's name in a version; None stands for its default config."""
     return next(iter(version.configs)) if config is None else config
 
 
-def _hashed(version: Version, config: str, split: str) -> str:
+def _row_hashes(version: Version, config: str, split: str) -> str:
+    """A query for the id and a hash of each row of a split."""
     paths = version.files(config, split) if config in version.configs else []
     if not paths:
         return "SELECT NULL::VARCHAR AS id, NULL::UBIGINT AS hash LIMIT 0"
@@ -146,35 +151,36 @@ def check(store: Store, version: Version) -> Iterable[str]:
     found = list(problems(store, version))
     yield from found
     if not found:
-        yield from _unconserved(store, version)
+        yield from _conservation_problems(store, version)
 
 
-def _unconserved(store: Store, version: Version) -> Iterator[str]:
+def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
+    """A message for each stage of a version that lost a row."""
     stages = stages_of(version.dataset)
-    made = {name: artifact(store, version, name) for name in version.stages}
-    by_fingerprint = {a.fingerprint: a for a in made.values()}
-    for name, found in made.items():
+    artifacts = {name: artifact(store, version, name) for name in version.stages}
+    by_fingerprint = {a.fingerprint: a for a in artifacts.values()}
+    for name, built in artifacts.items():
         work = stages[name]
         inputs = {
-            parameter: _rows(store, stages, by_fingerprint[mark])
-            for parameter, mark in found.recipe.inputs.items()
-            if isinstance(mark, str)
+            parameter: _rows(store, stages, by_fingerprint[fingerprint])
+            for parameter, fingerprint in built.recipe.inputs.items()
+            if isinstance(fingerprint, str)
         }
         try:
-            kept, looked_up = work.conserved(inputs), work.side_inputs(inputs)
-            check_conservation(store, name, work.schema, found.parts, kept, looked_up)
+            kept, side_inputs = work.conserved(inputs), work.side_inputs(inputs)
+            check_conservation(store, name, work.schema, built.parts, kept, side_inputs)
         except ConservationError as error:
             yield str(error)
 
 
-def _rows(store: Store, stages: dict[str, Stage], made: Artifact) -> Rows:
-    name = made.recipe.stage
-    return Rows(store, stages[name].schema, name, made.fingerprint, made.parts)
+def _rows(store: Store, stages: dict[str, Stage], built: Artifact) -> Rows:
+    name = built.recipe.stage
+    return Rows(store, stages[name].schema, name, built.fingerprint, built.parts)
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:
-    """What a finished build says: where the files are, what is in them, what to do next."""
-    name, folder = version.dataset, shown(version.folder)
+    """What a finished build prints: where the files are, what they hold, and what to do next."""
+    name, folder = version.dataset, short_path(version.folder)
     splits = ", ".join(f"{rows:,} {split}" for split, rows in named_splits(version))
     offline = " · rows of the offline model are marked" if version.manifest["offline"] else ""
     yield ""
@@ -184,7 +190,7 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     yield from textwrap.wrap("  ".join(_files(version)), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
     yield ""
     yield f"  look      longform show {name}"
-    yield f"  why       longform trace {name} {telling_row(version)}"
+    yield f"  why       longform trace {name} {example_row_id(version)}"
     names = [split for split, _ in named_splits(version)]
     yield f'  load      pandas.read_parquet("{folder}/{"train" if "train" in names else names[0]}")'
     settings = f"longform config {name} > {name}.toml"
@@ -198,8 +204,8 @@ def _files(version: Version) -> list[str]:
     return [*splits, *plots, *(name for name in version.manifest["files"] if "/" not in name)]
 
 
-def shown(path: Path) -> str:
-    """A path as short as it can be typed from here."""
+def short_path(path: Path) -> str:
+    """The path relative to the current folder if it lies below it, else as it is."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Standard output and error as they are found: of few letters, closed, without a reader, on a terminal that is gone."""
+"""Standard output and error in whatever state they are: a small encoding, closed, without a reader, a lost terminal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-PLACES = (1, 2)
-ENDS = {errno.EPIPE: 141, errno.EIO: 129}  # as shells name the ends by SIGPIPE and SIGHUP
+DESCRIPTORS = (1, 2)
+EXIT_CODES = {errno.EPIPE: 141, errno.EIO: 129}  # as shells name the ends by SIGPIPE and SIGHUP
 
 
 @contextmanager
 def outputs() -> Iterator[None]:
-    """What is printed in here may hold any text; once nobody can read it, the end is SystemExit with a code of ENDS.
+    """A context in which any text can be printed. If its reader goes away it ends with SystemExit and a code of
+    EXIT_CODES.
 
-    A disk that is full is said in one sentence.
+    A full disk ends it with one sentence.
     """
     codecs.register_error("as-json", _as_json)
     sys.stdout, sys.stderr = _ready(sys.stdout), _ready(sys.stderr)
@@ -32,17 +33,17 @@ def outputs() -> Iterator[None]:
             sys.stdout.flush()
             sys.stderr.flush()
     except BaseException as error:
-        gone = [place for place in PLACES if _is_gone(place)]
-        for place in gone:
-            _mute(place)
-        if gone and (code := _code(error)):
+        lost = [descriptor for descriptor in DESCRIPTORS if _is_gone(descriptor)]
+        for descriptor in lost:
+            _mute(descriptor)
+        if lost and (code := _code(error)):
             raise SystemExit(code) from None
         if isinstance(error, OSError) and _is_full(error):
             _mute(1)
-            said = (
+            message = (
                 "A disk is full, of the output or of what is written: free some space and run the same command again."
             )
-            print(said, file=sys.stderr)
+            print(message, file=sys.stderr)
             raise SystemExit(1) from None
         raise
 
@@ -54,13 +55,14 @@ def _is_full(error: OSError) -> bool:
 
 
 def _as_json(error: UnicodeError) -> tuple[str, int]:
-    """Letters that an encoding has not, as JSON spells them: \\u00e9."""
+    """Characters that an encoding lacks, escaped as in JSON: \\u00e9."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(json.dumps(letter)[1:-1] for letter in error.object[error.start : error.end]), error.end
 
 
 def _ready(stream: TextIO | None) -> TextIO:
+    """The stream, set to escape characters that its encoding lacks; a null device for a closed one."""
     if stream is None:  # it was closed before the start
         return open(os.devnull, "w")
     if isinstance(stream, io.TextIOWrapper):
@@ -68,24 +70,24 @@ def _ready(stream: TextIO | None) -> TextIO:
     return stream
 
 
-def _is_gone(place: int) -> bool:
-    """Whether what is written there reaches nobody."""
-    watch = select.poll()
-    watch.register(place, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
+def _is_gone(descriptor: int) -> bool:
+    """Whether output to a descriptor no longer reaches anybody."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
-def _mute(place: int) -> None:
-    """From now on what is written there goes nowhere, and raises nothing."""
+def _mute(descriptor: int) -> None:
+    """Redirect a descriptor to the null device, so that writing to it raises nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, place)
+    os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
 def _code(error: BaseException | None) -> int | None:
-    """Of the OSError that ended it, also where typer made an exit of it."""
+    """The exit code for the OSError behind an error, also if typer turned it into an exit; None if there is none."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in ENDS:
-            return ENDS[error.errno]
+        if isinstance(error, OSError) and error.errno in EXIT_CODES:
+            return EXIT_CODES[error.errno]
         error = error.__context__
     return None

@@ -17,7 +17,7 @@ from longform.settings import responses
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """`missing`: responses that the version used and the store does not have."""
+    """The result of an export. `missing`: responses that the version used but the store lacks."""
 
     rows: int
     bytes: int
@@ -25,7 +25,7 @@ class Exported:
 
 
 def address_and_file(words: list[str]) -> tuple[str | None, Path]:
-    """What to export and where to: a dataset and a file, or a file alone for everything."""
+    """(what to export, the file to write): a dataset and a file, or a file alone for everything."""
     *addresses, file = words
     if len(addresses) > 1:
         raise UsageError(
@@ -38,7 +38,7 @@ def address_and_file(words: list[str]) -> tuple[str | None, Path]:
 
 
 def export(home: Path, path: Path, version: Version | None) -> Exported:
-    """Write all responses, or those a version used, to a Parquet file; works while a build is running."""
+    """Write all responses, or those that a version used, to a Parquet file; also works while a build is running."""
     from longform.llm.responses.exchange import export_parquet
 
     keys = keys_used(Store(home), version) if version else None
@@ -48,7 +48,7 @@ def export(home: Path, path: Path, version: Version | None) -> Exported:
 
 
 def load(home: Path, path: Path) -> tuple[int, int]:
-    """How many responses of an exported file were new, and how many were there already."""
+    """Import an exported file: (number of new responses, number that were stored already)."""
     from longform.llm.responses.exchange import check_export, import_parquet
 
     check_export(path)
@@ -57,6 +57,6 @@ def load(home: Path, path: Path) -> tuple[int, int]:
 
 
 def stats(home: Path) -> list[dict[str, Any]]:
-    """A dict for each endpoint, model and task; works while a build is running."""
+    """A dict for each endpoint, model and task; also works while a build is running."""
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.stats()

@@ -1,4 +1,6 @@
-"""What a takedown means for what is there: versions that hold the record, responses that were made from it."""
+"""Consequences of a takedown: which published versions hold the record, and which stored responses were made
+from it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 
 from flows.builds.building import DATASETS, module_of
 from longform.artifacts.store import Store
-from longform.artifacts.takedowns import Held, held
+from longform.artifacts.takedowns import Mention, mentions
 from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
 from longform.llm.responses.store import open_responses
@@ -23,11 +25,11 @@ FIELDS = {"id", "date", "reason"}
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A published version and what of it names listed records."""
+    """A published version that mentions taken-down records."""
 
     dataset: str
     version: str
-    hits: list[Held]
+    hits: list[Mention]
 
     @property
     def withdraw(self) -> str:
@@ -35,7 +37,9 @@ class Holder:
 
 
 def wanted(records: list[str], file: Path | None, reason: str | None, day: str) -> list[tuple[str, str, str]]:
-    """(id, date, reason) of each record on the command line and in the file, whose lines may say their own."""
+    """(id, date, reason) of each record on the command line and in the file, whose lines may have their own date and
+    reason.
+    """
     found = [(record_of(text), day, reason or "") for text in records]
     found += [
         (record_of(line["id"]), line.get("date", day), line.get("reason") or reason or "") for line in _lines(file)
@@ -48,6 +52,7 @@ def wanted(records: list[str], file: Path | None, reason: str | None, day: str) 
 
 
 def _lines(file: Path | None) -> Iterator[dict[str, str]]:
+    """The takedowns in a file of JSON lines."""
     if file is None:
         return
     try:
@@ -64,8 +69,8 @@ def _line(file: Path, number: int, line: str) -> dict[str, str]:
         values = json.loads(line)
     except ValueError:
         values = None
-    sound = isinstance(values, dict) and "id" in values and values.keys() <= FIELDS
-    if not sound or not all(isinstance(value, str) for value in values.values()):
+    valid = isinstance(values, dict) and "id" in values and values.keys() <= FIELDS
+    if not valid or not all(isinstance(value, str) for value in values.values()):
         raise UsageError(
             f'Line {number} of {file} is no takedown: write {{"id": "…", "reason": "…", "date": "YYYY-MM-DD"}}, '
             "of which reason and date may be left to the options."
@@ -74,21 +79,24 @@ def _line(file: Path, number: int, line: str) -> dict[str, str]:
 
 
 def all_names(ids: Collection[str]) -> list[str]:
+    """All ids under which these records may occur, sorted."""
     return sorted({name for record in ids for name in names_of(record)})
 
 
 def holders(home: Path, ids: Collection[str]) -> list[Holder]:
-    """The published versions, sound or not, that name one of these records."""
+    """The published versions, damaged ones included, that mention one of these records."""
     names, found = all_names(ids), []
     for dataset in datasets(home):
         for folder in sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir()):
-            if hits := held(sorted(folder.rglob("*.parquet")), names, names_of_address):
+            if hits := mentions(sorted(folder.rglob("*.parquet")), names, names_of_address):
                 found.append(Holder(dataset, folder.name, hits))
     return found
 
 
 def purge(home: Path, ids: Collection[str]) -> int:
-    """Delete the stored responses that were made from these records; how many. No build may run meanwhile."""
+    """Delete the stored responses that were made from these records, and return their number. BusyError
+    during a build.
+    """
     store, where = Store(home), responses(home)
     if isinstance(where, Path) and not where.exists():
         return 0
@@ -97,8 +105,8 @@ def purge(home: Path, ids: Collection[str]) -> int:
             for dataset in DATASETS:
                 locks.enter_context(store.lock(dataset))
             with closing(open_responses(where)) as stored:
-                made = [module_of(dataset).responses_of(store, all_names(ids), stored) for dataset in DATASETS]
-                return stored.purge(set().union(*made))
+                keys = [module_of(dataset).responses_of(store, all_names(ids), stored) for dataset in DATASETS]
+                return stored.purge(set().union(*keys))
     except BusyError as error:
         raise BusyError(
             f"The takedown is written down, but stored responses were not purged: {error} "
@@ -107,5 +115,6 @@ def purge(home: Path, ids: Collection[str]) -> int:
 
 
 def described(holder: Holder) -> dict[str, Any]:
+    """A holder as a JSON value."""
     hits = [{"id": hit.id, "file": hit.file.name, "column": hit.column} for hit in holder.hits]
     return {"dataset": holder.dataset, "version": holder.version, "withdraw": holder.withdraw, "holds": hits}

@@ -1,4 +1,4 @@
-"""From a published row back to what it was made from: by the dataset's own `trace`, else by the ids the row carries."""
+"""Tracing a published row back to what it was made from, by the dataset's own `trace`, else by the ids in the row."""
 
 from __future__ import annotations
 
@@ -16,46 +16,51 @@ from longform.errors import UsageError
 
 Line = tuple[str, str]
 TEXTS = ("text", "question", "claim", "answer")
-SHOWN = 160
+MAX_CHARACTERS = 160
 MODEL = ("model", "prompt", "response")
 
 
-def telling_row(version: Version) -> str:
-    """The id of a published row worth tracing; of a dataset that names none, the first by id."""
-    own = getattr(module_of(version.dataset), "telling_row", None)
-    return str(own(version)) if own else first_row(version)
+def example_row_id(version: Version) -> str:
+    """The id of a published row that is worth tracing: the dataset's choice, else the first by id."""
+    of_dataset = getattr(module_of(version.dataset), "example_row_id", None)
+    return str(of_dataset(version)) if of_dataset else first_row(version)
 
 
 def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The row, what the stages made of it, and `lines` of (title, text) for people.
+    """The published row, the stage rows behind it, and `lines` of (title, text) to print.
 
-    Raises UsageError where no row, or more than one, begins with `row_id`.
+    Raises UsageError if no row, or more than one, begins with `row_id`.
     """
     module = module_of(version.dataset)
-    own = getattr(module, "trace", None)
+    of_dataset = getattr(module, "trace", None)
     return (
-        dict(own(store, version, row_id)) if own else trace_by_ids(store, version, row_id, stages_of(version.dataset))
+        dict(of_dataset(store, version, row_id))
+        if of_dataset
+        else trace_by_ids(store, version, row_id, stages_of(version.dataset))
     )
 
 
 def first_row(version: Version) -> str:
+    """The lowest row id of a version's default config."""
     config, paths = next(iter(version.tables().items()))
     found = _rows(f"SELECT min({version.key(config)}) AS id FROM {read_parquet(paths)}")
     return str(found[0]["id"])
 
 
 def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[str, Stage]) -> dict[str, Any]:
-    """A row of any dataset, and the rows of each stage whose key it carries."""
+    """As `trace_row` for any dataset: the rows of each stage whose key column the row has."""
     config, row = published_row(version, row_id)
-    behind = list(_behind(store, version, row, stages))
-    lines = [("row", f"{row[version.key(config)]}   {config}/{row.get('split', '')}"), *_lines(behind)]
-    built = [f"{stage} {mark[:8]}" for stage, mark in reversed(version.stages.items())]
+    stage_rows = list(_stage_rows(store, version, row, stages))
+    lines = [("row", f"{row[version.key(config)]}   {config}/{row.get('split', '')}"), *_lines(stage_rows)]
+    built = [f"{stage} {fingerprint[:8]}" for stage, fingerprint in reversed(version.stages.items())]
     lines.append(("built by", " <- ".join(built)))
-    return {"row": row, "config": config, "behind": behind, "stages": version.stages, "lines": lines}
+    return {"row": row, "config": config, "behind": stage_rows, "stages": version.stages, "lines": lines}
 
 
 def published_row(version: Version, row_id: str) -> tuple[str, dict[str, Any]]:
-    """The published row whose id is this, or begins with it, and its config."""
+    """(config, row) of the published row whose id is or begins with `row_id`; UsageError if there is not
+    exactly one.
+    """
     found = []
     for config, paths in version.tables().items():
         key = version.key(config)
@@ -77,27 +82,32 @@ def published_row(version: Version, row_id: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def _behind(
+def _stage_rows(
     store: Store, version: Version, row: dict[str, Any], stages: Mapping[str, Stage]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of stages that have one of the row's ids as their key, with their stage, in the stages' order."""
+    """The stage rows whose key is one of the row's ids, with their stage, in the order of the stages."""
     for stage in version.stages:
         key = stages[stage].schema.metadata[b"key"].decode()
         if isinstance(value := row.get(key), str):
-            made = artifact(store, version, stage)
-            paths = [store.rows_path(part) for part in made.parts if part.rows]
+            built = artifact(store, version, stage)
+            paths = [store.rows_path(part) for part in built.parts if part.rows]
             found = _rows(f"SELECT * FROM {read_parquet(paths)} WHERE {key} = ? LIMIT 1", value) if paths else []
             yield from ({"stage": stage, "key": key, **found_row} for found_row in found)
 
 
-def _lines(behind: Sequence[dict[str, Any]]) -> Iterator[Line]:
-    told: set[str] = set()
-    for row in behind:
+def _lines(stage_rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """The lines of stage rows, with the beginning of the text at its first occurrence."""
+    seen_titles: set[str] = set()
+    for row in stage_rows:
         title = row["key"].removesuffix("_id")
         words = " ".join(next((text for name in TEXTS if isinstance(text := row.get(name), str)), "").split())
-        shown = f'   "{words[:SHOWN]}{"…" if len(words) > SHOWN else ""}"' if words and title not in told else ""
-        yield ("" if title in told else title), f"{row[row['key']]}   {row['stage']}{shown}"
-        told.add(title)
+        excerpt = (
+            f'   "{words[:MAX_CHARACTERS]}{"…" if len(words) > MAX_CHARACTERS else ""}"'
+            if words and title not in seen_titles
+            else ""
+        )
+        yield ("" if title in seen_titles else title), f"{row[row['key']]}   {row['stage']}{excerpt}"
+        seen_titles.add(title)
         if row.get("response"):
             yield "", " · ".join(f"{name} {row[name]}" for name in MODEL if row.get(name))
 
@@ -110,4 +120,5 @@ def _rows(query: str, *values: str) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    """The value with dates as text."""
     return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,16 +1,17 @@
-"""Answers of the attributing systems (section 3, B.1): closed-book, retrieve-and-read, post-hoc; all of them collected.
+"""Answers of the systems that ExpertQA compares (section 3, B.1): closed-book, retrieve-and-read, post-hoc.
 
-A question that comes with answers of its own is not asked again.
+A question with released answers is not sent to any model.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
@@ -49,7 +50,10 @@ def _longest_reading(of: Sizes) -> list[Request]:
 def write_closed_book(
     context: StageContext, questions: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM(q): an answer from memory, with addresses as its sources. `text` is without the list of references."""
+    """Answers written from the model's memory, which cite web addresses: LLM(q).
+
+    `text` leaves out the list of references at the end; `cited` holds its entries.
+    """
     asked = []
     for question in questions:
         if question["answers"]:
@@ -90,17 +94,18 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
 def write_from_passages(
     context: StageContext, questions: Rows, found: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM(P, q) of each system: an answer from the passages of its corpus, which it cites by number.
+    """Answers of each system from the passages of its corpus, cited by number: LLM(P, q).
 
-    A system is not asked where its corpus has nothing; counted as `rr_gs_gpt4: no passage found`.
+    A system without a passage for a question writes no answer; such cases are counted as
+    `rr_gs_gpt4: no passage found`.
     """
     asked = []
     for question, row in zip(questions, found, strict=True):
-        given = {} if question["answers"] else _given(context, row["passages"], systems)
-        asked += [(question, system, passages) for system, passages in given.items()]
+        by_system = {} if question["answers"] else _passages_by_system(context, row["passages"], systems)
+        asked += [(question, system, passages) for system, passages in by_system.items()]
         if question["answers"]:
             yield _has_answers(question)
-        elif not given:
+        elif not by_system:
             yield Rejected(question["question_id"], "filtered", "no passage found" if systems else "system not asked")
     requests = (
         ((question["question_id"], system, passages), _reading(question, passages, model, prompt))
@@ -110,13 +115,13 @@ def write_from_passages(
         yield _from_passages(key, system, passages, answer, model, prompt)
 
 
-def _given(context: StageContext, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
-    """The passages of each system that has some."""
-    given = {system: [each for each in passages if each["corpus"] == CORPORA[system]] for system in systems}
-    for system in given:
-        if not given[system]:
+def _passages_by_system(context: StageContext, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
+    """System -> passages of its corpus; systems without any are left out, and counted."""
+    found = {system: [each for each in passages if each["corpus"] == CORPORA[system]] for system in systems}
+    for system in found:
+        if not found[system]:
             context.count(f"{system}: no passage found", 1)
-    return {system: texts for system, texts in given.items() if texts}
+    return {system: texts for system, texts in found.items() if texts}
 
 
 def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
@@ -141,13 +146,13 @@ def _of_system(system: str, rejected: Rejected) -> Rejected:
 
 
 def numbered(passages: Iterable[Row]) -> list[Row]:
-    """Passages as sources that can be cited, from 1."""
+    """Passages as rows of CITED, numbered from 1."""
     names = ("url", "passage_id", "title", "text")
     return [{"number": at, **{name: passage[name] for name in names}} for at, passage in enumerate(passages, 1)]
 
 
 def _inputs(question: Row) -> Row:
-    """What a prompt gets of a question: cut where it is very long."""
+    """The prompt inputs `field` and `question`, each cut to its maximum length."""
     return {"field": question["field"][:FIELD_CHARACTERS], "question": question["question"][:QUESTION_CHARACTERS]}
 
 
@@ -157,7 +162,10 @@ def _has_answers(question: Row) -> Rejected:
 
 @stage(POST_HOC, revision=2, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
 def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
-    """The closed-book answer without its citations, once for each system: its evidence is looked for afterwards."""
+    """Copies of the closed-book answer without its citations, one for each post-hoc system.
+
+    Evidence for their claims is retrieved later (`find_for_claims`).
+    """
     for answer in closed:
         text = without_marks(answer["text"])
         if not text.strip() or not systems:
@@ -199,21 +207,19 @@ def collect_answers(
     post_hoc: Rows,
     commercial: AllRows,
 ) -> Iterator[Row | Rejected]:
-    """All answers in the order of questions, then systems, with the words by which they abstain.
+    """All answers in the order of questions, then systems, with the phrase by which they abstain.
 
-    Of a system that answers a question twice the first answer counts, in the order of the inputs.
+    If a system answers a question twice, the first answer in the order of the inputs is kept.
     """
     keys = [question["question_id"] for question in questions]
-    given: defaultdict[str, list[Row]] = defaultdict(list)
-    for source in (released, closed, read, post_hoc, _of_questions(commercial, keys)):
-        for answer in source:
-            given[answer["question_id"]].append(answer)
+    sources = (released, closed, read, post_hoc, _of_questions(commercial, keys))
+    answers = grouped(chain.from_iterable(sources), "question_id")
     for key in keys:
-        yield from collected(key, given[key])
+        yield from collected(key, answers[key])
 
 
 def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:
-    """One row a system, in the order of the systems; names that are not ours come last, by name."""
+    """One answer for each system: ours in the order of SYSTEMS, then others by name; a Rejected for each left out."""
     if not answers:
         yield Rejected(question, "filtered", "no answer")
     first: dict[str, Row] = {}

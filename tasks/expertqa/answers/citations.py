@@ -3,7 +3,7 @@
 Marks: [1] · [1] [2] · [1, 2] · [1-3] · [^1^] (Bing Chat) · [^1] (Markdown) · [Passage 2] · (Passage ID: 2) · [1](https://…).
 Addresses: [https://…] · (https://…) · <https://…> · [words](https://…).
 Lists at the end: `[1] https://…`, `[^1]: https://…`, `1. https://…`, or any numbered list under "References".
-Every pattern is bounded: an answer is hostile until proven otherwise.
+All repetitions in the patterns are bounded, so that no answer can make matching slow.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 Row = dict[str, Any]
 Spans = list[tuple[int, int]]
 
-LONGEST_RANGE = 50  # numbers; of a longer one only the ends count
-HIGHEST = 1_000  # a higher number is no citation that a new one should come after
+LONGEST_RANGE = 50  # numbers; a longer range cites its two ends only
+HIGHEST = 1_000  # numbers from here on are ignored when a new source gets the next free number
 
 _TO = r"(?:\s?[-‐‑–—]\s?|\sto\s)"
 _URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
@@ -68,7 +68,9 @@ _BARE_ENTRY = re.compile(_BARE)
 
 
 def marks(text: str) -> list[int]:
-    """Numbers the text cites, in order, each once; `[0, 1]` is an interval. Of a range over 50 only the ends count."""
+    """Numbers that the text cites, in order, each once. Intervals such as `[0, 1]` are not citations; a range of more
+    than 50 numbers cites its two ends.
+    """
     return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in _numbers(match[0])))
 
 
@@ -81,12 +83,12 @@ def _numbers(mark: str) -> list[int]:
 
 
 def mark_spans(text: str) -> Spans:
-    """(start, end) of each citation, number or address, with the blanks before it."""
+    """(start, end) of each citation by number or address, including the blanks before it."""
     return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
 
 
 def _citation_runs(text: str) -> Spans:
-    """(start, end) of citations, of which those that nothing but blanks and commas divide are one."""
+    """(start, end) of citations, neighbours merged where only blanks, commas or semicolons separate them."""
     runs: Spans = []
     for start, end in mark_spans(text):
         if runs and not text[runs[-1][1] : start].strip(" \t\r\n,;"):
@@ -101,15 +103,15 @@ def _is_interval(citation: str) -> bool:
 
 
 def caret_spans(text: str) -> Spans:
-    """(start, end) of each mark of the form [^1^], with the white space before it."""
+    """(start, end) of each mark of the form [^1^], including the white space before it."""
     return [match.span() for match in _CARETS.finditer(text)]
 
 
 def unseen_spans(text: str) -> Spans:
-    """(start, end) of citations that a splitter of sentences must not see: it would cut inside them, or at them.
+    """(start, end) of citations to hide from the sentence splitter, which would cut inside or before them.
 
-    [^1^]; a mark before the quote or bracket that closes a sentence, as released post-hoc answers have them (`asked
-    "Why?[2]"`); citations that follow the end of a sentence (`Tin melts. [1] Lead does, too.`).
+    These are marks such as [^1^], marks before the quote or bracket that closes a sentence (`asked "Why?[2]"`, in
+    released post-hoc answers), and citations after the end of a sentence (`Tin melts. [1] Lead does, too.`).
     """
     following = [(start, end) for start, end in _citation_runs(text) if _ENDED.search(text[max(0, start - 9) : start])]
     spans: Spans = []
@@ -121,7 +123,7 @@ def unseen_spans(text: str) -> Spans:
 
 
 def without_marks(text: str) -> str:
-    """The text without its citations; of `[words](https://…)` the words stay."""
+    """The text without its citations; links `[words](https://…)` are replaced by their words."""
     text = _LINK.sub(lambda link: link[0] if _MARK.fullmatch(f"[{link[1]}]") else link[1], text)
     return _CITATION.sub(lambda match: match[0] if _is_interval(match[0]) else "", text)
 
@@ -140,22 +142,22 @@ def _clean(url: str) -> str:
 
 
 class Source(NamedTuple):
-    """An entry of a list of references: its address, or its words where it has none."""
+    """An entry of a list of references: its address and its words without the address, where it has them."""
 
     url: str | None
     title: str | None
 
 
 def references(text: str) -> tuple[int, dict[int, str]]:
-    """Where the body ends and the list of references begins (the text's length: no list), and its addresses."""
+    """(offset where the list of references begins, number -> address). The offset is len(text) if there is no list."""
     end, entries = _list_of_references(text)
     return end, {number: entry.url for number, entry in entries.items() if entry.url}
 
 
 def cited_sources(text: str) -> tuple[str, list[Row]]:
-    """The text without its list of references, and the sources it cites: number -> address, in order of numbers.
+    """(the text without its list of references, its sources as rows of CITED by number).
 
-    An address without a number gets the next one after the highest that the text lists or cites.
+    An address without a number gets the number after the highest that the text lists or cites.
     """
     end, sources = _list_of_references(text)
     body = text[:end].rstrip() if end < len(text) else text
@@ -176,7 +178,7 @@ def _numbered_addresses(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _addresses(text: str) -> list[str]:
-    """Addresses that stand in brackets or behind words, in order, each once."""
+    """Addresses in brackets or in Markdown links, in order, each once."""
     places = sorted(match.span() for pattern in (_CITATION, _LINK) for match in pattern.finditer(text))
     return list(dict.fromkeys(url for start, end in places for url in urls(text[start:end])))
 
@@ -191,7 +193,7 @@ def _list_of_references(text: str) -> tuple[int, dict[int, Source]]:
 
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
-    """`… of copper. References: [1] https://… [2] https://…`, all on one line, or `Source: https://…`."""
+    """Offset and entries of a list on one line: `References: [1] https://… [2] https://…` or `Source: https://…`."""
     headings = list(_ONE_LINE.finditer(text))
     if not headings:
         return None
@@ -209,7 +211,10 @@ def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
 
 
 def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
-    """The lines from the end upwards, as long as each is an entry; without a heading only what is surely one."""
+    """Offset and entries of a list of one entry a line, read from the last line upwards.
+
+    Under a heading such as "References" every numbered line is an entry, without one only lines where `_is_sure`.
+    """
     start_of_sure, sure = len(text), 0
     entries: list[tuple[int, Source]] = []
     bare: list[str] = []
@@ -229,11 +234,9 @@ def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
 
 
 def _in_order(upwards: list[tuple[int, Source]]) -> dict[int, Source]:
-    """Of a number that comes twice the first entry."""
-    found: dict[int, Source] = {}
-    for number, source in reversed(upwards):
-        found.setdefault(number, source)
-    return found
+    """Number -> source in the order of the text; the first entry of a repeated number."""
+    first = dict(upwards)
+    return {number: first[number] for number, _ in reversed(upwards)}
 
 
 def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
@@ -245,7 +248,7 @@ def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
-    """Its number and source; an address on a line of its own below belongs to it."""
+    """(number, source) of an entry; takes its address from `bare`, the addresses on lines below, if it has none."""
     rest = entry["rest"].strip()
     found = urls(rest) or ([bare.pop()] if bare else [])
     title = _ANY_URL.sub("", rest).strip(' \t-–—:,.()<>[]*"') or None
@@ -253,7 +256,7 @@ def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
 
 
 def _is_sure(entry: re.Match[str], source: Source) -> bool:
-    """Without a heading: `[1]` and an address, or `1.` and nothing but an address."""
+    """Whether a line is an entry even without a heading: `[1]` and an address, or `1.` and an address alone."""
     return source.url is not None and (entry["square"] is not None or source.title is None)
 
 

@@ -1,7 +1,7 @@
 """Claims: the sentences of an answer, each with the sources it cites (ExpertQA, section 2.2).
 
-The rules are those of the authors' code: white space folded, sentences by spaCy, claims of 5 signs or fewer and
-questions dropped, chatbots' small talk and their marks [^1^] cleaned away.
+The rules are those of the authors' code: runs of white space become one blank, spaCy splits sentences, claims of at
+most 5 characters and questions are dropped, and so are chatbots' small talk and marks of the form [^1^].
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from tasks.expertqa.exact import read_exact, write_exact
 from tasks.text.lists import listed_spans
 from tasks.text.sentences import Folded, folded_spans
 
-_GIVEN = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
+_NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
 
 
 class Claim(NamedTuple):
-    """A sentence of an answer: its text folded, where it was, the numbers and addresses it names, each once."""
+    """A sentence of an answer with its span there; the numbers and addresses it cites, each once.
+
+    `text` has white space runs replaced by one blank; `start` and `end` are character offsets into the answer.
+    """
 
     text: str
     start: int
@@ -39,9 +42,9 @@ def claims_of(
 ) -> list[Claim]:
     """The claims of an answer, in order. `splitter` is `sentences` (the paper's) or `lists` (see tasks/text/lists.py).
 
-    A claim's text is `text[start:end]` with white space folded; marks of the form [^1^] are cleaned out of it, but
-    count among its marks. `small_talk` and `questions`: drop such sentences; shorter ones are dropped always.
-    Citations after a full stop belong to the claim before them.
+    A claim's text is `text[start:end]` with white space runs replaced by one blank and without marks of the form
+    [^1^], which still count among its marks. Sentences shorter than `least_characters` are dropped; `small_talk` and
+    `questions` drop these too. A citation after a full stop belongs to the sentence before it.
     """
     spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
     found = (
@@ -52,7 +55,7 @@ def claims_of(
 
 
 def _citations(text: str) -> list[tuple[int, int]]:
-    """Without the blanks before them: `copper [1].` is `copper .` to the splitter."""
+    """Spans of citations without the blanks before them, so that the splitter reads `copper [1].` as `copper .`."""
     return [(end - len(text[start:end].lstrip()), end) for start, end in mark_spans(text)]
 
 
@@ -80,7 +83,7 @@ def _small_talk() -> tuple[str, ...]:
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
-    """The claims of each answer, in order. Answers that came with claims keep these, to the letter."""
+    """The claims of each answer, in order; released claims are kept unchanged."""
     for answer in answers:
         rows = list(_claims(answer, splitter, least_characters, small_talk))
         if answer["abstention"] is not None and answer["claims"] is None:
@@ -118,7 +121,10 @@ def _columns(answer: Row, position: int) -> Row:
 
 
 def linked(claim: Claim, cited: Iterable[Row]) -> Row:
-    """The claim with the sources it cites, by number or by address; numbers that no source has are unmatched."""
+    """Columns of CLAIMS for a claim, with the sources it cites by number or address as evidence.
+
+    Cited numbers without a source go to `unmatched`.
+    """
     sources = {source["number"]: source for source in reversed(list(cited))}
     wanted = [number for number in claim.marks if number in sources]
     wanted += [number for number in sorted(sources) if sources[number]["url"] in claim.urls and number not in wanted]
@@ -136,20 +142,20 @@ def _evidence(source: Row) -> Row:
     return {name: source[name] for name in ("number", "url", "passage_id", "text")} | {"given": None}
 
 
-# ---------------------------------------------------------------- claims that came with the answer
+# ---------------------------------------------------------------- released claims
 
 
 def released_claims(answer: Row) -> Iterator[Row]:
-    """Rows of CLAIMS of a released answer; each is looked for after the one before, else anywhere.
+    """Rows of CLAIMS of a released answer, with the span where each claim stands in it.
 
-    Where the answer has marks of the form [^1^], released claims are without them.
+    A claim is searched after the claim before it, then anywhere. Released claims lack marks of the form [^1^].
     """
-    whole = Folded(answer["text"], caret_spans(answer["text"]))
+    folded = Folded(answer["text"], caret_spans(answer["text"]))
     known = {source["number"] for source in answer["cited"]}
-    at = 0
+    search_from = 0
     for position, claim in enumerate(read_exact(answer["claims"])):
         text = claim["claim_string"]
-        start, end, at = _place(whole, text, at)
+        start, end, search_from = _span_of(text, folded, search_from)
         numbers = marks(text)
         yield {
             **_columns(answer, position),
@@ -158,26 +164,32 @@ def released_claims(answer: Row) -> Iterator[Row]:
             "end": end,
             "marks": numbers,
             "unmatched": [number for number in numbers if number not in known],
-            "evidence": [given_evidence(given) for given in claim.get("evidence") or []],
+            "evidence": [parse_evidence(evidence) for evidence in claim.get("evidence") or []],
             "original": write_exact(claim),
         }
 
 
-def _place(whole: Folded, claim: str, at: int) -> tuple[int | None, int | None, int]:
-    """Where a claim is in the answer, white space folded and carets left out in both; where to look for the next."""
+def _span_of(claim: str, answer: Folded, search_from: int) -> tuple[int | None, int | None, int]:
+    """(start, end, offset to search the next claim from) of a claim in the answer; None, None if it is not there.
+
+    White space runs count as one blank, and marks of the form [^1^] are left out in both.
+    """
     text = _folded(claim)
-    found = whole.text.find(text, at)
+    found = answer.text.find(text, search_from)
     if found < 0:
-        found = whole.text.find(text)
+        found = answer.text.find(text)
     if found < 0 or not text:
-        return None, None, at
-    return *whole.span(found, found + len(text)), found + len(text)
+        return None, None, search_from
+    return *answer.span(found, found + len(text)), found + len(text)
 
 
-def given_evidence(given: str) -> dict[str, Any]:
-    """`[3] https://…`, an empty line and the passage, as a row of EVIDENCE; what is not so is text."""
-    numbered = _GIVEN.match(given)
-    number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, given.strip())
+def parse_evidence(released: str) -> dict[str, Any]:
+    """A row of EVIDENCE from a released text: `[3] https://…`, an empty line, the passage.
+
+    Number and address may be missing; all else is the passage.
+    """
+    numbered = _NUMBERED.match(released)
+    number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, released.strip())
     address = _ADDRESS.match(rest)
     url, text = (address[1], address[2]) if address else (None, rest)
-    return {"number": number, "url": url, "passage_id": None, "text": text.strip() or None, "given": given}
+    return {"number": number, "url": url, "passage_id": None, "text": text.strip() or None, "given": released}

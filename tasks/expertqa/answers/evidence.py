@@ -1,14 +1,15 @@
-"""Evidence: passages of a local corpus (`sphere`) and of the web (`gs`) for questions, claims and atomic claims.
+"""Retrieval of evidence from a local corpus (`sphere`) and the web (`gs`) for questions, claims and atomic claims.
 
-    found = find_for_questions(run, questions, corpus, pages, search=Search("bm25"), corpora=["sphere", "gs"],
+    found = find_for_questions(builder, questions, corpus, pages, search=Search("bm25"), corpora=["sphere", "gs"],
                                embedding=None, web=None, crawl=None)
 
-The corpus gives its best 5 passages, the web its best 10 windows (ExpertQA, section 3 and appendix). The web is a file
-of pages that is ranked whole or, with `web`, a search whose results are fetched, cut into windows and ranked query by
-query. Every call of the web is stored; one that fails for a passing reason leaves the part open.
+Each query gets the 5 best passages of the corpus and the 10 best windows of web pages (ExpertQA, section 3 and
+appendix). The web is either a file of pages, ranked as one collection, or, with `web`, a search whose result pages are
+fetched, cut into windows and ranked for each query. Web responses are stored; after a transient failure the part stays
+unfinished, and the next build continues it.
 
-`embedding`, `web` and `crawl` are arguments of their own, not fields of `Search`: a plan, and who keeps to the rates of
-the web, look for them among a stage's arguments.
+`embedding`, `web` and `crawl` are arguments of the stages, not fields of `Search`, because plans and rate limits look
+for them among a stage's arguments.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ if TYPE_CHECKING:
 
 SPHERE, GS = "sphere", "gs"
 CORPORA = (SPHERE, GS)
-PAGES_KEPT = 64  # read, as claims of one answer lead to the same pages
-OF_QUESTIONS = ["question_id", "question", "answers"]
+PAGES_KEPT = 64  # windows cached in memory: claims of one answer lead to the same pages
 KEPT = ["passage_id", "url", "title", "text"]
 Query = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How passages are found: by bm25, tantivy, dense or hybrid, so many of each corpus.
+    """Settings of retrieval: the backend (bm25, tantivy, dense or hybrid) and the number of passages per corpus.
 
-    Of a web search `results` pages are read, and cut into windows of `size` tokens of `tokenizer`.
+    `results`: pages read for each web search; they are cut into windows of `size` tokens of `tokenizer`, of which
+    neighbours share `overlap`.
     """
 
     backend: str = "bm25"
@@ -68,7 +69,7 @@ class Search:
 def check_search(
     search: Search, *, embedding: Endpoint | str | None, web: WebBackend | None, crawl: Crawl | None
 ) -> None:
-    """Raise UsageError where evidence cannot be found that way, before any work is done."""
+    """Raise UsageError for settings that cannot work together, before any work is done."""
     check_backend(search.backend, embedding)
     check_windows(search.size, search.overlap)
     check_tokenizer(search.tokenizer)
@@ -77,7 +78,7 @@ def check_search(
 
 
 def check_corpora(names: Iterable[str]) -> None:
-    """Raise UsageError for a corpus that there is none of."""
+    """Raise UsageError for a name that is not in CORPORA."""
     for name in names:
         if name not in CORPORA:
             raise UsageError(f'There is no corpus "{name}": choose one of {", ".join(CORPORA)}.')
@@ -87,7 +88,7 @@ def check_corpora(names: Iterable[str]) -> None:
 
 
 def _embedded(of: Sizes, queries: str) -> float:
-    """Calls for queries, and, once a build, for what they are looked up in; of pages on the web nothing says it."""
+    """Upper bound of embedding calls for the queries and, once per build, the corpora; UNKNOWN for a web search."""
     if of["web"] is not None:
         return UNKNOWN
     return embedding_calls(of[queries] + of["corpus"] + of["pages"], 2 + of.units)
@@ -106,11 +107,12 @@ def find_for_questions(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """The best passages of these corpora for each question; none for those that come with answers."""
+    """The best passages of these corpora for each question; an empty list for questions with released answers."""
     check_corpora(corpora)
-    queries = [(row["question_id"], row["question"]) for row in _rows(questions, OF_QUESTIONS) if not row["answers"]]
+    rows = questions.only("question_id", "question", "answers")
+    queries = [(row["question_id"], row["question"]) for row in rows if not row["answers"]]
     asked = dict.fromkeys(corpora, queries)
-    yield from _found(context, questions, asked, _Places(corpus, pages, search, embedding, web, crawl))
+    yield from _with_passages(context, questions, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
 
 
 @stage(FOUND_FOR_CLAIMS, revision=2, at_most=AtMost(calls=lambda of: _embedded(of, "claims")))
@@ -126,17 +128,17 @@ def find_for_claims(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """The best passages for each claim of a post-hoc system, of the corpus that `systems` names for it.
+    """The best passages for each claim of a post-hoc system, from that system's corpus (`systems`: system -> corpus).
 
-    The query is the claim without its citation marks. Claims of others, and released ones, which have their evidence,
-    get an empty list.
+    The query is the claim without its citation marks. Claims of other systems and released claims, which have their
+    own evidence, get an empty list.
     """
     check_corpora(systems.values())
     asked: dict[str, list[Query]] = {name: [] for name in CORPORA if name in systems.values()}
-    for claim in _rows(claims, ["claim_id", "system", "text", "original"]):
+    for claim in claims.only("claim_id", "system", "text", "original"):
         if claim["system"] in systems and claim["original"] is None:
             asked[systems[claim["system"]]].append((claim["claim_id"], without_marks(claim["text"])))
-    yield from _found(context, claims, asked, _Places(corpus, pages, search, embedding, web, crawl))
+    yield from _with_passages(context, claims, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
 
 
 @stage(FOUND_FOR_FACTS, revision=1, at_most=AtMost(calls=lambda of: _embedded(of, "facts")))
@@ -152,15 +154,16 @@ def find_for_facts(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """The best passages of these corpora for each atomic claim: FActScore reads 3 (`corpus_k`, `pages_k`)."""
+    """The best passages of these corpora for each atomic claim: `corpus_k` and `pages_k`, 3 for FActScore."""
     check_corpora(corpora)
-    asked = dict.fromkeys(corpora, _texts(facts, ["fact_id", "text"]))
-    yield from _found(context, facts, asked, _Places(corpus, pages, search, embedding, web, crawl))
+    queries = [(row["fact_id"], row["text"]) for row in facts.only("fact_id", "text")]
+    asked = dict.fromkeys(corpora, queries)
+    yield from _with_passages(context, facts, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
 
 
 @stage(CLAIMS, revision=1)
 def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[Row]:
-    """The claims, those for which passages were found with these as their evidence; all others as they are."""
+    """All claims; the passages found for a claim replace its evidence, claims without any stay unchanged."""
     for claim, own in zip(claims, found, strict=True):
         if claim["claim_id"] != own["claim_id"]:
             raise ConservationError(f"link_evidence: {own['claim_id']} was found where {claim['claim_id']} was asked.")
@@ -175,8 +178,8 @@ def _evidence(passage: Row) -> Row:
 # ---------------------------------------------------------------- finding
 
 
-class _Places(NamedTuple):
-    """Where passages are looked for, and how."""
+class _Retrieval(NamedTuple):
+    """Collections of passages and the settings of the search in them."""
 
     corpus: Rows
     pages: Rows
@@ -186,25 +189,29 @@ class _Places(NamedTuple):
     crawl: Crawl | None
 
     def local(self, asked: Mapping[str, Sequence[Query]]) -> dict[str, Rows]:
-        """The corpora at hand of those that are asked, by name."""
+        """Corpus name -> passages, for the corpora stored in files that have queries."""
         held = {SPHERE: self.corpus} if self.web else {SPHERE: self.corpus, GS: self.pages}
         return {name: rows for name, rows in held.items() if asked.get(name)}
 
-    def most(self, corpus: str) -> int:
+    def k(self, corpus: str) -> int:
+        """Maximum number of passages of a corpus for one query."""
         return self.search.corpus_k if corpus == SPHERE else self.search.pages_k
 
-    def ways(self) -> dict[str, Any]:
+    def ranking(self) -> dict[str, Any]:
+        """The keyword arguments that choose how passages are ranked."""
         return {"backend": self.search.backend, "embedding": self.embedding}
 
 
-def _found(context: StageContext, rows: Rows, asked: Mapping[str, Sequence[Query]], places: _Places) -> Iterator[Row]:
-    """A row for each of `rows`, in their order: passages of sphere, then of gs."""
-    check_search(places.search, embedding=places.embedding, web=places.web, crawl=places.crawl)
+def _with_passages(
+    context: StageContext, rows: Rows, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval
+) -> Iterator[Row]:
+    """Key, question id and passages for each of `rows`, in their order; passages of sphere come before those of gs."""
+    check_search(retrieval.search, embedding=retrieval.embedding, web=retrieval.web, crawl=retrieval.crawl)
     wanted = {name for own in asked.values() for name, _ in own}
-    local = _find_local(context, asked, places)
-    remote = _find_remote(context, asked.get(GS, ()), places)
+    local = _search_local(context, asked, retrieval)
+    remote = _search_web(context, asked.get(GS, ()), retrieval)
     next_remote = next(remote, None)
-    for row in _rows(rows, list(dict.fromkeys([rows.key, "question_id"]))):
+    for row in rows.only(*dict.fromkeys([rows.key, "question_id"])):
         name = row[rows.key]
         passages = [local.passage(*hit) for hit in local.hits.get(name, ())]
         if next_remote and next_remote[0] == name:
@@ -216,24 +223,15 @@ def _found(context: StageContext, rows: Rows, asked: Mapping[str, Sequence[Query
         yield {**row, "passages": passages}
 
 
-def _rows(rows: Rows, columns: list[str]) -> Iterator[Row]:
-    for batch in rows.batches(columns):
-        yield from batch.to_pylist()
-
-
-def _texts(rows: Rows, columns: list[str]) -> list[Query]:
-    return [(name, text) for name, text in (row.values() for row in _rows(rows, columns))]
-
-
 def _passage(corpus: str, hit: Hit, row: Row) -> Row:
     return {"corpus": corpus, "score": hit.score, **{name: row[name] for name in KEPT}}
 
 
-# ---------------------------------------------------------------- what is at hand
+# ---------------------------------------------------------------- local corpora
 
 
-class _Local:
-    """What was found, by query, and its passages, in a file that memory need not hold."""
+class _LocalHits:
+    """Hits by query id, with their passages in a memory-mapped file."""
 
     def __init__(self, hits: dict[str, list[tuple[str, Hit]]], file: Path, held: Iterable[Rows]) -> None:
         self.hits = hits
@@ -247,13 +245,13 @@ class _Local:
         return _passage(corpus, hit, row)
 
 
-def _find_local(context: StageContext, asked: Mapping[str, Sequence[Query]], places: _Places) -> _Local:
-    held, ways, k = places.local(asked), places.ways(), max(map(places.most, CORPORA))
+def _search_local(context: StageContext, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval) -> _LocalHits:
+    held, k = retrieval.local(asked), max(map(retrieval.k, CORPORA))
     hits: dict[str, list[tuple[str, Hit]]] = {}
-    for corpus, found in best_of_corpora(context, asked, held, **ways, k=k):
+    for corpus, found in best_of_corpora(context, asked, held, **retrieval.ranking(), k=k):
         for name, own in found.items():
-            hits.setdefault(name, []).extend((corpus, hit) for hit in own[: places.most(corpus)])
-    return _Local(hits, context.scratch() / "passages.arrow", held.values())
+            hits.setdefault(name, []).extend((corpus, hit) for hit in own[: retrieval.k(corpus)])
+    return _LocalHits(hits, context.scratch() / "passages.arrow", held.values())
 
 
 def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
@@ -267,33 +265,38 @@ def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
 # ---------------------------------------------------------------- the web
 
 
-def _find_remote(context: StageContext, asked: Sequence[Query], places: _Places) -> Iterator[tuple[str, list[Row]]]:
-    """The best windows of the pages that a web search leads to, for each query that has any, in their order."""
-    web, crawl = places.web, places.crawl
+def _search_web(
+    context: StageContext, asked: Sequence[Query], retrieval: _Retrieval
+) -> Iterator[tuple[str, list[Row]]]:
+    """(query id, best windows of the pages that its web search found), in the order of the queries.
+
+    Queries whose results have no readable page are left out.
+    """
+    web, crawl, search = retrieval.web, retrieval.crawl, retrieval.search
     if web is None or crawl is None or not asked:
         return
-    leading = {
+    results = {
         name: [found for found, _ in own if not crawl.leaves(found.url)]
-        for (name, _), own in web_results(context, web, asked, places.search.results)
+        for (name, _), own in web_results(context, web, asked, search.results)
     }
     get = partial(get_page, visitor := context.web(crawl.manners), crawl)
-    for _ in visitor.each(dict.fromkeys(found.url for own in leading.values() for found in own), get):
-        pass  # all are stored, or known not to be had, before any is read
+    for _ in visitor.each(dict.fromkeys(found.url for own in results.values() for found in own), get):
+        pass  # fetch and store every page before reading any
     held: dict[str, dict[str, Row]] = {}
     with Extractor(context.scratch()) as extractor:
-        read = lru_cache(PAGES_KEPT)(lambda url: _windows(get(url), extractor, crawl, places.search))
-        passages = _web_passages(leading, held, read)
+        read = lru_cache(PAGES_KEPT)(lambda url: _windows(get(url), extractor, crawl, search))
+        passages = _web_passages(results, held, read)
         queries = {name: [(name, text)] for name, text in asked}
-        for name, found in best_passages(context, queries, passages, **places.ways(), k=places.search.pages_k):
+        for name, found in best_passages(context, queries, passages, **retrieval.ranking(), k=search.pages_k):
             windows = held.pop(name)
             yield name, [_passage(GS, hit, windows[hit.passage_id]) for hit in found[name]]
 
 
 def _web_passages(
-    leading: Mapping[str, Sequence[Found]], held: dict[str, dict[str, Row]], windows: Callable[[str], list[Row]]
+    results: Mapping[str, Sequence[Found]], held: dict[str, dict[str, Row]], windows: Callable[[str], list[Row]]
 ) -> Iterator[Passage]:
-    """The windows of each query's pages; `held` keeps their rows until somebody takes them out."""
-    for name, found in leading.items():
+    """The windows of the pages found for each query; adds their rows to `held` (query id -> passage id -> row)."""
+    for name, found in results.items():
         rows = [{**row, "title": row["title"] or one.title or None} for one in found for row in windows(one.url)]
         if rows:
             held[name] = {row["passage_id"]: row for row in rows}
@@ -301,7 +304,7 @@ def _web_passages(
 
 
 def _windows(page: Page, extractor: Extractor, crawl: Crawl, search: Search) -> list[Row]:
-    """None of a page that could not be had or read, or leads to one that is taken down."""
+    """Windows of a page as rows of DOCUMENTS; empty if it is unreadable or redirects to an address taken down."""
     if crawl.leaves(page.final):
         return []
     try:

@@ -1,4 +1,4 @@
-"""Answers that came with the questions, with their claims and labels; and a commercial system's, from a file.
+"""Released answers, with their claims and labels; and answers of a commercial system, from a file.
 
     {"answer_string": "Copper turns green [1].", "attribution": ["[1] https://copper.example/green"],
      "claims": [{"claim_string": "Copper turns green [1].", "evidence": ["[1] https://copper.example/green"],
@@ -8,8 +8,8 @@
      "revised_answer_string": "…", "usefulness": "Useful", "annotation_time": 180000, "annotator_id": "a_17"}
 
 Evidence is an address, or an address, an empty line and the passage. `revised_evidence` is a text, a list or null.
-Some claims have `revised_claim_string` and `source_reliability` besides, mostly null. `annotation_time` is in
-milliseconds. A commercial system's file has {"question" or "question_id", "answer_string", "attribution": […]} a line.
+Some claims also have `revised_claim_string` and `source_reliability`, mostly null. `annotation_time` is in
+milliseconds. Lines of a commercial system's file: {"question" or "question_id", "answer_string", "attribution": […]}.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from schemas.expertqa import ANSWERS
 from tasks.annotation.values import LONGEST_TIME, Unfit, filled, taken
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.citations import cited_sources
-from tasks.expertqa.answers.claims import given_evidence
+from tasks.expertqa.answers.claims import parse_evidence
 from tasks.expertqa.bank import GROUP, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label
@@ -42,19 +42,19 @@ LEAST_COMMERCIAL = '{"question":"a","answer_string":"a"}'
 
 
 def released_at_most(size: float) -> float:
-    """How many answers come with the questions of a bank of so many bytes."""
+    """Upper bound of the number of released answers in a question bank of `size` bytes."""
     return size / len(LEAST_ANSWER)
 
 
 @stage(ANSWERS, revision=2, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
-    """The answers the questions came with, in the order of the file, whatever their systems are called."""
+    """The released answers of the questions, of any system, in the order of the file."""
     for question in questions:
         yield from answers_of(question)
 
 
 def answers_of(question: Row) -> Iterator[Row | Rejected]:
-    """Rows of ANSWERS, and a Rejected for an ill-typed answer, and where there is none."""
+    """The released answers of a question as rows of ANSWERS; a Rejected for each ill-typed one, or if it has none."""
     key = question["question_id"]
     if question["answers"] is None:
         yield Rejected(key, "filtered", "no released answer")
@@ -68,7 +68,7 @@ def answers_of(question: Row) -> Iterator[Row | Rejected]:
 
 
 def ill_typed(system: str, answer: Any) -> str | None:
-    """Why this is no answer that the later stages could read."""
+    """Reason why later stages could not read a released answer; None if they can."""
     if not system.strip() or len(system) > SYSTEM_CHARS:
         return "ill-formed name of a system"
     if not isinstance(answer, dict):
@@ -88,7 +88,7 @@ def _is_claim(claim: Any) -> bool:
 
 
 def is_texts(value: Any) -> bool:
-    """A list of texts, or nothing."""
+    """Whether the value is None or a list of texts."""
     return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
 
 
@@ -104,7 +104,7 @@ def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
 
 
 def answer_columns(question: str, system: str, text: str, attribution: list[str]) -> Row:
-    """A row of ANSWERS that no model of ours wrote, of kind imported."""
+    """A row of ANSWERS of kind `imported`, written by no model of this project."""
     return {
         "answer_id": f"a_{fingerprint([question, system, text])}",
         "question_id": question,
@@ -121,23 +121,24 @@ def answer_columns(question: str, system: str, text: str, attribution: list[str]
 
 
 def sources_listed(attribution: list[str]) -> list[Row]:
-    """'[2] https://…' as source 2, of a number that comes twice the first; without a number its place counts.
+    """Rows of CITED of a released list of sources: '[2] https://…' is source 2, of a repeated number the first.
 
-    After the address its text may stand, as in claims' evidence; without an address it is a title.
+    A source without a number gets its position in the list, from 1. Words after an address are its text, words
+    without an address a title.
     """
     found: dict[int, Row] = {}
-    for place, listed in enumerate(attribution, 1):
-        given = given_evidence(listed)
-        if given["url"] or given["text"]:
-            title, text = (None, given["text"]) if given["url"] else (given["text"], None)
-            number = place if given["number"] is None else given["number"]
-            source = {"number": number, "url": given["url"], "passage_id": None, "title": title, "text": text}
+    for position, listed in enumerate(attribution, 1):
+        parsed = parse_evidence(listed)
+        if parsed["url"] or parsed["text"]:
+            title, text = (None, parsed["text"]) if parsed["url"] else (parsed["text"], None)
+            number = position if parsed["number"] is None else parsed["number"]
+            source = {"number": number, "url": parsed["url"], "passage_id": None, "title": title, "text": text}
             found.setdefault(number, source)
     return list(found.values())
 
 
 def open_commercial(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """Files of a commercial system's answers: JSON lines, plain or packed."""
+    """The sources of files of a commercial system's answers: JSON lines, plain or packed."""
     return open_files(paths, group=GROUP, endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"), digest=digest)
 
 
@@ -152,24 +153,20 @@ def open_commercial(paths: Iterable[Path | str], *, digest: Callable[[Path], str
 def read_commercial(
     context: StageContext, files: Shard, questions: AllRows, *, system: str
 ) -> Iterator[Row | Rejected]:
-    """Answers of a system that was asked elsewhere, in the order of the file."""
-    asked = [
-        (row["question_id"], row["question"])
-        for batch in questions.batches(["question_id", "question"])
-        for row in batch.to_pylist()
-    ]
+    """Answers of a commercial system, read from its file, in the order of the file."""
+    asked = [(row["question_id"], row["question"]) for row in questions.only("question_id", "question")]
     yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
 
 
 def parse_commercial(
     records: Iterable[dict[str, Any] | Rejected], asked: Iterable[tuple[str, str]], system: str
 ) -> Iterator[Row | Rejected]:
-    """Rows of ANSWERS; each question's first answer counts. `asked` has ids and texts.
+    """Rows of ANSWERS from a commercial system's records; a Rejected for each further answer to a question.
 
-    A question is found by its id, else by its text with white space folded: of equal texts the first one that is
-    asked and has no answer yet.
+    `asked`: (question id, text). A record names its question by id or by text, white space aside; of questions with
+    equal texts it gets the first without an answer.
     """
-    known = Asked(asked)
+    known = QuestionIndex(asked)
     for position, record in enumerate(records):
         if isinstance(record, Rejected):
             yield record
@@ -190,15 +187,18 @@ def _no_answer(record: dict[str, Any]) -> str | None:
 
 
 def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
-    """The answer without the list of references at its end; sources the record lists win over those it cites."""
+    """A row of ANSWERS whose text leaves out the list of references at its end.
+
+    Its sources are those of the record's `attribution`, else those that the text cites.
+    """
     text, attribution = record["answer_string"], record.get("attribution") or []
     body, cited = cited_sources(text)
     row = answer_columns(question, system, body if body.strip() else text, attribution)
     return row if attribution else {**row, "cited": cited}
 
 
-class Asked:
-    """The questions that a file of answers may be about; each is taken once."""
+class QuestionIndex:
+    """Questions by id and text, to match answers of a file with; each question is matched once."""
 
     def __init__(self, asked: Iterable[tuple[str, str]]) -> None:
         self.free: dict[str, bool] = {}
@@ -208,7 +208,7 @@ class Asked:
             self.by_text.setdefault(_folded(text), []).append(key)
 
     def take(self, record: dict[str, Any]) -> str | Rejected:
-        """The id of the record's question."""
+        """The id of the record's question; a Rejected if it is unknown or has an answer already."""
         keys = self._named(record)
         if not keys:
             return Rejected("", "defect", "no such question")
@@ -230,14 +230,14 @@ def _folded(text: str) -> str:
 
 
 def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
-    """The row of LABELS that a released answer came with; and what of it is no label: why, and the word and its claim.
+    """(row of LABELS of a released answer, its values that are no labels, each with the reason and its place).
 
-    What is none is null in the row, and costs no other label. It stays in `original` of the answer and of its claims.
+    Such a value is null in the row, other labels are kept; `original` of the answer and its claims still has it.
     """
-    given, key = read_exact(answer["original"]), answer["answer_id"]
+    original, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Unfit] = []
-    annotator = taken(wrong, _text, given, "annotator_id", key) or UNKNOWN_ANNOTATOR
-    usefulness, said_as = taken(wrong, label, "usefulness", given.get("usefulness"), key) or NO_LABEL
+    annotator = taken(wrong, _text, original, "annotator_id", key) or UNKNOWN_ANNOTATOR
+    usefulness, said_as = taken(wrong, label, "usefulness", original.get("usefulness"), key) or NO_LABEL
     row = {
         "label_id": f"{key}/{annotator}",
         "answer_id": key,
@@ -246,52 +246,54 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
         "annotator_id": annotator,
         "usefulness": usefulness,
         "usefulness_said_as": said_as,
-        "revised_answer": taken(wrong, _text, given, "revised_answer_string", key),
-        "annotation_time": taken(wrong, _time, given, key),
+        "revised_answer": taken(wrong, _text, original, "revised_answer_string", key),
+        "annotation_time": taken(wrong, _time, original, key),
         "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],
         "source": "released",
     }
     return row, wrong
 
 
-def claim_labels(claim_id: str, given: dict[str, Any], wrong: list[Unfit]) -> Row:
-    """One of LABELS.claims. `source_reliability` and `revised_claim_string` stand in where `reliability` and
-    `revised_claim` are missing."""
-    said = {name: given.get(name) for name in LABELLED}
-    found = {name: taken(wrong, label, name, value, claim_id) or NO_LABEL for name, value in said.items()}
-    other = taken(wrong, label, "reliability", given.get("source_reliability"), claim_id)
-    if not filled(said["reliability"]) and other:
+def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) -> Row:
+    """An element of LABELS.claims from a released claim; values that are no labels are added to `wrong`.
+
+    `source_reliability` and `revised_claim_string` replace a missing `reliability` and `revised_claim`.
+    """
+    words = {name: original.get(name) for name in LABELLED}
+    found = {name: taken(wrong, label, name, value, claim_id) or NO_LABEL for name, value in words.items()}
+    other = taken(wrong, label, "reliability", original.get("source_reliability"), claim_id)
+    if not filled(words["reliability"]) and other:
         found["reliability"] = other
-    as_given = {name: word for name, (_, word) in found.items() if word is not None}
-    revised = "revised_claim_string" if given.get("revised_claim") is None else "revised_claim"
+    as_read = {name: word for name, (_, word) in found.items() if word is not None}
+    revised = "revised_claim_string" if original.get("revised_claim") is None else "revised_claim"
     return {
         "claim_id": claim_id,
         **{name: ours for name, (ours, _) in found.items()},
-        "reason_missing_support": taken(wrong, _text, given, "reason_missing_support", claim_id),
-        "revised_claim": taken(wrong, _text, given, revised, claim_id),
-        "revised_evidence": taken(wrong, _revised_evidence, given.get("revised_evidence"), claim_id),
-        "said_as": write_exact(as_given) if as_given else None,
+        "reason_missing_support": taken(wrong, _text, original, "reason_missing_support", claim_id),
+        "revised_claim": taken(wrong, _text, original, revised, claim_id),
+        "revised_evidence": taken(wrong, _revised_evidence, original.get("revised_evidence"), claim_id),
+        "said_as": write_exact(as_read) if as_read else None,
     }
 
 
-def _revised_evidence(given: Any, of: str) -> list[str] | None:
-    """A text as a list of one, an empty one as none."""
-    if isinstance(given, str):
-        return [given] if given else []
-    if not is_texts(given):
+def _revised_evidence(value: Any, of: str) -> list[str] | None:
+    """The revised evidence as a list; an empty text gives an empty list."""
+    if isinstance(value, str):
+        return [value] if value else []
+    if not is_texts(value):
         raise Unfit("ill-formed revised_evidence", of)
-    return None if given is None else list(given)
+    return None if value is None else list(value)
 
 
-def _text(given: dict[str, Any], name: str, of: str) -> str | None:
-    value = given.get(name)
+def _text(original: dict[str, Any], name: str, of: str) -> str | None:
+    value = original.get(name)
     if value is not None and not isinstance(value, str):
         raise Unfit(f"ill-formed {name}", of)
     return value
 
 
-def _time(given: dict[str, Any], of: str) -> float | None:
-    value = given.get("annotation_time")
+def _time(original: dict[str, Any], of: str) -> float | None:
+    value = original.get("annotation_time")
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LONGEST_TIME:

@@ -1,15 +1,15 @@
-"""Revised answers (section 6): a person's text, a person's claims put together, or, marked so, a model's.
+"""Revised answers (section 6): an expert's text, an expert's revised claims joined, or a model's revision.
 
-A person's text is kept to the letter. Where people gave only revised claims these make the answer, one a line, as in
-the released files: 201 of the 217 revised answers of `rand_val` are exactly that (white space folded).
+An expert's text is kept unchanged. Where experts revised only claims, the answer is these claims, one a line, as in
+the released files: 201 of the 217 revised answers of `rand_val` are exactly that, white space aside.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import grouped
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
@@ -39,27 +39,32 @@ def revise_answers(
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
-    """A revised answer of each sampled answer: without a model, only what people wrote."""
+    """A revised answer of each sampled answer, by a person, else by the model; a Rejected where neither gives one."""
     sampled = {row["answer_id"] for row in samples}
-    parts, said = _by_answer(claims, sampled), _by_answer(labels, sampled)
+    claims_of, labels_of = (
+        grouped((row for row in rows if row["answer_id"] in sampled), "answer_id") for rows in (claims, labels)
+    )
     found: dict[str, Row | Rejected | None] = {}
     for answer in answers:
         key = answer["answer_id"]
         found[key] = (
-            by_people(answer, parts[key], said[key]) if key in sampled else _filtered(key, "answer not sampled")
+            by_people(answer, claims_of[key], labels_of[key])
+            if key in sampled
+            else _filtered(key, "answer not sampled")
         )
     if model is not None and prompt is not None:
-        open_ones = (answer for answer in answers if found[answer["answer_id"]] is None)
-        requests = _requests(open_ones, parts, attributions, questions, model, prompt)
+        without_revision = (answer for answer in answers if found[answer["answer_id"]] is None)
+        requests = _requests(without_revision, claims_of, attributions, questions, model, prompt)
         for answer, reply in context.ask(model, requests):
             found[answer["answer_id"]] = by_model(answer, reply, model, prompt)
     yield from (row or _filtered(key, "no revised answer") for key, row in found.items())
 
 
 def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row | Rejected | None:
-    """What people made of an answer, if anything: of several annotators the first by `label_id` gives the text.
+    """The revision of an answer by annotators as a row of REVISED; None if nobody revised it.
 
-    A whole answer goes before revised claims. Claims that were all left out leave nothing to publish.
+    A revised answer is preferred to revised claims; among annotators the first by `label_id` is taken. Rejected if an
+    annotator left out all claims.
     """
     labels = sorted(labels, key=lambda label: str(label["label_id"]))
     for label in labels:
@@ -68,22 +73,24 @@ def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row 
     for label in labels:
         revised = {row["claim_id"]: row["revised_claim"] for row in label["claims"]}
         if any(text is not None for text in revised.values()):
-            text = put_together(claims, revised)
+            text = join_revised_claims(claims, revised)
             if not text:
                 return _filtered(answer["answer_id"], "every claim left out by a person")
             return _revised(answer, text, "claims", label["annotator_id"], NO_MODEL)
     return None
 
 
-def put_together(claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
-    """One a line, in order: as revised, or as it is where that is null; those revised to nothing are left out."""
+def join_revised_claims(claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
+    """The claims in order, one a line: the revision, or the claim itself where that is None; empty revisions are
+    left out. `revised`: claim id -> revision.
+    """
     own = (revised.get(claim["claim_id"]) for claim in claims)
     texts = [str(claim["text"]) if text is None else text for claim, text in zip(claims, own, strict=True)]
     return "\n".join(text for text in texts if text.strip())
 
 
 def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """What a model made of an answer, or why that cannot be used."""
+    """The model's revision as a row of REVISED; a Rejected for an unusable reply or one that abstains."""
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return refused(key, reply)
@@ -103,30 +110,21 @@ def _requests(
     model: Endpoint,
     prompt: Prompt,
 ) -> Iterator[tuple[Row, Request]]:
-    """Each with its claims and what the evidence of each was read as; "" where it has none."""
+    """(answer, request to revise it), with its claims and the evidence AutoAIS read for each; "" if it read none."""
     asked = {row["question_id"]: row["question"] for row in questions}
     read = {row["claim_id"]: row["evidence"] or "" for row in attributions}
     for answer in answers:
-        parts = claims[answer["answer_id"]]
+        own = claims[answer["answer_id"]]
         yield (
             answer,
             prompt.request(
                 model,
                 question=asked[answer["question_id"]][:QUESTION_CHARACTERS],
                 answer=answer["text"][:ANSWER_CHARACTERS],
-                claims=[claim["text"] for claim in parts],
-                evidence=[read.get(claim["claim_id"], "")[:EVIDENCE_CHARACTERS] for claim in parts],
+                claims=[claim["text"] for claim in own],
+                evidence=[read.get(claim["claim_id"], "")[:EVIDENCE_CHARACTERS] for claim in own],
             ),
         )
-
-
-def _by_answer(rows: Iterable[Row], wanted: set[str]) -> dict[str, list[Row]]:
-    """answer_id -> its rows, in their order, of these answers."""
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row["answer_id"] in wanted:
-            found[row["answer_id"]].append(row)
-    return found
 
 
 def _filtered(key: str, reason: str) -> Rejected:

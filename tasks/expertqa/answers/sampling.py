@@ -1,13 +1,13 @@
-"""Which answers an expert is shown: one a question, uniformly over the systems that may be drawn (section 3.1)."""
+"""One answer of each question for the expert to label, drawn uniformly over the eligible systems (section 3.1)."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from xxhash import xxh3_64_intdigest
 
-from longform.artifacts.rows import Rejected, Row, Rows
+from longform.artifacts.rows import Rejected, Row, Rows, grouped
 from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.expertqa import CLAIMS, SAMPLES
@@ -18,7 +18,7 @@ NOT_DRAWN, RELEASED_INSTEAD = "not drawn", "its question has released answers"
 
 
 def why_not(answer: Row, claims: int, most_claims: int) -> str | None:
-    """Why an answer with so many claims cannot be drawn; None where it can."""
+    """Reason why an answer with this number of claims cannot be drawn; None if it can."""
     if answer["abstention"] is not None:
         return ABSTAINS
     if not claims:
@@ -27,10 +27,9 @@ def why_not(answer: Row, claims: int, most_claims: int) -> str | None:
 
 
 def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
-    """One of the systems, each as likely as the others.
+    """One of the systems, all equally likely: the one with the lowest hash of seed, question and system.
 
-    The least hash of seed, question and system: other questions change nothing, and one more system only the
-    questions that it wins.
+    Adding questions changes no draw; adding a system changes only the draws that it wins.
     """
     return min(sorted(systems), key=lambda system: xxh3_64_intdigest(f"{seed}\x1f{question_id}\x1f{system}".encode()))
 
@@ -38,9 +37,10 @@ def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
 def sample(
     question_id: str, answers: list[Row], claims: Mapping[str, int], *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
-    """What is shown of a question's answers, and why the others are not; `claims`: how many each answer has.
+    """Rows of SAMPLES for a question, and a Rejected with the reason for every other answer.
 
-    Released answers were drawn by those who released them: all are kept, whatever their length, and no other is.
+    `claims`: answer id -> number of claims. Released answers were drawn by the authors of ExpertQA: where a question
+    has some, all of them are kept, of any length, and no other answer is.
     """
     released = [answer for answer in answers if answer["kind"] == "released"]
     if released:
@@ -85,26 +85,17 @@ def _left_out(answer: Row, reason: str, claims: int = 0) -> Rejected:
 def sample_answers(
     context: StageContext, questions: Rows, answers: Rows, claims: Rows, *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
-    """Of each question one answer of at most `most_claims` claims that does not abstain, or its released answers."""
-    counts: Counter[str] = Counter()
-    for batch in claims.batches(["answer_id"]):
-        counts.update(batch["answer_id"].to_pylist())
-    given = _by_question(answers)
-    for batch in questions.batches(["question_id"]):
-        for question in batch["question_id"].to_pylist():
-            yield from sample(question, given[question], counts, most_claims=most_claims, seed=seed)
-
-
-def _by_question(answers: Rows) -> defaultdict[str, list[Row]]:
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for batch in answers.batches(["answer_id", "question_id", "system", "kind", "abstention"]):
-        for answer in batch.to_pylist():
-            found[answer["question_id"]].append(answer)
-    return found
+    """For each question its released answers, else one answer with 1 to `most_claims` claims that does not abstain."""
+    counts = Counter(row["answer_id"] for row in claims.only("answer_id"))
+    columns = ("answer_id", "question_id", "system", "kind", "abstention")
+    by_question = grouped(answers.only(*columns), "question_id")
+    for row in questions.only("question_id"):
+        key = row["question_id"]
+        yield from sample(key, by_question[key], counts, most_claims=most_claims, seed=seed)
 
 
 def _taken_at_most(of: Sizes) -> float:
-    """Those of answers that were drawn, which have so many at most, and of released ones, as many as they came with."""
+    """Upper bound of the claims: `most_claims` for each drawn answer, and all claims of released answers."""
     drawn = of["samples"] * bound_by(of.arguments_of("samples").get("most_claims"))
     least = min(len(LEAST_CLAIM), of.arguments_of("claims").get("least_characters", 1))
     return float(min(of["claims"], drawn + of.bytes / least))

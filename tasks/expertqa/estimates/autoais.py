@@ -1,6 +1,6 @@
-"""AutoAIS: whether an entailment model says that the evidence supports a claim, and how that agrees with people.
+"""AutoAIS: an entailment model's judgement of whether the evidence supports a claim (ExpertQA, section 5.1).
 
-Section 5.1 of ExpertQA; tables 5, 6 and 7. A claim without the text of any evidence is not scored: it is in no average.
+Tables 5, 6 and 7 report it. A claim whose evidence has no text is not scored and enters no average.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ def estimate_attribution(
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
-    """Whether the evidence of each claim supports it: by `lexical`, `model`, `nli`, `released`.
+    """Whether the evidence of each claim supports it, as `backend` judges: lexical, model, nli or released.
 
-    `released` takes what a claim came with (`autoais_label`), and asks nobody.
-
-    A claim with several evidences is judged once, against all of them in the order of the claim.
+    `released` copies the claim's released label (`autoais_label`) and calls no model. A claim with more than one piece
+    of evidence is judged once, against all of them in their order.
     """
-    given = list(claims)
-    context.count("claims without the text of any evidence", sum(not sources(claim) for claim in given))
-    context.count("claims with several sources", sum(sources(claim) > 1 for claim in given))
+    rows = list(claims)
+    context.count("claims without the text of any evidence", sum(not sources(claim) for claim in rows))
+    context.count("claims with several sources", sum(sources(claim) > 1 for claim in rows))
     if backend == "lexical":
-        yield from _by_lexical(given)
+        yield from _by_lexical(rows)
     elif nli:
-        yield from _by_nli(given, nli)
+        yield from _by_nli(rows, nli)
     elif backend == RELEASED:
-        said = [released_claim(claim).get("autoais_label") for claim in given]
+        labels = [released_claim(claim).get("autoais_label") for claim in rows]
         context.count(
-            "released labels that are neither Y nor N", sum(each not in (None, "", "Y", "N") for each in said)
+            "released labels that are neither Y nor N", sum(label not in (None, "", "Y", "N") for label in labels)
         )
-        yield from map(_as_released, given, said)
+        yield from map(_as_released, rows, labels)
     elif model and prompt:
-        yield from _by_model(context, given, model, prompt)
+        yield from _by_model(context, rows, model, prompt)
     else:
         raise UsageError("The AutoAIS backend model has no model to ask: set one, or set the backend to lexical.")
 
 
 def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliModel | None]:
-    """What a setting names: lexical, model, released or nli, and the model of nli, its weights not yet loaded.
+    """(backend, entailment model) of a setting such as `lexical` or `nli:<model>`; weights are not loaded yet.
 
-    UsageError where there is no such backend, or what it needs is not installed or no entailment model.
+    The model is None except for `nli`. UsageError for an unknown backend, a missing package, or a model that is no
+    entailment model.
     """
     named = backend.startswith(NLI) and backend.removeprefix(NLI).strip()
     if backend not in ("lexical", "model", RELEASED) and not named:
@@ -86,23 +86,26 @@ def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, Nl
 
 
 def evidence_texts(claim: Row) -> list[str]:
-    """The texts of its evidence in order, each once; of evidence that is only an address, none."""
+    """The distinct texts of a claim's evidence, in order; evidence that is only an address has none."""
     texts = (each["text"] for each in claim["evidence"])
     return list(dict.fromkeys(text for text in texts if text is not None and text.strip()))
 
 
 def sources(claim: Row) -> int:
-    """How many texts its evidence has: more than 1 is a multi-source attribution (table 7)."""
+    """The number of distinct texts of a claim's evidence; more than 1 is a multi-source attribution (table 7)."""
     return len(evidence_texts(claim))
 
 
 def judged_text(claim: Row) -> str:
-    """The claim as it is judged: without citation marks, on one line."""
+    """The claim without citation marks, on one line, cut to CLAIM_CHARACTERS: the hypothesis of the entailment."""
     return " ".join(without_marks(claim["text"]).split())[:CLAIM_CHARACTERS]
 
 
 def read_evidence(claim: Row, fits: Fits, score: Score) -> Evidence | None:
-    """What of its evidence is read; None where there is no text. Of each text the first 100,000 characters count."""
+    """The evidence to judge a claim by, whole or its two best sentences; None if it has no text.
+
+    Each text is cut to its first 100,000 characters.
+    """
     texts = [text[:EVIDENCE_CHARACTERS] for text in evidence_texts(claim)]
     if not texts:
         return None
@@ -115,7 +118,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _is_short(evidence: str, claim: str) -> bool:
-    """Whether it has at most 512 tokens of spaCy's English tokenizer."""
+    """Whether the evidence has at most 512 tokens of spaCy's English tokenizer."""
     if len(evidence) <= entailment.MOST_TOKENS:
         return True
     return next(islice(check_tokenizer(SPACY)(evidence), entailment.MOST_TOKENS, None), None) is None
@@ -128,20 +131,20 @@ def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
         yield _attribution(claim, entailment.LEXICAL, read, score, entailment.LEXICAL_THRESHOLD)
 
 
-def _as_released(claim: Row, said: Any) -> Row:
-    """What the claim came with: `Y` or `N`, where the released file says it; all else is unscored."""
+def _as_released(claim: Row, label: Any) -> Row:
+    """The row of ATTRIBUTIONS for a released label; labels other than `Y` and `N` leave the claim unscored."""
     row = _attribution(claim, RELEASED, None, None, 1.0)
-    return row if said not in ("Y", "N") else {**row, "attributable": said == "Y", "score": float(said == "Y")}
+    return row if label not in ("Y", "N") else {**row, "attributable": label == "Y", "score": float(label == "Y")}
 
 
 def released_claim(claim: Row) -> Row:
-    """The claim as it was released; empty where it was not."""
-    came: Row = read_exact(claim["original"]) if claim["original"] else {}
-    return came
+    """The released JSON of a claim; empty if the claim was not released."""
+    released: Row = read_exact(claim["original"]) if claim["original"] else {}
+    return released
 
 
 def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
-    """Each claim by itself: what others stand in its batch would change its last decimal."""
+    """Attributions by an NLI model, one claim at a time, since batches change the last decimals of scores."""
     judge = entailment.load_nli(model.place)
     for claim in claims:
         read = read_evidence(claim, judge.fits, judge.score)
@@ -152,7 +155,7 @@ def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
 def _by_model(
     context: StageContext, claims: Sequence[Row], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """The sentences of long evidence are chosen by the lexical score: asking for each of them would cost too much."""
+    """Attributions by a language model; the lexical score selects sentences of long evidence, to save calls."""
     read = {claim["claim_id"]: read_evidence(claim, _is_short, entailment.lexical_scores) for claim in claims}
     requests = (
         (
@@ -162,12 +165,12 @@ def _by_model(
         for claim in claims
         if (found := read[claim["claim_id"]])
     )
-    said = dict(context.ask(model, requests))
+    replies = dict(context.ask(model, requests))
     for claim in claims:
-        found, answer = read[claim["claim_id"]], said.get(claim["claim_id"])
+        found, answer = read[claim["claim_id"]], replies.get(claim["claim_id"])
         if found is None:
             yield _attribution(claim, model.model, None, None, 1.0)
-        elif answer is not None:  # a plan asks nobody
+        elif answer is not None:  # a plan gets no replies
             yield _by_answer(claim, found, answer, model, prompt)
 
 

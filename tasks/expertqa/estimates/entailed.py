@@ -2,8 +2,8 @@
 
     {"claim_id": "a_3f…#0", "model": "t5-expertqa", "label": 1}
 
-`label` is 1 or true where the evidence supports the claim, else 0 or false. The table scores all such claims,
-and those of the random split's test questions apart: a model may be tuned on those of train.
+`label` is 1 or true where the evidence supports the claim, else 0 or false. The table scores all such claims, and
+separately those of the random split's test questions, since a model may be trained on the others.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def open_entailments(paths: Iterable[str | Path], *, digest: Callable[[Path], st
 
 @stage(ENTAILED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
 def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
-    """Predictions in the order of the file; of a model's two for one claim the first."""
-    known = {name for batch in claims.batches(["claim_id"]) for name in batch.column(0).to_pylist()}
+    """Predictions in the order of the file; a Rejected for a model's second prediction for a claim."""
+    known = {row["claim_id"] for row in claims.only("claim_id")}
     seen: set[tuple[str, str]] = set()
     for position, record in enumerate(jsonl_records(read_lines(files))):
         item = record if isinstance(record, Rejected) else entailed(record, position, known)
@@ -46,7 +46,7 @@ def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> It
 
 
 def entailed(record: dict[str, Any], position: int, known: set[str]) -> Row | Rejected:
-    """The row of a record, or why it is none."""
+    """The row of ENTAILED of a record; a Rejected if it is no prediction for a known claim."""
     claim, model, label = (record.get(name) for name in ("claim_id", "model", "label"))
     if not isinstance(model, str) or not model.strip():
         return defect(position, "missing or ill-formed model", str(record))

@@ -1,14 +1,14 @@
-"""FActScore: claims broken into atomic claims, each judged true or false by a model that reads what was found for it.
+"""FActScore: claims broken into atomic claims, each judged true or false by a model that reads retrieved passages.
 
-Section 5.2 of ExpertQA (Min et al. 2023); table 8. What was not judged is not false: it is in no mean.
+Section 5.2 of ExpertQA (Min et al. 2023); table 8. Atomic claims without a verdict are unscored, not false.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
+from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, longest, unbounded
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
@@ -54,13 +54,13 @@ def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt)
 
 @stage(FACTS, revision=1, at_most=AtMost(rows=lambda of: 0))
 def leave_facts(context: StageContext, claims: Rows) -> Iterator[Row | Rejected]:
-    """No atomic claims: FActScore was not asked for."""
+    """No atomic claims, for builds without FActScore: every claim is rejected with this reason."""
     for claim in claims:
         yield Rejected(claim["claim_id"], "filtered", "FActScore not asked for")
 
 
 def atomic_claims(reply: AtomicClaims) -> list[str]:
-    """Each on one line, without a list mark; empty and repeated ones are left out."""
+    """The distinct atomic claims of a reply, each on one line without its list mark; those without words left out."""
     folded = (" ".join(text.split()).removeprefix("- ") for text in reply.atomic_claim)
     return list(dict.fromkeys(text for text in folded if any(map(str.isalnum, text))))
 
@@ -69,36 +69,32 @@ def atomic_claims(reply: AtomicClaims) -> list[str]:
 def judge_facts(
     context: StageContext, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Whether each atomic claim is true, by a model that reads what was found for it; null where that is nothing."""
-    given = {fact["fact_id"]: fact for fact in facts}
+    """Whether each atomic claim is true, by a model that reads its retrieved passages; null if there are none."""
+    by_id = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
     requests = (
         (key, prompt.request(model, reply=Judgement, fact=fact["text"], passages=_texts(read[key])))
-        for key, fact in given.items()
+        for key, fact in by_id.items()
         if read[key]
     )
-    said = dict(context.ask(model, requests))
-    for key, fact in given.items():
+    replies = dict(context.ask(model, requests))
+    for key, fact in by_id.items():
         if not read[key]:
             yield _judged(fact, None, []) | NO_MODEL
-        elif key in said:  # a plan asks nobody
-            yield _by_answer(fact, read[key], said[key], model, prompt)
+        elif key in replies:  # a plan gets no replies
+            yield _by_answer(fact, read[key], replies[key], model, prompt)
 
 
 def best_passages(passages: Sequence[Row]) -> list[Row]:
-    """All that were found, no text twice: the best of each corpus, then the second best, and so on.
+    """The passages, repeated texts left out: the best of each corpus, then the second best of each, and so on.
 
-    Scores of two corpora are of two rankings: they are not compared, only ranks are.
+    Scores of different corpora are not comparable, ranks are.
     """
-    ranks: Counter[str] = Counter()
-    ranked = []
-    for passage in passages:
-        ranked.append((ranks[passage["corpus"]], passage))
-        ranks[passage["corpus"]] += 1
-    kept: dict[str, Row] = {}
-    for _, passage in sorted(ranked, key=lambda pair: pair[0]):
-        kept.setdefault(passage["text"], passage)
-    return list(kept.values())
+    ranked = [(rank, passage) for own in grouped(passages, "corpus").values() for rank, passage in enumerate(own)]
+    distinct: dict[str, Row] = {}
+    for _, passage in sorted(ranked, key=itemgetter(0)):
+        distinct.setdefault(passage["text"], passage)
+    return list(distinct.values())
 
 
 def _texts(passages: Sequence[Row]) -> list[str]:
@@ -124,17 +120,18 @@ def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
 
 
 def fact_score(judgements: Iterable[bool | None]) -> float | None:
-    """The share of a claim's judged atomic claims that are true; None where none is judged."""
+    """The share of true ones among the judged atomic claims, in [0, 1]; None if none is judged."""
     judged = [value for value in judgements if value is not None]
     return sum(judged) / len(judged) if judged else None
 
 
 def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
-    """claim_id -> its atomic claims in the model's order, with `is_true` (null: no verdict) and the `judge`."""
+    """Claim id -> its atomic claims in the model's order, with `is_true` (None: no verdict), `judge` and `passages`."""
     verdicts = {row["fact_id"]: row for row in judged}
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for fact in sorted(facts, key=itemgetter("claim_id", "position")):
-        said: Row = verdicts.get(fact["fact_id"], {})
-        about = {"judge": said.get("model"), "passages": said.get("passages")}
-        found[fact["claim_id"]].append({**fact, "is_true": said.get("is_true"), **about})
-    return dict(found)
+    ordered = sorted(facts, key=itemgetter("claim_id", "position"))
+    return dict(grouped((_with_verdict(fact, verdicts.get(fact["fact_id"], {})) for fact in ordered), "claim_id"))
+
+
+def _with_verdict(fact: Row, verdict: Row) -> Row:
+    judge, passages = verdict.get("model"), verdict.get("passages")
+    return {**fact, "is_true": verdict.get("is_true"), "judge": judge, "passages": passages}

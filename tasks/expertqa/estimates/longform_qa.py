@@ -1,10 +1,10 @@
 """The published tables: long-form questions with revised answers in two splits (section 6), and all claims.
 
-A question is on one side with every revised answer it has, and with every question of the same text (white space and
-case folded). Sides are ranges of the rank of a hash: the same whatever order the rows came in.
+A split keeps together all revised answers of a question, and all questions of the same text (white space and case
+aside). Questions are ranked by a hash and the ranks cut into splits, so that the order of the rows does not matter.
 
-Inputs are joined question by question: DuckDB, with 512 MB and a folder to spill to, brings each into the order of
-the questions; of their rows memory holds one question's at a time.
+Inputs are joined one question at a time: DuckDB, with 512 MB and a folder to spill to, sorts each input by question,
+so that memory holds the rows of one question.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tasks.expertqa.estimates.autoais import RELEASED, released_claim
 from tasks.expertqa.estimates.factscore import fact_score, judgements_of
 
 BATCH_ROWS = 500
-SIDES = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")
 KINDS = ("corpus", "web", "cited")
 QUESTION = ("question_id", "question", "field", "specific_field", "question_types", "licence")
 ANSWER = ("answer_id", "question_id", "text", "model", "response")
@@ -54,70 +54,70 @@ CLAIM_LABELS = (
 def split_randomly(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
-    """Long-form questions, drawn at random: `shares` of the distinct questions to train, validation and test."""
+    """Long-form questions in a random split: `shares` of the distinct questions go to train, validation and test."""
     asked = _asked(revised, questions)
-    sides = random_sides([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
-    yield from _long_form(context, "random", revised, questions, answers, sides)
+    splits = random_splits([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
+    yield from _long_form(context, "random", revised, questions, answers, splits)
 
 
 @stage(DOMAIN_SPLIT, revision=1, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
-    """Long-form questions, where of each field `shares` go to train, validation and test."""
+    """Long-form questions in a split by field: `shares` of each field's questions go to train, validation and test."""
     asked = _asked(revised, questions)
-    sides = field_sides([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
-    yield from _long_form(context, "domain", revised, questions, answers, sides)
+    splits = field_splits([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
+    yield from _long_form(context, "domain", revised, questions, answers, splits)
 
 
-def random_sides(texts: Iterable[str], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """text -> side: of n distinct texts exactly the shares, rounded by largest remainder, earlier sides first."""
+def random_splits(texts: Iterable[str], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
+    """Text -> split, of the distinct texts; sizes are the shares rounded by largest remainder, earlier splits first."""
     ranked = _ranked(texts, seed)
-    return _dealt(ranked, rounded(len(ranked), _exact(shares), [Fraction(0)] * len(SIDES)))
+    return _assigned(ranked, apportioned(len(ranked), _exact(shares), [Fraction(0)] * len(SPLITS)))
 
 
-def field_sides(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """text -> side, given (text, field): of each field each side's share, rounded up or down.
+def field_splits(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
+    """Text -> split, of (text, field) pairs; in each field the sizes are the shares, rounded up or down.
 
-    Which is rounded up: the side that the fields before, in the order of their names, left furthest below its share;
-    of equals the earlier side. So fields of 1 to 9 questions, which cannot be shared out 80/10/10, go to train first,
-    and together they still come as near to the shares as can be. A text of two fields counts in the first by name.
+    Fields are taken in the order of their names. The split that the fields so far left furthest below its share is
+    rounded up, the earlier one of equals: fields of 1 to 9 questions, which cannot be cut 80/10/10, go to train first,
+    and all fields together come closest to the shares. A text of two fields counts in the first by name.
     """
-    exact, owed = _exact(shares), [Fraction(0)] * len(SIDES)
+    exact, owed = _exact(shares), [Fraction(0)] * len(SPLITS)
     fields: dict[str, str] = {}
     for text, field in texts:
         fields[text] = min(field, fields.get(text, field))
-    sides: dict[str, str] = {}
+    splits: dict[str, str] = {}
     for field in sorted(set(fields.values())):
         ranked = _ranked((text for text, own in fields.items() if own == field), seed)
-        sizes = rounded(len(ranked), exact, owed)
+        sizes = apportioned(len(ranked), exact, owed)
         owed = [debt + share * len(ranked) - size for debt, share, size in zip(owed, exact, sizes, strict=True)]
-        sides |= _dealt(ranked, sizes)
-    return sides
+        splits |= _assigned(ranked, sizes)
+    return splits
 
 
-def rounded(n: int, shares: Sequence[Fraction], owed: Sequence[Fraction]) -> list[int]:
-    """The shares of n as whole numbers that sum to n, each rounded up or down.
+def apportioned(n: int, shares: Sequence[Fraction], owed: Sequence[Fraction]) -> list[int]:
+    """Whole numbers that sum to n, each a share of n rounded up or down.
 
-    Up where the remainder and what the side is `owed` from before are largest; of equals the first.
+    Rounded up are those whose remainder plus `owed`, the deficit of earlier roundings, is largest; of equals the first.
     """
     sizes = [int(share * n) for share in shares]
     rest = [share * n - size for share, size in zip(shares, sizes, strict=True)]
-    open_sides = [side for side, remainder in enumerate(rest) if remainder]
-    open_sides.sort(key=lambda side: (-(rest[side] + owed[side]), side))
-    for side in open_sides[: n - sum(sizes)]:
-        sizes[side] += 1
+    inexact = [place for place, remainder in enumerate(rest) if remainder]
+    inexact.sort(key=lambda place: (-(rest[place] + owed[place]), place))
+    for place in inexact[: n - sum(sizes)]:
+        sizes[place] += 1
     return sizes
 
 
 def folded(text: str) -> str:
-    """What two equal questions have in common: white space and case aside."""
+    """The text in lower case with runs of white space as one blank: questions of equal result count as the same."""
     return " ".join(text.split()).casefold()
 
 
 def _exact(shares: Sequence[float]) -> list[Fraction]:
     exact = [Fraction(str(share)) for share in shares]
-    if len(exact) != len(SIDES) or sum(exact) != 1 or min(exact) < 0:
+    if len(exact) != len(SPLITS) or sum(exact) != 1 or min(exact) < 0:
         raise UsageError(
             f"The shares {list(shares)} are no split: give three of 0 or more that sum to 1, such as 0.8, 0.1 and 0.1."
         )
@@ -128,16 +128,16 @@ def _ranked(texts: Iterable[str], seed: int) -> list[str]:
     return sorted(set(texts), key=lambda text: (key_hash(f"{seed}\x1f{text}"), text))
 
 
-def _dealt(ranked: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
-    sides = [side for side, size in zip(SIDES, sizes, strict=True) for _ in range(size)]
-    return dict(zip(ranked, sides, strict=True))
+def _assigned(ranked: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
+    splits = [split for split, size in zip(SPLITS, sizes, strict=True) for _ in range(size)]
+    return dict(zip(ranked, splits, strict=True))
 
 
 def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:
-    """question_id -> text and field of the questions that have a revised answer."""
+    """Question id -> (text, field), of the questions that have a revised answer."""
     wanted = set(_column(revised, "question_id"))
-    columns = (_column(questions, name) for name in ("question_id", "question", "field"))
-    return {key: (text, field) for key, text, field in zip(*columns, strict=True) if key in wanted}
+    rows = questions.only("question_id", "question", "field")
+    return {row["question_id"]: (row["question"], row["field"]) for row in rows if row["question_id"] in wanted}
 
 
 def _long_form(
@@ -146,16 +146,17 @@ def _long_form(
     revised: Rows,
     questions: Rows,
     answers: Rows,
-    sides: Mapping[str, str],
+    splits: Mapping[str, str],
 ) -> Iterator[Row]:
-    for _, (texts, [question], given) in joined(context, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
-        answered = {answer["answer_id"]: answer for answer in given}
-        side = sides[folded(question["question"])]
+    for _, (texts, [question], own) in joined(context, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
+        by_id = {answer["answer_id"]: answer for answer in own}
+        split = splits[folded(question["question"])]
         for row in sorted(texts, key=lambda row: (row["system"], row["revised_id"])):
-            yield long_form_row(config, row, question, answered[row["answer_id"]], side)
+            yield long_form_row(config, row, question, by_id[row["answer_id"]], split)
 
 
-def long_form_row(config: str, revised: Row, question: Row, answer: Row, side: str) -> Row:
+def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: str) -> Row:
+    """A row of LONG_FORM; `model` and `response` are of the revision if a model wrote it, else of the answer."""
     by_model = revised["revised_by"] == "model"
     return {
         "row_id": f"l_{fingerprint([config, revised['revised_id']])}",
@@ -169,7 +170,7 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, side: s
         **{name: (revised if by_model else answer)[name] for name in ("model", "response")},
         "answer_id": revised["answer_id"],
         "revised_id": revised["revised_id"],
-        "split": side,
+        "split": split,
     }
 
 
@@ -177,9 +178,9 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, side: s
 
 
 def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterator[tuple[str, list[list[Row]]]]:
-    """(question_id, its rows of each input), for each question of the first, in the order of the hash of its id.
+    """(question id, its rows of each input), for each question of the first input, in the order of the id's hash.
 
-    Inputs come with the columns that are wanted (none: all); rows of one question in the order of their keys.
+    `inputs`: pairs of rows and columns to read (empty: all). The rows of a question are in the order of their keys.
     """
     first, _ = inputs[0]
     order = sorted(set(_column(first, "question_id")), key=lambda question: (key_hash(question), question))
@@ -200,7 +201,7 @@ def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterat
 def _grouped(
     database: duckdb.DuckDBPyConnection, rows: Rows, columns: Sequence[str], places: pa.Table
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(question_id, rows) in the order of `places`, of the questions that stand there."""
+    """(question id, its rows), in the order of `places`; questions that `places` lacks are left out."""
     if not rows.count:
         return
     database.register("places", places)
@@ -235,36 +236,36 @@ def publish_claims(
     *,
     released_scores: bool,
 ) -> Iterator[Row]:
-    """Each claim with its question, answer and evidence, what people say of it, and what models estimate.
+    """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore.
 
-    Of several annotators of an answer the first by `label_id` is shown. Atomic claims are all of `facts`, also those
-    that `judged` has no verdict of. With `released_scores` FActScore is what a claim came with.
+    The labels are those of the answer's first annotator by `label_id`. Atomic claims are all of `facts`, also those
+    without a verdict in `judged`. With `released_scores`, FActScore is taken from the released file.
     """
-    sides = {
+    split_of = {
         "random_split": dict(zip(_column(random, "question_id"), _column(random, "split"), strict=True)),
         "domain_split": dict(zip(_column(domain, "question_id"), _column(domain, "split"), strict=True)),
     }
     inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
     for question_id, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT)):
-        own, [question], given, labelled, entailed, broken, verdicts = found
-        answered = {answer["answer_id"]: answer for answer in given}
-        said = {label["answer_id"]: label for label in reversed(labelled)}
-        estimated = {row["claim_id"]: row for row in entailed}
-        atomic = judgements_of(broken, verdicts)
+        own, [question], own_answers, own_labels, entailed, atomic_claims, verdicts = found
+        answer_by_id = {answer["answer_id"]: answer for answer in own_answers}
+        first_label = {label["answer_id"]: label for label in reversed(own_labels)}
+        attribution = {row["claim_id"]: row for row in entailed}
+        atomic = judgements_of(atomic_claims, verdicts)
         context.count(
             "atomic claims without a verdict", sum(row["is_true"] is None for of in atomic.values() for row in of)
         )
-        split = {name: side.get(question_id) for name, side in sides.items()}
+        split = {name: splits.get(question_id) for name, splits in split_of.items()}
         for claim in sorted(own, key=lambda claim: (claim["system"], claim["answer_id"], claim["position"])):
-            answer, key = answered[claim["answer_id"]], claim["claim_id"]
-            came = released_claim(claim) if released_scores else {}
-            score = released_score(came) if released_scores else {}
-            unread = came.get("fact_score") is not None and score["fact_score"] is None
-            context.count("released scores that are no number from 0 to 1", int(unread))
+            answer, key = answer_by_id[claim["answer_id"]], claim["claim_id"]
+            released = released_claim(claim) if released_scores else {}
+            score = released_score(released) if released_scores else {}
+            unusable = released.get("fact_score") is not None and score["fact_score"] is None
+            context.count("released scores that are no number from 0 to 1", int(unusable))
             yield {
                 **claim_columns(claim, question, answer),
-                **label_columns(key, said.get(claim["answer_id"])),
-                **estimate_columns(estimated.get(key), atomic.get(key, [])),
+                **label_columns(key, first_label.get(claim["answer_id"])),
+                **estimate_columns(attribution.get(key), atomic.get(key, [])),
                 **score,
                 **split,
                 "split": "full",
@@ -272,6 +273,7 @@ def publish_claims(
 
 
 def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
+    """The columns of PUBLISHED_CLAIMS that come from the claim, its question and its answer."""
     return {
         **{name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system", "position")},
         **{name: question[name] for name in ("question", "field", "question_types", "licence")},
@@ -285,18 +287,18 @@ def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
 
 
 def label_columns(claim_id: str, label: Row | None) -> Row:
-    """What one person says of a claim and of its answer; nulls where nobody does."""
-    said: Row = next((row for row in (label or {}).get("claims", ()) if row["claim_id"] == claim_id), {})
+    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS; nulls if there is none."""
+    claim: Row = next((row for row in (label or {}).get("claims", ()) if row["claim_id"] == claim_id), {})
     return {
         "usefulness": label and label["usefulness"],
         "annotator_id": label and label["annotator_id"],
-        **{name: said.get(name) for name in CLAIM_LABELS},
-        "revised_evidence": said.get("revised_evidence") or [],
+        **{name: claim.get(name) for name in CLAIM_LABELS},
+        "revised_evidence": claim.get("revised_evidence") or [],
     }
 
 
 def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
-    """AutoAIS and FActScore of a claim, by `judgements_of`: the share of true ones among those that were judged."""
+    """The columns of PUBLISHED_CLAIMS with AutoAIS and FActScore. `facts`: the claim's entry in `judgements_of`."""
     judgements = [fact["is_true"] for fact in facts]
     return {
         "autoais": attribution and attribution["attributable"],
@@ -309,9 +311,9 @@ def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
     }
 
 
-def released_score(came: Row) -> Row:
-    """Atomic claims and FActScore of a released claim; what is no number from 0 to 1 is unscored."""
-    atomic, score = came.get("atomic_claims"), came.get("fact_score")
+def released_score(released: Row) -> Row:
+    """Columns of atomic claims and FActScore of a released claim's JSON; a score outside [0, 1] is unscored."""
+    atomic, score = released.get("atomic_claims"), released.get("fact_score")
     texts = [text for text in atomic if isinstance(text, str)] if isinstance(atomic, list) else []
     value = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else -1.0
     scored = 0 <= value <= 1
@@ -327,7 +329,7 @@ def released_score(came: Row) -> Row:
 def name_sources(
     context: StageContext, claims: Rows, questions: PerGroup, corpus: AllRows, pages: AllRows
 ) -> Iterator[Row]:
-    """What published claims are from: of each question its set, and each address its evidence names, once."""
+    """The sources of the published claims: for each question its data set, and every address in its evidence."""
     named: dict[str, dict[str, str]] = {}
     for claim in claims:
         cites = named.setdefault(claim["question_id"], {})
@@ -343,13 +345,14 @@ def name_sources(
 
 
 def address_kind(system: str, text: str, url: str) -> str:
-    """corpus or web where the evidence is a passage that was retrieved, else cited."""
+    """`corpus` or `web` for a retrieved passage, by the system that retrieved it; `cited` for other evidence."""
     if text != url and "_sphere" in system:
         return "corpus"
     return "web" if text != url and "_gs" in system else "cited"
 
 
 def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
+    """A row of SOURCES; `facts` may have title, licence and retrieved_at."""
     shown = {name: facts.get(name) for name in ("title", "licence", "retrieved_at")}
     return {
         "source_id": f"s_{fingerprint([question_id, url])}",
@@ -361,7 +364,7 @@ def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
 
 
 def _documents(tables: Iterable[Rows], urls: set[str]) -> dict[str, Row]:
-    """url -> what is known of it, by the first document that has it."""
+    """Address -> title, licence and time of retrieval of the first document with this address."""
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(urls), pa.string())
     for rows in tables:

@@ -2,11 +2,11 @@
 
     {"question_id": "expertqa/…", "model": "a-7b", "prediction": "Tides are …", "config": "domain", "zero_shot": true}
 
-`question`, the text, may stand in place of `question_id`, and `text` in place of `prediction`; `config` is random where
-nothing is said, `zero_shot` false. Only questions of that split's test side count.
+`question`, the text, may replace `question_id`, and `text` may replace `prediction`; `config` defaults to random,
+`zero_shot` to false. Only questions of that config's test split are scored.
 
-ROUGE is the authors': F measures without stemming, citation marks such as [1] left out of the reference (and here of
-the prediction: the paper's models wrote none). A question with several revised answers scores their mean.
+ROUGE as the authors compute it: F measures without stemming, citation marks such as [1] left out of the reference (and
+here of the prediction too: the paper's models wrote none). With more than one revised answer the mean is taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pyarrow.compute as pc
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Source
@@ -51,12 +50,12 @@ def open_predictions(paths: Iterable[str | Path], digest: Callable[[Path], str])
 
 
 def scorer_of(models: Path | None) -> str | None:
-    """What to tell `read_predictions`: who scores QAFactEval, None where its package or its models are missing."""
+    """The argument `scorer` of `read_predictions`: "qafacteval", or None if its package or models are missing."""
     return "qafacteval" if installed(models) else None
 
 
 def missing(models: Path | None, package: str = PACKAGE) -> str | None:
-    """Why QAFactEval scores nothing; None where it can."""
+    """Reason why QAFactEval cannot run, as a clause of a message; None if it can."""
     if find_spec(package) is None:
         return "its package is not installed"
     return None if installed(models, package) else "LONGFORM_QAFACTEVAL_MODELS names no folder with all its models"
@@ -66,7 +65,7 @@ def missing(models: Path | None, package: str = PACKAGE) -> str | None:
 def read_predictions(
     context: StageContext, files: Shard, random: AllRows, domain: AllRows, *, scorer: str | None
 ) -> Iterator[Row | Rejected]:
-    """Predictions of test questions in the order of the file, with their scores. `scorer` is that of QAFactEval."""
+    """Predictions for test questions with their scores, in the order of the file. Without `scorer`, no QAFactEval."""
     tests = {"random": references_of(random), "domain": references_of(domain)}
     models = qafacteval_models()
     score = partial(qafacteval, load_scorer(models)) if scorer and models else None
@@ -75,18 +74,22 @@ def read_predictions(
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """question_id -> its revised answers, without citation marks; folded text -> the first question that has it."""
+    """The test questions of a split.
+
+    `references`: question id -> its revised answers without citation marks. `ids`: normalised question text -> id of
+    the first question with this text.
+    """
 
     references: dict[str, list[str]]
     ids: dict[str, str]
 
 
 def references_of(rows: Rows) -> References:
-    """Of a split the questions that predictions are scored on."""
+    """The test questions of a split with their revised answers."""
     references: defaultdict[str, list[str]] = defaultdict(list)
     ids: dict[str, str] = {}
-    for batch in rows.batches(["question_id", "question", "answer", "split"]):
-        for row in batch.filter(pc.equal(batch.column("split"), "test")).to_pylist():
+    for row in rows.only("question_id", "question", "answer", "split"):
+        if row["split"] == "test":
             references[row["question_id"]].append(without_marks(row["answer"]))
             ids.setdefault(folded(row["question"]), row["question_id"])
     return References(dict(references), ids)
@@ -95,7 +98,7 @@ def references_of(rows: Rows) -> References:
 def predictions(
     lines: Iterable[bytes], tests: Mapping[str, References], score: Score | None
 ) -> Iterator[Row | Rejected]:
-    """Rows of PREDICTIONS, and a Rejected for each line that is none, or of no test question, or seen before."""
+    """Rows of PREDICTIONS; a Rejected for lines that are no prediction, not of a test question, or repeated."""
     seen: set[tuple[Any, ...]] = set()
     waiting: list[Row] = []
     for number, line in enumerate(lines, start=1):
@@ -116,15 +119,14 @@ def predictions(
 
 
 def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Row | Rejected:
-    """The row without its scores, or why it is none."""
+    """The row of PREDICTIONS without its scores; a Rejected if the line is no prediction for a test question."""
     key = f"line {number}"
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return Rejected(key, "defect", "unreadable line", str(error), raw_text(line))
-    wrong = _wrong(record)
-    if wrong:
-        return Rejected(key, "defect", wrong, raw=raw_text(line))
+    if reason := _why_no_prediction(record):
+        return Rejected(key, "defect", reason, raw=raw_text(line))
     config, text = record.get("config") or "random", record.get("prediction", record.get("text"))
     test = tests[config]
     question = record.get("question_id") or test.ids.get(folded(record["question"]))
@@ -140,8 +142,8 @@ def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Ro
     return {"prediction_id": f"p_{fingerprint(row)}", **row}
 
 
-def _wrong(record: Any) -> str | None:
-    """What keeps a record from being a prediction."""
+def _why_no_prediction(record: Any) -> str | None:
+    """Reason why a record is no prediction; None if it is one."""
     if not isinstance(record, dict):
         return "no record"
     text = record.get("prediction", record.get("text"))

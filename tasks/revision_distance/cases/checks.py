@@ -1,4 +1,4 @@
-"""Whether what rules took for a writing request is one (appendix A): asked of a model, where one is set."""
+"""A model's check of the writing requests that the rules selected (appendix A); optional."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def _longest(of: Sizes) -> list[Request]:
 def check_requests(
     context: StageContext, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
-    """What the model says of each request: yes or no, and the kind of writing that it sees.
+    """The model's verdict on each request, yes or no, and the kind of writing it asks for.
 
-    Null where nobody is asked: without a model, and of related work, which comes from papers.
+    Null without a model, and for related work, which comes from papers.
     """
     asked = []
     for candidate in candidates:

@@ -1,9 +1,8 @@
-"""Which cases are taken: so many of each task, drawn by hash.
+"""The draw of cases: a number for each task, by hash.
 
-The order of a task's cases is that of the hash of the seed and case_id: another case more changes nothing but whom it
-pushes out. What a model is to look at is drawn first, with a reserve, in the same order, so that those it confirms are
-the first of all cases that it would confirm, and the check costs little. Where people ask for the same thing in the
-same words again, the first in that order stands for all.
+The cases of a task are ordered by a hash of the seed and case_id, so that an additional case replaces at most one
+other. Cases that a model checks are first drawn in this order with a reserve; the confirmed ones are then the same as
+if the model had checked all cases. Of repeated requests the first in this order is kept.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ Numbers = Mapping[str, int | None]
 
 
 def order(case_id: str, seed: int) -> tuple[int, str]:
-    """By what cases of a task are sorted: the first ones are drawn."""
+    """The sort key of a case in the draw: the cases with the lowest keys are drawn."""
     return xxh3_64_intdigest(f"{seed}\x1f{case_id}".encode()), case_id
 
 
 def drawn(case_ids: Iterable[str], number: int | None, seed: int) -> set[str]:
-    """The first so many in the order of the draw; all where no number is set."""
+    """The first `number` case ids in the order of the draw; all if it is None."""
     if number is None:
         return set(case_ids)
     return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[: max(0, number)])
 
 
 def with_reserve(number: int | None, spare: float) -> int | None:
-    """How many candidates there are for so many cases."""
+    """The number of candidates to draw for `number` cases: `spare` times as many, rounded up; None if it is None."""
     return None if number is None else ceil(round(number * max(1.0, spare), 6))
 
 
@@ -55,9 +54,9 @@ def _candidates_at_most(of: Sizes) -> float:
 
 
 def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
-    """How many candidates there are of a task at most."""
-    asked = numbers.get(task)
-    return bound_by(with_reserve(asked, spare) if task in CHECKED_TASKS else asked)
+    """Upper bound of the number of candidates of a task."""
+    number = numbers.get(task)
+    return bound_by(with_reserve(number, spare) if task in CHECKED_TASKS else number)
 
 
 @stage(CANDIDATES, revision=1, at_most=AtMost(rows=_candidates_at_most, keeps=True))
@@ -71,16 +70,17 @@ def draw_candidates(
     spare: float,
     seed: int,
 ) -> Iterator[Row | Rejected]:
-    """So many cases of each task, `spare` times as many of those that a model looks at; None takes all."""
+    """`numbers[task]` cases of each task, None for all; `spare` times as many of the tasks that a model checks."""
     for task, rows in (("easy", easy), ("free", free), ("hard", hard)):
-        again = repeated(rows, seed) if task in CHECKED_TASKS else set()
+        repeats = repeated(rows, seed) if task in CHECKED_TASKS else set()
         number = with_reserve(numbers[task], spare) if task in CHECKED_TASKS else numbers[task]
-        chosen = drawn((case_id for case_id in _ids(rows) if case_id not in again), number, seed)
+        case_ids = (row["case_id"] for row in rows.only("case_id"))
+        chosen = drawn((case_id for case_id in case_ids if case_id not in repeats), number, seed)
         for case in _cases(rows):
             if case["case_id"] in chosen:
                 yield candidate(case)
             else:
-                yield Rejected(case["case_id"], "filtered", REPEATED if case["case_id"] in again else NOT_DRAWN)
+                yield Rejected(case["case_id"], "filtered", REPEATED if case["case_id"] in repeats else NOT_DRAWN)
 
 
 def candidate(case: Mapping[str, Any]) -> Row:
@@ -90,23 +90,17 @@ def candidate(case: Mapping[str, Any]) -> Row:
 
 
 def repeated(rows: Rows, seed: int) -> set[str]:
-    """The cases whose request another one asks in the same words, case and white space aside."""
+    """Ids of the cases to drop because another case has the same request, case and white space aside."""
     first: dict[bytes, str] = {}
-    again: set[str] = set()
+    repeats: set[str] = set()
     for batch in rows.batches(["case_id", "request"], size=ROWS_AT_ONCE):
         for case_id, request in zip(batch["case_id"].to_pylist(), batch["request"].to_pylist(), strict=True):
             words = xxh3_128_digest(" ".join((request or "").lower().split()).encode())
             other = first.setdefault(words, case_id)
             if other != case_id:
-                kept, lost = sorted((other, case_id), key=lambda one: order(one, seed))
-                first[words] = kept
-                again.add(lost)
-    return again
-
-
-def _ids(rows: Rows) -> Iterator[str]:
-    for batch in rows.batches(["case_id"]):
-        yield from batch["case_id"].to_pylist()
+                first[words], dropped = sorted((other, case_id), key=lambda one: order(one, seed))
+                repeats.add(dropped)
+    return repeats
 
 
 def _cases(rows: Rows) -> Iterator[Row]:
@@ -132,27 +126,30 @@ def take_cases(
     numbers: dict[str, int | None],
     seed: int,
 ) -> Iterator[Row | Rejected]:
-    """The candidates that a model confirmed, or that none was asked of, in the number asked for; all of `structure`."""
-    checks = {row["case_id"]: row for row in checked.table(list(_CHECK)).to_pylist()}
-    why = {case_id: why_not(case_id, task, checks) for case_id, task in _tasks(candidates)}
+    """`numbers[task]` candidates of each task that no model check rejected; all cases of `structure`."""
+    checks = {row["case_id"]: row for row in checked.only(*_CHECK)}
+    reasons = {
+        row["case_id"]: reason_against(row["case_id"], row["task"], checks)
+        for row in candidates.only("case_id", "task")
+    }
     chosen: set[str] = set()
     for task in ("easy", "free", "hard"):
-        fit = (case_id for case_id in why if why[case_id] is None and case_id.startswith(f"{task}/"))
+        fit = (case_id for case_id in reasons if reasons[case_id] is None and case_id.startswith(f"{task}/"))
         chosen |= drawn(fit, numbers[task], seed)
     for case in _cases(candidates):
         if case["case_id"] in chosen:
-            yield {**case, **_said(checks[case["case_id"]])}
+            yield {**case, **_check_columns(checks[case["case_id"]])}
         else:
-            yield Rejected(case["case_id"], "filtered", why[case["case_id"]] or NOT_DRAWN)
+            yield Rejected(case["case_id"], "filtered", reasons[case["case_id"]] or NOT_DRAWN)
     for case in _cases(structure):
-        yield {**candidate(case), **_said({})}
+        yield {**candidate(case), **_check_columns({})}
 
 
 _CHECK = ("case_id", "checked", "checked_kind", "response", "model")
 
 
-def why_not(case_id: str, task: str, checks: Mapping[str, Row]) -> str | None:
-    """Why a model's check leaves a candidate out; None where it does not, or no model was asked."""
+def reason_against(case_id: str, task: str, checks: Mapping[str, Row]) -> str | None:
+    """Reason why the model's check excludes a candidate; None if it does not, or no model was used."""
     check = checks.get(case_id)
     if check is None:
         return NOT_CHECKED
@@ -161,15 +158,10 @@ def why_not(case_id: str, task: str, checks: Mapping[str, Row]) -> str | None:
     return OTHER_KIND if task == "easy" and check["checked_kind"] == "other" else None
 
 
-def _said(check: Mapping[str, Any]) -> Row:
+def _check_columns(check: Mapping[str, Any]) -> Row:
     return {
         "checked": check.get("checked"),
         "checked_kind": check.get("checked_kind"),
         "check_response": check.get("response"),
         "check_model": check.get("model"),
     }
-
-
-def _tasks(rows: Rows) -> Iterator[tuple[str, str]]:
-    for batch in rows.batches(["case_id", "task"]):
-        yield from zip(batch["case_id"].to_pylist(), batch["task"].to_pylist(), strict=True)

@@ -1,13 +1,13 @@
-"""Paragraphs on related work, and the papers that they cite: the hard task (appendix A).
+"""The hard task: paragraphs on related work with the papers they cite (appendix A).
 
-A reference of a bibliography leads to a paper by its link, where the source has one, else by its title: case,
-punctuation and white space do not count, years may differ by one (a preprint), a year that is not known fits any. A
-title that several papers have, within these years, leads nowhere: records that share an Anthology or corpus id are one
-paper. Where the linked record has no abstract, the title may lead to one that has.
+A reference of a bibliography is resolved to a paper by its link, if the source has one, else by its title. Titles are
+compared without case, punctuation and white space; years may differ by one (preprints), an unknown year matches any.
+Records with the same Anthology or corpus id are one paper; a title shared by more than one paper within these years is
+not resolved. If the linked record has no abstract, a record with this title that has one is taken instead.
 
-Papers and metadata may hold millions of records: they are read once, by columns, and only records that something is
-looked up in are kept. What is longer than any abstract is a text in its place, and counts as none. Titles are joined
-by hash, after all years of a title have been counted: papers that all have one title cost no more than others.
+Papers and metadata may hold millions of records: they are read once, by columns, and only records that may be cited
+are kept. A longer text than any abstract counts as no abstract. Titles are joined by hash after grouping their years,
+so that a title shared by many papers costs no more than others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NAMES_ITSELF = "names its own paper"
 
 @stage(RELATED, revision=1, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
 def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Rejected]:
-    """The paragraphs on related work, those of sub-sections included, with what they cite; papers without, rejected."""
+    """The paragraphs on related work, including sub-sections, with their references; papers without any, rejected."""
     for batch in papers.batches(list(COLUMNS), size=PAPERS_AT_ONCE):
         for paper in batch.to_pylist():
             found = paragraphs_of(paper)
@@ -57,7 +57,7 @@ def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Re
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
-    """The rows of RELATED of a row of PAPERS."""
+    """Rows of RELATED for the related-work paragraphs of a row of PAPERS."""
     places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
     entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
     return [
@@ -79,7 +79,7 @@ def _head(paper: Mapping[str, Any], paragraph: Row) -> str | None:
 
 
 def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
-    """What a paragraph cites, each entry once, in the order of the citations; citations of no entry lead nowhere."""
+    """The bibliography entries that a paragraph cites, each once, in the order of the citations."""
     cited = dict.fromkeys(citation["ref_id"] for citation in paragraph["citations"])
     return [
         {name: entries[ref_id][name] for name in ("ref_id", "paper_id", "title", "year")}
@@ -88,7 +88,7 @@ def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
     ]
 
 
-# ---------------------------------------------------------------- what they cite
+# ---------------------------------------------------------------- cases
 
 
 @stage(HARD, revision=1, at_most=AtMost(rows=lambda of: of["related"]))
@@ -102,7 +102,7 @@ def find_cited(
     least_words: int,
     most_words: int,
 ) -> Iterator[Row | Rejected]:
-    """Paragraphs with the papers they cite, as far as these are at hand; `least_cited` of them need an abstract."""
+    """Cases of paragraphs with the cited papers that were found; at least `least_cited` of these have an abstract."""
     with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers, metadata])
         for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
@@ -123,7 +123,7 @@ def find_cited(
 def hard_case(
     paragraph: Mapping[str, Any], cited: Sequence[Row], least_cited: int, least_words: int, most_words: int
 ) -> Row | str:
-    """The row of HARD of a paragraph that cites these papers, or why it is none."""
+    """The row of HARD of a paragraph with its cited papers; or the reason why it is no case."""
     if not (paragraph["abstract"] or "").strip():
         return NO_ABSTRACT
     length = len(paragraph["text"].split())
@@ -160,7 +160,7 @@ def _scrubbed(cited: Row) -> tuple[Row, int]:
 
 
 def names_itself(paragraph: Mapping[str, Any], cited: Sequence[Row]) -> bool:
-    """Whether it cites its own paper, or names its whole title: a writer would have to know what is written there."""
+    """Whether a paragraph cites its own paper or names its full title, and so depends on the rest of the paper."""
     if any(one["paper_id"] == paragraph["paper_id"] for one in cited):
         return True
     title = folded(paragraph["title"] or "")
@@ -168,11 +168,11 @@ def names_itself(paragraph: Mapping[str, Any], cited: Sequence[Row]) -> bool:
 
 
 def folded(text: str) -> str:
-    """In lower case, each run of what is no letter and no digit as one blank."""
+    """The words of a text (letters and digits) in lower case, separated by single blanks."""
     return " ".join(re.findall(r"[^\W_]+", text.casefold()))
 
 
-# ---------------------------------------------------------------- looking them up
+# ---------------------------------------------------------------- resolving references
 
 _FOLDED = (
     f"""nullif(regexp_replace(lower(left(nfc_normalize(title), {TITLE_CHARACTERS})), '[^\\pL\\pN]+', '', 'g'), '')"""
@@ -195,8 +195,8 @@ _KNOWN = f"""
         or 's2/' || corpus_id in (select distinct link from asked where link is not null)
         or paper_id in (select distinct paper_id from {{related}})
 """
-# one row a paper, and where its title and abstract are: of what its records say, what stands beside an abstract first.
-# Sorted are openings and digests: whole texts that are sorted have to fit into memory.
+# one row a paper, with the rows of `known` that hold its title and abstract; records that have an abstract come first.
+# Sorting is by beginnings and digests, since whole texts to be sorted would have to fit into memory.
 _PAPERS = """
     create temp table details as
     select same, bool_and(bare) as bare, first(paper_id order by bare, paper_id) as paper_id,
@@ -248,7 +248,7 @@ Texts = tuple[str | None, str | None]
 
 
 class Cited:
-    """What paragraphs cite, looked up in tables of papers; joined in DuckDB, which spills what does not fit."""
+    """The papers that paragraphs cite, looked up in tables of papers by DuckDB, which may spill to disk."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows]) -> None:
         self.connection = connection
@@ -256,15 +256,15 @@ class Cited:
         self.empty = not files or not related.paths
         if self.empty:
             return
-        given = read_parquet(related.paths)
-        connection.execute(_ASKED.format(related=given))
+        paragraphs = read_parquet(related.paths)
+        connection.execute(_ASKED.format(related=paragraphs))
         rows = " union all ".join(_ROWS.format(files=one) for one in files)
-        connection.execute(_KNOWN.format(rows=rows, related=given))
+        connection.execute(_KNOWN.format(rows=rows, related=paragraphs))
         for query in (_PAPERS, _LINKED, _TITLED, _RESOLVED):
             connection.execute(query)
 
     def of(self, related_ids: pa.Array) -> dict[str, list[Row]]:
-        """related_id -> the papers it cites, each once, in the order of the citations: CITED."""
+        """Related id -> rows of CITED for the papers its paragraph cites, each once, in the order of the citations."""
         query = """
             select related_id, same, arg_min(how, place)
             from resolved semi join wanted using (related_id)
@@ -280,19 +280,19 @@ class Cited:
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
     def own(self, paper_ids: pa.Array) -> dict[str, Row]:
-        """paper_id -> title and abstract, as far as they are known."""
+        """Paper id -> title and abstract of the paragraphs' own papers; None where unknown."""
         rows = self._asked("select paper_id, rowid from known semi join wanted using (paper_id)", "paper_id", paper_ids)
-        texts = self._texts([place for _, place in rows])
+        text_of = self._texts([place for _, place in rows])
         found: dict[str, list[Texts]] = {}
         for paper_id, place in rows:
-            found.setdefault(paper_id, []).append(texts[place])
+            found.setdefault(paper_id, []).append(text_of[place])
         return {
-            paper_id: {"title": _first(title for title, _ in said), "abstract": _first(text for _, text in said)}
-            for paper_id, said in found.items()
+            paper_id: {"title": _first(title for title, _ in texts), "abstract": _first(text for _, text in texts)}
+            for paper_id, texts in found.items()
         }
 
     def _papers(self, same: pa.Array) -> dict[str, Row]:
-        """By `same`, paper_id, title and abstract."""
+        """Value of `same`, the id shared by a paper's records -> the paper's id, title and abstract."""
         query = "select same, paper_id, title_place, abstract_place from details semi join wanted using (same)"
         rows = self._asked(query, "same", same)
         texts = self._texts([place for _, _, *places in rows for place in places])
@@ -302,7 +302,7 @@ class Cited:
         }
 
     def _texts(self, places: list[int]) -> dict[int, Texts]:
-        """Title and abstract of these rows of `known`."""
+        """Row id in the table `known` -> its title and abstract."""
         query = "select place, title, abstract from known join wanted on known.rowid = wanted.place"
         rows = self._asked(query, "place", pa.array(places, pa.int64()))
         return {place: (title, abstract) for place, title, abstract in rows}
@@ -315,5 +315,5 @@ class Cited:
 
 
 def _first(texts: Iterable[str | None]) -> str | None:
-    """In alphabetical order."""
+    """The first of the texts in alphabetical order; None if there is none."""
     return min((text for text in texts if text is not None), default=None)

@@ -1,17 +1,17 @@
-"""Whether a message asks for a piece of writing, and of which kind, told by its words: no model, no grammar.
+"""Rules that decide by its words whether a message asks for a piece of writing, and of which kind; no model.
 
     Could you write me a short, polite email to my landlord?      email    write … email
     How do I write a cover letter?                                none: a question about one
-    Write a summary of the following article: …                   none: what is made is no article
+    Write a summary of the following article: …                   none: asks for a summary
 
-A request is a verb of writing that somebody is told to do, and what it makes: the first kind of writing that comes
-before a preposition, a clause or the end of the sentence. Told are: the beginning of a sentence, "can you …",
-"I want you to …", "I need to …". Weaker verbs (need, give) need "a" or a number after them. A message may also be the
-name of the piece alone ("Cover letter for a nurse"), or ask for a reply to an e-mail or a letter. None are: changes of
-a text that is given (translate, shorten, "this email"), programs, parts of a piece (its title, its outline), lists.
+A request is a verb of writing in the imperative, followed by a kind of writing before the next preposition, clause or
+end of the sentence. An imperative begins a sentence or follows "can you …", "I want you to …", "I need to …". Weaker
+verbs (need, give) must be followed by "a" or a number. A message may also be only the name of the piece ("Cover letter
+for a nurse"), or ask for a reply to an e-mail or a letter. Not accepted are changes of an existing text (translate,
+shorten, "this email"), programs, parts of a piece (its title, its outline) and lists.
 
-Blog posts, press releases, op-eds and news are articles, cover letters letters; essays are a kind of their own. Poems,
-songs, scenes, tweets and captions are no kind: they are not prose that a reader revises sentence by sentence. The words
+Blog posts, press releases, op-eds and news count as articles, cover letters as letters; essays are a kind of their own.
+Poems, songs, scenes, tweets and captions are no kind, since readers do not revise them sentence by sentence. The words
 are in selection.json, by language.
 """
 
@@ -57,7 +57,7 @@ _ENDS = frozenset(":;.!?[<>=|")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A kind of writing, and the words by which it was found."""
+    """A kind of writing that a message asks for, and the words by which the rules found it."""
 
     kind: str
     rule: str
@@ -65,51 +65,56 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a language: see selection.json."""
+    """The words of a language from selection.json, prepared for look-up.
+
+    `kinds`: words of a name -> kind of writing. `longest`: words of the longest name. `any_kind`: a message without
+    any of these strings names no kind.
+    """
 
     lists: dict[str, frozenset[str]]
     kinds: dict[tuple[str, ...], str]
     not_before: dict[str, frozenset[str]]
     phrases: dict[str, tuple[str, ...]]
     longest: int
-    any_kind: tuple[str, ...]  # a message that names a kind has one of these
+    any_kind: tuple[str, ...]
 
     def has(self, name: str, word: str) -> bool:
+        """Whether the list of this name has the word."""
         return word in self.lists[name]
 
-    def has_not(self, kind: str, word: str) -> bool:
-        """Whether this word, right before the name of a kind, says that it means another thing."""
+    def excludes(self, kind: str, word: str) -> bool:
+        """Whether the word, right before the name of a kind, gives the name another meaning."""
         return word in self.not_before.get(kind, ())
 
 
 def check_languages(languages: Sequence[str]) -> None:
-    """UsageError where one of them has no words."""
+    """Raise UsageError for a language that selection.json does not have."""
     for name in languages:
         words_of(name)
 
 
 @cache
 def words_of(language: str) -> Words:
-    """The words of a language, by its full name."""
+    """The words of a language by its full name, e.g. English; UsageError for an unknown one."""
     known: dict[str, dict[str, Any]] = json.loads(WORDS.read_text(encoding="utf-8"))
     if language not in known:
         raise UsageError(
             f'languages names "{language}", of which requests cannot be told: known are {", ".join(sorted(known))}.'
         )
-    given = known[language]
-    kinds = {tuple(_tokens(phrase)): kind for kind, phrases in given["kinds"].items() for phrase in phrases}
-    lists = {name: frozenset(value) for name, value in given.items() if isinstance(value, list)}
+    words = known[language]
+    kinds = {tuple(_tokens(phrase)): kind for kind, phrases in words["kinds"].items() for phrase in phrases}
+    lists = {name: frozenset(value) for name, value in words.items() if isinstance(value, list)}
     acts = frozenset[str]().union(*(lists[name] for name in ACTS))
     return Words(
         lists={**lists, "acts": acts, "says": acts | lists["transforms"]},
         kinds=kinds,
-        not_before={kind: frozenset(words) for kind, words in given["not_before"].items()},
+        not_before={kind: frozenset(others) for kind, others in words["not_before"].items()},
         phrases={
             "refusals": (
-                *given["refusals"],
-                *(f"{no} {what}" for no in given["cannot"] for what in given["cannot_do"]),
+                *words["refusals"],
+                *(f"{no} {what}" for no in words["cannot"] for what in words["cannot_do"]),
             ),
-            **{name: tuple(given[name]) for name in ("asks_back", "salutations")},
+            **{name: tuple(words[name]) for name in ("asks_back", "salutations")},
         },
         longest=max(map(len, kinds)),
         any_kind=_shortest(phrase[-1] for phrase in kinds),
@@ -117,7 +122,7 @@ def words_of(language: str) -> Words:
 
 
 def _shortest(words: Iterable[str]) -> tuple[str, ...]:
-    """Those that hold no other of them."""
+    """The words that contain no other of the words, shortest first."""
     found: list[str] = []
     for word in sorted(set(words), key=lambda word: (len(word), word)):
         if not any(other in word for other in found):
@@ -126,7 +131,7 @@ def _shortest(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def plain(text: str) -> str:
-    """In lower case, with plain quotes and dashes."""
+    """The text in lower case, with plain quotes and dashes."""
     return text.translate(_PLAIN).lower()
 
 
@@ -138,7 +143,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def asked(message: str, language: str = "English") -> Asked | None:
-    """What a message asks to be written; None where it asks for nothing of the kind. Looks at both of its ends."""
+    """The writing that a message asks for; None if it asks for none. Only the ends of a long message are read."""
     words = words_of(language)
     parts = [plain(part) for part in _ends(message)]
     if not any(word in part for part in parts for word in words.any_kind):  # most messages
@@ -147,18 +152,18 @@ def asked(message: str, language: str = "English") -> Asked | None:
     for sentence in _sentences(parts):
         tokens = _tokens(sentence)
         found = _of_sentence(tokens, words)
-        if found == GIVEN:
+        if found == EXISTING_TEXT:
             return None
         if isinstance(found, Asked):
             return found
-        if first and (named := _alone(tokens, words)):
+        if first and (named := _name_alone(tokens, words)):
             return named
         first = first and all(words.has("fillers", token) or token in _STARTS for token in tokens)
     return None
 
 
 def _sentences(parts: list[str]) -> Iterator[str]:
-    """Without code and without longer quotations."""
+    """The sentences of the texts, without code blocks and long quotations."""
     for part in parts:
         text = _QUOTED.sub('""', _CODE.sub("\n", part))
         yield from (sentence for sentence in _SENTENCES.split(text) if sentence and not sentence.isspace())
@@ -172,8 +177,8 @@ def _ends(message: str) -> list[str]:
 
 # ---------------------------------------------------------------- a sentence
 
-GIVEN: Literal["given"] = "given"  # it is about a text that the message brings along
-Found = Asked | Literal["given", "other"] | None
+EXISTING_TEXT: Literal["existing text"] = "existing text"  # the request is about a text that already exists
+Found = Asked | Literal["existing text", "other"] | None
 
 
 def _of_sentence(tokens: list[str], words: Words) -> Found:
@@ -181,35 +186,35 @@ def _of_sentence(tokens: list[str], words: Words) -> Found:
     for place, token in enumerate(tokens):
         if token not in says:
             continue
-        if words.has("transforms", token) and _told(tokens, place, words):
-            return GIVEN
-        found = _at(tokens, place, token, words)
+        if words.has("transforms", token) and _is_imperative(tokens, place, words):
+            return EXISTING_TEXT
+        found = _by_verb(tokens, place, token, words)
         if found is not None:
             return found
     return None
 
 
-def _at(tokens: list[str], place: int, token: str, words: Words) -> Found:
-    """What the verb at this place makes; None where there is none that is told to make a text."""
+def _by_verb(tokens: list[str], place: int, token: str, words: Words) -> Found:
+    """The object of the verb at this place; None if there is no verb in the imperative that asks for a text."""
     if not words.has("acts", token):
         return None
     if words.has("wants", token):
-        return _made(tokens, place, words, least="number") if _wanted(tokens, place, words) else None
+        return _object(tokens, place, words, least="number") if _author_wants(tokens, place, words) else None
     if words.has("gerunds", token):
         helped = any(words.has("helps", one) for one in tokens[max(0, place - 5) : place])
-        return _made(tokens, place, words) if helped and not _is_question(tokens, words) else None
-    if not _told(tokens, place, words):
+        return _object(tokens, place, words) if helped and not _is_question(tokens, words) else None
+    if not _is_imperative(tokens, place, words):
         return None
     if words.has("verbs", token):
-        return _made(tokens, place, words) or "other"
+        return _object(tokens, place, words) or "other"
     if words.has("makes", token):
-        return _made(tokens, place, words, least="new")
+        return _object(tokens, place, words, least="new")
     if words.has("gives", token):
-        return _made(tokens, place, words, least="number")
+        return _object(tokens, place, words, least="number")
     if words.has("helps", token):
-        return _helped(tokens, place, words)
+        return _object_of_help(tokens, place, words)
     if words.has("replies", token):
-        return _answered(tokens, place + 1, token, words)
+        return _kind_answered(tokens, place + 1, token, words)
     return None
 
 
@@ -218,8 +223,8 @@ def _is_question(tokens: list[str], words: Words) -> bool:
     return bool(opening) and words.has("questions", opening[0])
 
 
-def _told(tokens: list[str], place: int, words: Words) -> bool:
-    """Whether somebody is told to do the verb at this place."""
+def _is_imperative(tokens: list[str], place: int, words: Words) -> bool:
+    """Whether the verb at this place is an order or a wish to somebody: "write", "can you write", "help me write"."""
     if _is_question(tokens[: place + 1], words) or any(
         words.has("negations", one) for one in tokens[max(0, place - 3) : place]
     ):
@@ -230,11 +235,14 @@ def _told(tokens: list[str], place: int, words: Words) -> bool:
     if at < 0 or tokens[at] in _STARTS or tokens[at].isdigit():
         return True
     before = tokens[at - 1] if at else ""
-    return _told_by(tokens[at], before, tokens[max(0, at - 4) : at], words)
+    return _introduces_imperative(tokens[at], before, tokens[max(0, at - 4) : at], words)
 
 
-def _told_by(last: str, before: str, left: list[str], words: Words) -> bool:
-    """Whether a verb after `last`, and `before` it, is told; `left` are the words up to it."""
+def _introduces_imperative(last: str, before: str, left: list[str], words: Words) -> bool:
+    """Whether the word `last`, which stands before a verb, makes it an imperative.
+
+    `before`: the word before `last`. `left`: the four words before `last`.
+    """
     if last == "you":
         return not words.has("before_you", before)
     if last == "to":
@@ -246,8 +254,8 @@ def _told_by(last: str, before: str, left: list[str], words: Words) -> bool:
     return words.has("before_verb", last)
 
 
-def _wanted(tokens: list[str], place: int, words: Words) -> bool:
-    """Whether it is the writer of the message who needs or wants."""
+def _author_wants(tokens: list[str], place: int, words: Words) -> bool:
+    """Whether the subject of the verb at this place ("need", "want") is the message's author."""
     if _is_question(tokens, words):
         return False
     left = [token for token in tokens[max(0, place - 3) : place] if not words.has("fillers", token)]
@@ -256,13 +264,14 @@ def _wanted(tokens: list[str], place: int, words: Words) -> bool:
     return not left or left[-1] in ("i", "i'd", "we", "we'd") or left[-1] in _STARTS
 
 
-# ---------------------------------------------------------------- what the verb makes
+# ---------------------------------------------------------------- the object of a verb
 
 
-def _made(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
-    """The first kind of writing after the verb, `given` for a text at hand, `other` for another thing.
+def _object(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
+    """The first kind of writing after the verb, EXISTING_TEXT for a text that exists, `other` for anything else.
 
-    `least`: `number` where "a" or a number must come first, `new` where "my" and "the" may not; else None.
+    None if the object does not begin as `least` demands: `number` for "a" or a number, `new` for neither "my" nor
+    "the".
     """
     at = _after_persons(tokens, verb + 1, words)
     if at >= len(tokens) or not _may_begin(tokens[at], words, least):
@@ -270,11 +279,12 @@ def _made(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
     stop = min(len(tokens), at + LONGEST_GAP)
     while at < stop:
         token = tokens[at]
-        if (kind := _kind_at(tokens, at, words)) and (found := _whole(tokens, verb, at, kind, words)):
+        if (kind := _kind_at(tokens, at, words)) and (found := _named_piece(tokens, verb, at, kind, words)):
             return found
         if words.has("given", token):
-            return GIVEN
-        if words.has("answers", token) and (found := _answered(tokens, at + 1, f"{tokens[verb]} … {token}", words)):
+            return EXISTING_TEXT
+        rule = f"{tokens[verb]} … {token}"
+        if words.has("answers", token) and (found := _kind_answered(tokens, at + 1, rule, words)):
             return found
         if words.has("portions", token) and tokens[at + 1 : at + 2] == ["of"]:
             at += 2
@@ -288,7 +298,7 @@ def _made(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
 
 
 def _after_persons(tokens: list[str], at: int, words: Words) -> int:
-    """Past whom it is for: "me", "for us"."""
+    """The offset after words for the recipient: "me", "for us"."""
     while at < len(tokens):
         if words.has("indirect", tokens[at]):
             at += 1
@@ -306,18 +316,18 @@ def _may_begin(token: str, words: Words, least: str) -> bool:
 
 
 def _kind_at(tokens: list[str], at: int, words: Words) -> tuple[str, int] | None:
-    """The kind of writing that is named here, and in how many words; the longest name."""
+    """(kind of writing named at this place, number of words of its name), of the longest name; None if none is."""
     for length in range(min(words.longest, len(tokens) - at), 0, -1):
         if kind := words.kinds.get(tuple(tokens[at : at + length])):
             return kind, length
     return None
 
 
-def _whole(tokens: list[str], verb: int, at: int, kind: tuple[str, int], words: Words) -> Found:
-    """What is asked for, where the name stands for the piece itself; `other` where it is a program's, else None."""
+def _named_piece(tokens: list[str], verb: int, at: int, kind: tuple[str, int], words: Words) -> Found:
+    """The writing asked for, if the name of a kind at `at` means a whole piece; `other` for programs; else None."""
     name, length = kind
     after = at + length
-    if at and words.has_not(name, tokens[at - 1]):
+    if at and words.excludes(name, tokens[at - 1]):
         return None
     if after < len(tokens) and (words.has("not_after", tokens[after]) or tokens[after].isdigit()):
         return None
@@ -329,23 +339,22 @@ def _whole(tokens: list[str], verb: int, at: int, kind: tuple[str, int], words: 
     for place, token in enumerate(near[:-1]):
         if words.has("by_means", token) and words.has("code", near[place + 1]):
             return "other"
-    said = " ".join(tokens[at:after])
-    return Asked(name, f"{tokens[verb]} … {said}")
+    return Asked(name, f"{tokens[verb]} … {' '.join(tokens[at:after])}")
 
 
-def _helped(tokens: list[str], place: int, words: Words) -> Found:
-    """Of "help me with a letter"."""
+def _object_of_help(tokens: list[str], place: int, words: Words) -> Found:
+    """The writing asked for by "help me with a letter"; None if there is none."""
     at = place + 1
     while at < len(tokens) and words.has("for_whom", tokens[at]):
         at += 1
     if at < len(tokens) and tokens[at] in ("with", "on"):
-        found = _made(tokens, at, words, least="number")
+        found = _object(tokens, at, words, least="number")
         return Asked(found.kind, f"{tokens[place]} {found.rule}") if isinstance(found, Asked) else None
     return None
 
 
-def _answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked | None:
-    """Of a reply: the kind of what it answers, an e-mail or a letter."""
+def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked | None:
+    """The kind of a requested reply, which is that of the e-mail or letter it answers; None for other replies."""
     for place in range(at, min(at + 8, len(tokens))):
         kind = _kind_at(tokens, place, words)
         if kind and kind[0] in ("email", "letter"):
@@ -357,8 +366,8 @@ def _answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked | No
     return None
 
 
-def _alone(tokens: list[str], words: Words) -> Asked | None:
-    """Of a message that only names the piece: "Cover letter for a nurse"."""
+def _name_alone(tokens: list[str], words: Words) -> Asked | None:
+    """The writing asked for by a message that only names it: "Cover letter for a nurse"; None for others."""
     at = 0
     while at < len(tokens) and (words.has("fillers", tokens[at]) or tokens[at] in _STARTS):
         at += 1
@@ -366,7 +375,7 @@ def _alone(tokens: list[str], words: Words) -> Asked | None:
         if kind := _kind_at(tokens, place, words):
             after = place + kind[1]
             follows = tokens[after : after + 1]
-            if not follows or not words.has("alone", follows[0]) or words.has_not(kind[0], tokens[place - 1]):
+            if not follows or not words.has("alone", follows[0]) or words.excludes(kind[0], tokens[place - 1]):
                 return None
             if any(words.has("not_alone", token) for token in tokens[after : after + 5]) or tokens[-1] == "?":
                 return None

@@ -1,14 +1,13 @@
-"""Which conversations and instructions are cases of writing: the easy task (WildChat) and that without a reference.
+"""Selection of writing cases: the easy task from WildChat and the free task, without reference, from UltraFeedback.
 
-Easy (appendix A): the first thing a person says asks for an e-mail, a letter or an article (`requests.py` says how that
-is told), and the model's first reply is the reference. Free (section 4): instructions of UltraFeedback that ask for any
-kind of writing, with the completion of the highest mean of the ratings as chosen, and one drawn among those with a
-lower mean as rejected, as in the set of preferences that the paper used. A draw is by hash of the seed and the
-instruction: others change nothing. `overall_score` is not read at all, so what is wrong with it does not matter here; a
-completion without a mean takes no part.
+Easy (appendix A): the first user turn asks for an e-mail, a letter or an article (by the rules of `requests.py`); the
+model's first reply is the reference. Requests in later turns are not taken, since they depend on earlier turns.
+Free (section 4): instructions that ask for any kind of writing. As in the preference set of the paper, the completion
+with the highest mean of its ratings (`fine_grained_score`) is chosen, and one drawn among those with a lower mean is
+rejected; draws are by hash of the seed and the instruction. Completions without a mean are left out; `overall_score`,
+which is known to be faulty, is not used.
 
-Bounds in words are those of the text that is asked for: the reference, and the chosen completion. Only what is asked
-first counts: what a person asks for in a later turn rests on turns that the case would not hold.
+Bounds in words apply to the reference and to the chosen completion.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ def select_conversations(
     most_words: int,
     regions: list[str],
 ) -> Iterator[Row | Rejected]:
-    """Conversations that begin with a request for one of `kinds`, in their order, with the first reply as reference.
+    """Easy cases: conversations that begin with a request for one of `kinds`; the first reply is the reference.
 
-    `languages` are full names, as the source has them; `regions` are those of `scrub`.
+    `languages`: full names, as in the source. `regions`: those of `scrub`. `least_words`, `most_words`: of the reply.
     """
     check_languages(languages)
     for batch in conversations.batches(list(CONVERSATION), size=ROWS_AT_ONCE):
@@ -78,7 +77,7 @@ def easy_case(
     most_words: int,
     regions: Sequence[str],
 ) -> Row | str:
-    """The row of EASY of a conversation, or why it is none."""
+    """The row of EASY of a conversation; or the reason why it is no case."""
     if row["toxic"]:
         return TOXIC
     request, reply, later = _turns(row["turns"])
@@ -90,23 +89,23 @@ def easy_case(
         return LATER if any(asked(text, language) for text in later) else NO_REQUEST
     if found.kind not in kinds:
         return OTHER_KIND
-    if why := _unfit(request, reply, language, languages, least_words, most_words):
-        return why
+    if reason := _unfit(request, reply, language, languages, least_words, most_words):
+        return reason
     assert reply is not None
-    given, reference = (scrub(turn["content"].strip(), regions) for turn in (request, reply))
+    asking, reference = (scrub(turn["content"].strip(), regions) for turn in (request, reply))
     return {
         **_case(f"easy/{row['conversation_id']}", "easy", found, row),
-        "request": given.text,
+        "request": asking.text,
         "reference": reference.text,
         "reference_by": row["model"],
         "given": [],
-        "scrubbed": given.marks + reference.marks,
+        "scrubbed": asking.marks + reference.marks,
         "conversation_id": row["conversation_id"],
     }
 
 
 def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
-    """The first turn of the person, the model's turn right after it, and what the person says later."""
+    """(first user turn, the model's turn right after it, at most 10 later user texts); None for a missing turn."""
     first = next((place for place, turn in enumerate(turns) if turn["role"] == "user"), None)
     if first is None:
         return None, None, []
@@ -118,9 +117,9 @@ def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
 def _unfit(
     request: Row, reply: Row | None, language: str, languages: Sequence[str], least_words: int, most_words: int
 ) -> str | None:
-    """Why a request and its reply make no case."""
-    if why := _request_length(request["content"]):
-        return why
+    """Reason why a request and its reply make no case; None if they do."""
+    if reason := _unfit_request(request["content"]):
+        return reason
     if reply is None or not reply["content"].strip():
         return NO_REPLY
     if (reply["language"] or language) not in languages:
@@ -128,29 +127,26 @@ def _unfit(
     return refusal(reply["content"], language) or _length(reply["content"], least_words, most_words)
 
 
-def _request_length(text: str) -> str | None:
-    number = _words(text, MOST_REQUEST_WORDS)
-    if number > MOST_REQUEST_WORDS:
-        return LONG_REQUEST
-    return SHORT_REQUEST if number < LEAST_REQUEST_WORDS else None
+def _unfit_request(text: str) -> str | None:
+    return _length(text, LEAST_REQUEST_WORDS, MOST_REQUEST_WORDS, SHORT_REQUEST, LONG_REQUEST)
 
 
-def _length(text: str, least: int, most: int) -> str | None:
+def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LONG) -> str | None:
     number = _words(text, most)
     if number > most:
-        return LONG
-    return SHORT if number < least else None
+        return long
+    return short if number < least else None
 
 
 def _words(text: str, most: int) -> int:
-    """How many words a text has, as far as it matters: at most one more than `most`."""
+    """The number of words of a text, counted no further than `most` + 1."""
     return min(most + 1, len(text.split(maxsplit=most + 1)))
 
 
 def refusal(reply: str, language: str = ENGLISH) -> str | None:
-    """Whether a reply refuses, or asks back, instead of writing: the reason, or None where it writes.
+    """The reason REFUSES or ASKS_BACK for a reply that does so instead of writing; None for one that writes.
 
-    Replies that begin with what a model cannot do count as refusals even where a text follows: no reference says that.
+    A reply that begins with what a model cannot do counts as a refusal even if a text follows.
     """
     phrases, opening = words_of(language).phrases, plain(reply[: 2 * ASKING_CHARACTERS]).lstrip("*#> \"'\n\r\t")
     if opening.startswith(phrases["refusals"]):
@@ -162,7 +158,7 @@ def refusal(reply: str, language: str = ENGLISH) -> str | None:
 
 
 def _writes(reply: str, phrases: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a line begins as letters and e-mails do, with a subject or a greeting."""
+    """Whether a line of the reply begins with a subject or a salutation, as letters and e-mails do."""
     lines = (plain(line[:LINE_CHARACTERS]).lstrip("*#> \"'") for line in reply[: 20 * ASKING_CHARACTERS].splitlines())
     return any(line.startswith(phrases["salutations"]) for line in lines)
 
@@ -187,7 +183,7 @@ def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
 def select_preferences(
     context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
 ) -> Iterator[Row | Rejected]:
-    """Instructions that ask for a piece of writing of any kind, each with its chosen and its rejected completion."""
+    """Free cases: instructions that ask for any kind of writing, with a chosen and a rejected completion each."""
     for batch in completions.batches(list(COMPLETION), size=ROWS_AT_ONCE):
         for row in batch.to_pylist():
             case = free_case(row, seed, least_words, most_words, regions)
@@ -197,35 +193,34 @@ def select_preferences(
 def free_case(
     row: Mapping[str, Any], seed: int, least_words: int, most_words: int, regions: Sequence[str]
 ) -> Row | str:
-    """The row of FREE of an instruction, or why it is none."""
+    """The row of FREE of an instruction; or the reason why it is no case."""
     found = asked(row["instruction"], ENGLISH)
     if found is None:
         return NO_REQUEST
-    if why := _request_length(row["instruction"]):
-        return why
+    if reason := _unfit_request(row["instruction"]):
+        return reason
     drawn = chosen_and_rejected(row["completions"], row["instruction_id"], seed)
     if isinstance(drawn, str):
         return drawn
     chosen, rejected = drawn
-    if why := refusal(chosen["response"]) or _length(chosen["response"], least_words, most_words):
-        return why
+    if reason := refusal(chosen["response"]) or _length(chosen["response"], least_words, most_words):
+        return reason
     texts = [scrub(text.strip(), regions) for text in (row["instruction"], chosen["response"], rejected["response"])]
     return {
         **_case(f"free/{row['instruction_id']}", "free", found, row),
         "request": texts[0].text,
         "reference": None,
         "reference_by": None,
-        "given": [_given("chosen", chosen, texts[1].text), _given("rejected", rejected, texts[2].text)],
+        "given": [_draft("chosen", chosen, texts[1].text), _draft("rejected", rejected, texts[2].text)],
         "scrubbed": sum(text.marks for text in texts),
         "instruction_id": row["instruction_id"],
     }
 
 
 def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: int) -> tuple[Row, Row] | str:
-    """The completion with the highest mean of ratings, and one drawn among those with a lower one; or why not.
+    """(completion with the highest mean of its ratings, one drawn among the lower ones); or the reason for none.
 
-    Of several highest ones, one is drawn as well: neither their order nor the model's name tells. A lower one in the
-    same words is none: the two would be one text.
+    Among equally high ones, one is drawn too. Lower ones in the same words as the chosen one are left out.
     """
     rated = [one for one in completions if one["fine_grained_score"] is not None]
     if not rated:
@@ -242,5 +237,5 @@ def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: i
     return (chosen, min(lower, key=luck)) if lower else NO_LOWER
 
 
-def _given(system: str, one: Row, text: str) -> Row:
+def _draft(system: str, one: Row, text: str) -> Row:
     return {"system": system, "text": text, "writer": one["model"] or None, "score": one["fine_grained_score"]}

@@ -1,10 +1,10 @@
-"""Pairs of texts that differ in the order of what they say only: the structure test (table 5).
+"""The structure test (table 5): pairs of texts that differ only in the order of their sentences.
 
     {"original": "Roe (2019) counts boats. Lin (2021) weighs them.",
      "reordered": "Lin (2021) weighs them. Roe (2019) counts boats."}
 
-The original is the reference, the other the draft. Only texts of the same words test anything: word for word, case and
-punctuation aside, a pair that is not is left out.
+The original is the reference, the reordered text the draft. Pairs whose texts do not have exactly the same words, case
+and punctuation aside, are rejected.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated 
 
 
 def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The files of pairs; those after the first know their number, which stands in the ids of their cases."""
-    given = [Path(path) for path in paths]
-    for path in given:
+    """The sources of files of pairs; those after the first carry their number, which is part of their case ids."""
+    files = [Path(path) for path in paths]
+    for path in files:
         _refuse_other_files(path)
-    first, *others = open_files(given, group=GROUP, endings=ENDINGS, digest=digest)
+    first, *others = open_files(files, group=GROUP, endings=ENDINGS, digest=digest)
     return [
         first,
         *(replace(one, facts=(*one.facts, ("number", str(number)))) for number, one in enumerate(others, 2)),
@@ -69,8 +69,10 @@ def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Reject
 def pairs(
     lines: Iterable[bytes], number: str | None = None, retrieved: datetime | None = None
 ) -> Iterator[Row | Rejected]:
-    """Rows of STRUCTURE: structure/1 for the first line, structure/2.1 for that of the second file; lines of blanks
-    hold none."""
+    """Rows of STRUCTURE: structure/1 for line 1, structure/2.1 for line 1 of file 2; blank lines are skipped.
+
+    A Rejected for lines that hold no pair and for repeated pairs. `number`: the file's, None for the first.
+    """
     seen: set[tuple[str, str]] = set()
     for place, line in enumerate(lines, 1):
         if not line.strip():
@@ -88,7 +90,7 @@ def pairs(
 
 
 def pair_of(line: bytes) -> tuple[str, str] | str:
-    """The original and the reordered text, or what is wrong with the line."""
+    """(original, reordered text) of a line; or the reason why it is no pair."""
     try:
         record: Any = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -5,11 +5,11 @@ comparison   references related to each other: what they share, where they diffe
 description  what is said of one reference: more, less, otherwise
 other        what cites or describes no reference, e.g. grammar or a greeting
 
-What the editor calls an edit (`action_name`) decides; where that is a word such as `add` or `revise`, which says
-nothing of it, the description does; where that says nothing either, whether a reference is spoken of, and more than
-spelling and grammar put right. The lexicon
-(categories.json) has words, and stems that end with `*`. `anywhere`: in either; the names of some methods that would
-look like such words are `ignored`.
+The category is decided by the words of the edit's `action_name`; if these name none (`add`, `revise`), by the words of
+its description; if these name none either, it is `description` for an edit that mentions a reference and corrects more
+than spelling and grammar, else `other`. The lexicon (categories.json) holds words, and stems that end with `*`. Its
+list `anywhere` applies to action names and descriptions; phrases in `ignored`, such as names of methods, are removed
+first.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from schemas.replies import ProposedEdit
 Category = Literal["order", "comparison", "description", "other"]
 CATEGORIES: tuple[Category, ...] = ("order", "comparison", "description", "other")
 
-_OF_SEVERAL: tuple[Category, ...] = ("order", "comparison")
-_OF_ONE: tuple[Category, ...] = ("description", "other")
+_OF_REFERENCES: tuple[Category, ...] = ("order", "comparison")
+_OF_ONE_REFERENCE: tuple[Category, ...] = ("description", "other")
 _READ_CHARACTERS = 4_000
 _QUOTED = re.compile(r"“[^”]*+”|‘[^’]*+’|(?<!\w)'[^']*+'(?!\w)|`[^`]*+`|«[^»]*+»")
 _STRAIGHT = re.compile(r'(?<![^\s(\[{"“‘/–—-])(?P<opens>")(?=[\w"“(\[])|"')
@@ -36,29 +36,28 @@ _PHRASE = re.compile(r'["“]([^"“”.]{3,200}+)["”]')
 
 
 def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
-    """Of an edit to a related-work paragraph."""
-    given = edit.model_dump() if isinstance(edit, ProposedEdit) else edit
-    description = unquoted(given["revision_description"][:_READ_CHARACTERS])
-    named = _said(given["action_name"][:_READ_CHARACTERS], "action_name")
-    said = named or _said(description, "anywhere")
-    if said:
-        return said
-    if given["revision_intention"] == "fluency":
+    """The category of an edit to a related-work paragraph."""
+    fields = edit.model_dump() if isinstance(edit, ProposedEdit) else edit
+    description = unquoted(fields["revision_description"][:_READ_CHARACTERS])
+    by_name = _named_category(fields["action_name"][:_READ_CHARACTERS], "action_name")
+    if named := by_name or _named_category(description, "anywhere"):
+        return named
+    if fields["revision_intention"] == "fluency":
         return "other"
-    snippets = [(given[name] or "")[:_READ_CHARACTERS] for name in ("original_snippet", "revised_snippet")]
-    speaks = given["revision_level"].strip().casefold() == "reference" or any(
-        map(_speaks_of_a_reference, [description, *snippets])
+    snippets = [(fields[name] or "")[:_READ_CHARACTERS] for name in ("original_snippet", "revised_snippet")]
+    of_reference = fields["revision_level"].strip().casefold() == "reference" or any(
+        map(_mentions_a_reference, [description, *snippets])
     )
-    return "description" if speaks else "other"
+    return "description" if of_reference else "other"
 
 
 def unquoted(text: str) -> str:
-    """Without what it quotes: the words of the draft are not the editor's."""
+    """The text without its quotations, which hold words of the draft, not the editor's."""
     return _QUOTED.sub(" ", _without_straight_quotes(text))
 
 
 def _without_straight_quotes(text: str) -> str:
-    """What stands in straight quotes may hold such quotes itself; where some are not closed, up to the last that is."""
+    """The text without passages in straight quotes, which may be nested; an unclosed one ends at the last closed."""
     kept: list[str] = []
     at = begins = depth = ends = 0
     for mark in _STRAIGHT.finditer(text):
@@ -76,23 +75,23 @@ def _without_straight_quotes(text: str) -> str:
     return " ".join([*kept, text[at:]])
 
 
-def _said(text: str, where: str) -> Category | None:
-    """The category that the words name: one of several references before one of a single one; then the first."""
+def _named_category(text: str, where: str) -> Category | None:
+    """The category that words of the text name; order and comparison win over others, then the first word wins."""
     folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
     matches = {name: match for name in CATEGORIES if (match := _words(name, where).search(folded))}
     first = {name: (match.start(), -match.end()) for name, match in matches.items()}
-    for among in (_OF_SEVERAL, _OF_ONE):
+    for among in (_OF_REFERENCES, _OF_ONE_REFERENCE):
         if named := [name for name in among if name in first]:
             return min(named, key=lambda name: first[name])
     return None
 
 
-def _speaks_of_a_reference(text: str) -> bool:
+def _mentions_a_reference(text: str) -> bool:
     return bool(_CITATION.search(text) or _phrases("cited").search(text.casefold()) or _quotes_a_title(text))
 
 
 def _quotes_a_title(text: str) -> bool:
-    """Whether a title stands in quotes, by its capitals; writers who are shown titles alone name papers by them."""
+    """Whether a quotation looks like a title: it begins with a capital and has another capitalised word."""
     for phrase in _PHRASE.finditer(text):
         words = phrase[1].split()
         if words and words[0][0].isupper() and sum(word[0].isupper() for word in words) > 1:
@@ -112,7 +111,7 @@ def _phrases(name: str) -> re.Pattern[str]:
 
 
 def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Any of these as whole words, the longest first; `*` at the end: however the word ends."""
+    """A pattern of any of these phrases as whole words, the longest first; a final `*` matches any word ending."""
     longest = sorted(phrases, key=len, reverse=True)
     ends = [re.escape(each.removesuffix("*")) + (r"\w*" if each.endswith("*") else "") for each in longest]
     return re.compile(rf"(?<![\w-])(?:{'|'.join(ends)})(?!\w)")

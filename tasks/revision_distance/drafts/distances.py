@@ -1,4 +1,4 @@
-"""The distance of each draft, and the place of each of its edits."""
+"""The stage that computes the distance of each draft and places its edits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ OF_REFERENCES = ("hard", "structure")
 def place_edits(
     context: StageContext, edits: Rows, drafts: Rows, cases: Rows, *, weights: dict[str, float]
 ) -> Iterator[Row]:
-    """The distance of each draft that has edits, with their places. `weights` by intention, others as in WEIGHTS."""
+    """The distance of each draft for which edits were listed, with each edit's place in it.
+
+    `weights`: intention -> weight, overriding WEIGHTS.
+    """
     references = {case["case_id"]: case["reference"] for case in cases}
     of = {draft["draft_id"]: draft for draft in drafts}
     for row in edits:

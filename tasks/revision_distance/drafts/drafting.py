@@ -1,17 +1,17 @@
-"""Drafts: a weak and a strong model for easy writing, one call or steps of thought for related work, or as given.
+"""Drafts of all tasks: by a weak and a strong model, by one call or a chain of thought, or from the source data.
 
-Related work in steps (appendix C): the model recalls what it knows of the subject, writes a segment from each of three
-perspectives, and makes one paragraph of all of it.
+The chain of thought for related work (appendix C): the model recalls what it knows of the subject, writes a segment
+from each of three perspectives, and combines these into one paragraph.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 
 from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, bound_by, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
@@ -28,7 +28,7 @@ PERSPECTIVES = {
     "history": "History: how the work on this subject has developed, which paper builds on which or answers it, and "
     "how the own paper carries this on.",
 }
-GIVEN_TASKS = ("free", "structure")
+TASKS_WITH_DRAFTS = ("free", "structure")
 DRAFT_TOKENS = 4_096
 STEP_TOKENS = 2_048
 TITLE_CHARACTERS = 500
@@ -43,11 +43,11 @@ _CITED_REQUEST = "It is to speak of these papers:"
 Inputs = Callable[[Row], Row]
 
 
-# ---------------------------------------------------------------- what is asked at most
+# ---------------------------------------------------------------- upper bounds of a plan
 
 
 def _cases_of(task: str, times: Callable[[Sizes], int] = lambda of: 1) -> Callable[[Sizes], float]:
-    """The cases of a task, as many as are drawn, each so many times."""
+    """Upper bound of the number of cases of a task, multiplied by `times`."""
 
     def most(of: Sizes) -> float:
         numbers = of.arguments_of("cases").get("numbers", {})
@@ -65,23 +65,27 @@ def _longest_papers() -> Row:
     return {"own": paper, "papers": [paper] * CITED_PAPERS}
 
 
+def _longest_related(of: Sizes, tokens: int, **texts: str | list[str]) -> list[Request]:
+    """The longest request about the papers of a case of related work."""
+    return [of["prompt"].request(of["model"], max_tokens=tokens, **texts, **_longest_papers())]
+
+
 def _longest_vanilla(of: Sizes) -> list[Request]:
-    return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, **_longest_papers())]
+    return _longest_related(of, DRAFT_TOKENS)
 
 
 def _longest_recalling(of: Sizes) -> list[Request]:
-    return [of["prompt"].request(of["model"], max_tokens=STEP_TOKENS, **_longest_papers())]
+    return _longest_related(of, STEP_TOKENS)
 
 
 def _longest_segment(of: Sizes) -> list[Request]:
-    texts = {"knowledge": longest(KNOWLEDGE_CHARACTERS), "perspective": max(PERSPECTIVES.values(), key=len)}
-    return [of["prompt"].request(of["model"], max_tokens=STEP_TOKENS, **texts, **_longest_papers())]
+    perspective = max(PERSPECTIVES.values(), key=len)
+    return _longest_related(of, STEP_TOKENS, knowledge=longest(KNOWLEDGE_CHARACTERS), perspective=perspective)
 
 
 def _longest_cot(of: Sizes) -> list[Request]:
     segments = [longest(SEGMENT_CHARACTERS)] * len(of.arguments_of("segments")["perspectives"])
-    texts = {"knowledge": longest(KNOWLEDGE_CHARACTERS), "segments": segments}
-    return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, **texts, **_longest_papers())]
+    return _longest_related(of, DRAFT_TOKENS, knowledge=longest(KNOWLEDGE_CHARACTERS), segments=segments)
 
 
 _EASY, _HARD, _SEGMENTS = _cases_of("easy"), _cases_of("hard"), _cases_of("hard", lambda of: len(of["perspectives"]))
@@ -92,13 +96,13 @@ _EASY, _HARD, _SEGMENTS = _cases_of("easy"), _cases_of("hard"), _cases_of("hard"
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """What the weak model writes, by the request alone."""
+    """The weak model's draft of each easy case, written from the request alone."""
     yield from _drafts(context, cases, "easy", "weak", _request, model, prompt)
 
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """What the strong model writes, by the request alone."""
+    """The strong model's draft of each easy case, written from the request alone."""
     yield from _drafts(context, cases, "easy", "strong", _request, model, prompt)
 
 
@@ -107,7 +111,7 @@ def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt:
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_vanilla))
 def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """A related-work paragraph from the paper and the papers it cites, in one call."""
+    """A related-work paragraph for each hard case, written in one call from the paper and the papers to cite."""
     yield from _drafts(context, cases, "hard", "vanilla", papers_of, model, prompt)
 
 
@@ -115,41 +119,41 @@ def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt
 def recall_knowledge(
     context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Step 1: what the model knows of the subject."""
-    for case, made in _written(context, cases, "hard", papers_of, model, prompt, STEP_TOKENS):
+    """Step 1 of the chain of thought: what the model knows about the subject of each hard case."""
+    for case, written in _written(context, cases, "hard", papers_of, model, prompt, STEP_TOKENS):
         key = {"knowledge_id": f"k_{fingerprint(case['case_id'])}", "case_id": case["case_id"]}
-        yield made if isinstance(made, Rejected) else {**key, **made}
+        yield written if isinstance(written, Rejected) else {**key, **written}
 
 
 @stage(SEGMENTS, revision=2, at_most=AtMost(rows=_SEGMENTS, calls=_SEGMENTS, questions=_longest_segment))
 def write_segments(
     context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
-    """Step 2: a segment from each perspective. A case has all of them or none: one that fails rejects the case."""
+    """Step 2 of the chain of thought: a segment from each perspective; none for a case if one of them fails."""
     known = {row["case_id"]: row["text"] for row in knowledge}
     ready, others = _ready(cases, {"no knowledge": known})
     yield from others
-    inputs = ((case, name, _segment(case, known, name)) for case in ready for name in perspectives)
-    requests = (((case, name), prompt.request(model, max_tokens=STEP_TOKENS, **given)) for case, name, given in inputs)
+    inputs = ((case, name, _segment_inputs(case, known, name)) for case in ready for name in perspectives)
+    requests = (((case, name), prompt.request(model, max_tokens=STEP_TOKENS, **own)) for case, name, own in inputs)
     replies = context.ask(model, requests)
-    for _, segments in groupby(replies, key=lambda reply: str(reply[0][0]["case_id"])):
-        yield from _all_or_none([_one_segment(case, name, said, model, prompt) for (case, name), said in segments])
+    for _, own in groupby(replies, key=lambda reply: str(reply[0][0]["case_id"])):
+        yield from _all_or_none([_segment_row(case, name, reply, model, prompt) for (case, name), reply in own])
 
 
-def _segment(case: Row, known: dict[str, str], perspective: str) -> Row:
+def _segment_inputs(case: Row, known: dict[str, str], perspective: str) -> Row:
     knowledge = known[case["case_id"]][:KNOWLEDGE_CHARACTERS]
     return {**papers_of(case), "knowledge": knowledge, "perspective": PERSPECTIVES[perspective]}
 
 
-def _one_segment(
+def _segment_row(
     case: Row, perspective: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt
 ) -> Row | Rejected:
     key = case["case_id"]
-    made = _made(key, answer, model, prompt)
-    if isinstance(made, Rejected):
-        return replace(made, detail=f"{perspective}: {made.detail}" if made.detail else perspective)
+    written = _text_and_origin(key, answer, model, prompt)
+    if isinstance(written, Rejected):
+        return replace(written, detail=f"{perspective}: {written.detail}" if written.detail else perspective)
     segment = f"s_{fingerprint([key, perspective])}"
-    return {"segment_id": segment, "case_id": key, "perspective": perspective, **made}
+    return {"segment_id": segment, "case_id": key, "perspective": perspective, **written}
 
 
 def _all_or_none(segments: list[Row | Rejected]) -> list[Row | Rejected]:
@@ -160,56 +164,57 @@ def _all_or_none(segments: list[Row | Rejected]) -> list[Row | Rejected]:
 def write_cot(
     context: StageContext, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Step 3: one paragraph of the papers, what was recalled, and the segments."""
+    """Step 3 of the chain of thought: one paragraph from the papers, the recalled knowledge and the segments."""
     known = {row["case_id"]: row["text"] for row in knowledge}
-    parts: defaultdict[str, list[str]] = defaultdict(list)
-    for row in segments:
-        parts[row["case_id"]].append(row["text"][:SEGMENT_CHARACTERS])
-    ready, others = _ready(cases, {"no knowledge": known, "no segments": parts})
+    segments_of = grouped(segments, "case_id")
+    ready, others = _ready(cases, {"no knowledge": known, "no segments": segments_of})
     yield from others
 
     def inputs(case: Row) -> Row:
         knowledge = known[case["case_id"]][:KNOWLEDGE_CHARACTERS]
-        return {**papers_of(case), "knowledge": knowledge, "segments": parts[case["case_id"]]}
+        texts = [segment["text"][:SEGMENT_CHARACTERS] for segment in segments_of[case["case_id"]]]
+        return {**papers_of(case), "knowledge": knowledge, "segments": texts}
 
     yield from _drafts(context, ready, "hard", "cot", inputs, model, prompt)
 
 
 def _ready(cases: Iterable[Row], needed: dict[str, Mapping[str, object]]) -> tuple[list[Row], list[Rejected]]:
-    """Cases of related work that all steps before gave something for, and the other cases, with what they lack."""
+    """(hard cases present in all of `needed`, a Rejected for every other case).
+
+    `needed`: reason for the rejection of a missing case -> ids of the cases that an earlier step succeeded for.
+    """
     ready: list[Row] = []
     others: list[Rejected] = []
     for case in cases:
-        lacks = next((reason for reason, given in needed.items() if case["case_id"] not in given), None)
+        missing = next((reason for reason, present in needed.items() if case["case_id"] not in present), None)
         if case["task"] != "hard":
             others.append(_another_task(case))
-        elif lacks:
-            others.append(Rejected(case["case_id"], "filtered", lacks))
+        elif missing:
+            others.append(Rejected(case["case_id"], "filtered", missing))
         else:
             ready.append(case)
     return ready, others
 
 
-# ---------------------------------------------------------------- as given, and all of them
+# ---------------------------------------------------------------- drafts of the source data, and all drafts
 
 
 @stage(DRAFTS, revision=1, at_most=AtMost(rows=lambda of: 2 * of["cases"]))  # chosen and rejected
 def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
-    """The drafts that cases without a writer of ours come with, as they came."""
+    """The drafts that the source data has for cases of the tasks free and structure, unchanged."""
     for case in cases:
-        if case["task"] not in GIVEN_TASKS:
+        if case["task"] not in TASKS_WITH_DRAFTS:
             yield _another_task(case)
         elif not case["given"]:
             yield Rejected(case["case_id"], "filtered", "no draft given")
         else:
-            yield from (_given(case, given) for given in case["given"])
+            yield from (_source_draft(case, draft) for draft in case["given"])
 
 
-def _given(case: Row, given: Row) -> Row | Rejected:
-    if not given["text"].strip():
-        return Rejected(case["case_id"], "defect", "the given draft is empty", detail=given["system"])
-    made = {"text": given["text"], "writer": given["writer"], **NO_MODEL}
-    return draft_row(case, given["system"], made)
+def _source_draft(case: Row, draft: Row) -> Row | Rejected:
+    if not draft["text"].strip():
+        return Rejected(case["case_id"], "defect", "the given draft is empty", detail=draft["system"])
+    return draft_row(case, draft["system"], {"text": draft["text"], "writer": draft["writer"], **NO_MODEL})
 
 
 @stage(
@@ -220,34 +225,31 @@ def _given(case: Row, given: Row) -> Row | Rejected:
 def collect_drafts(
     context: StageContext, cases: Rows, weak: Rows, strong: Rows, vanilla: Rows, cot: Rows, given: Rows
 ) -> Iterator[Row | Rejected]:
-    """All drafts in the order of the cases, then of these inputs; a case without any is rejected."""
-    found: defaultdict[str, list[Row]] = defaultdict(list)
-    for source in (weak, strong, vanilla, cot, given):
-        for draft in source:
-            found[draft["case_id"]].append(draft)
+    """All drafts in the order of the cases, then of the inputs; a case without a draft is rejected."""
+    found = grouped(chain(weak, strong, vanilla, cot, given), "case_id")
     for case in cases:
         if case["case_id"] not in found:
             yield Rejected(case["case_id"], "filtered", "no draft")
         yield from found[case["case_id"]]
 
 
-# ---------------------------------------------------------------- what is asked, and what comes of it
+# ---------------------------------------------------------------- requests and replies
 
 
 def papers_of(case: Row) -> Row:
-    """`own` and `papers` of a prompt: titles with their abstracts, cut where they are very long."""
+    """The prompt inputs `own` and `papers`: title and abstract of the case's paper and of at most 60 cited papers."""
     return {"own": paper_text(case), "papers": [paper_text(cited) for cited in case["cited"][:CITED_PAPERS]]}
 
 
 def paper_text(paper: Row) -> str:
-    """A title on one line, and the abstract below it; what is not known is left out."""
+    """A paper's title on one line and its abstract below it, each cut to its limit; unknown ones are left out."""
     title = " ".join((paper["title"] or "").split())[:TITLE_CHARACTERS]
     abstract = (paper["abstract"] or "").strip()[:ABSTRACT_CHARACTERS]
     return "\n".join(text for text in (title, abstract) if text)
 
 
 def request_of(case: Row) -> str:
-    """What the writer of a case was asked; for related work, which nobody asked for in words, said in ours."""
+    """The request that the writer of a case answers; for related work, which has none, one in our own words."""
     if case["task"] != "hard":
         return case["request"] or ""
     papers = papers_of(case)
@@ -256,11 +258,11 @@ def request_of(case: Row) -> str:
     return "\n".join([_RELATED_REQUEST, papers["own"], _CITED_REQUEST, *cited])
 
 
-def draft_row(case: Row, system: str, made: Row) -> Row:
-    """`made` has the text and who wrote it."""
+def draft_row(case: Row, system: str, written: Row) -> Row:
+    """A row of DRAFTS; `written` has its columns `text` and `writer` and those of MADE_BY."""
     key = case["case_id"]
-    draft = f"d_{fingerprint([key, system, made['text']])}"
-    return {"draft_id": draft, "case_id": key, "task": case["task"], "system": system, **made}
+    draft = f"d_{fingerprint([key, system, written['text']])}"
+    return {"draft_id": draft, "case_id": key, "task": case["task"], "system": system, **written}
 
 
 def _request(case: Row) -> Row:
@@ -270,14 +272,14 @@ def _request(case: Row) -> Row:
 def _drafts(
     context: StageContext, cases: Iterable[Row], task: str, system: str, inputs: Inputs, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    for case, made in _written(context, cases, task, inputs, model, prompt, DRAFT_TOKENS):
-        yield made if isinstance(made, Rejected) else draft_row(case, system, {**made, "writer": None})
+    for case, written in _written(context, cases, task, inputs, model, prompt, DRAFT_TOKENS):
+        yield written if isinstance(written, Rejected) else draft_row(case, system, {**written, "writer": None})
 
 
 def _written(
     context: StageContext, cases: Iterable[Row], task: str, inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
 ) -> Iterator[tuple[Row, Row | Rejected]]:
-    """Each case with the model's text and who wrote it, or why there is none; cases of another task come first."""
+    """(case, text with the columns of MADE_BY, or a Rejected); rejected cases of other tasks come first."""
     asked = []
     for case in cases:
         if case["task"] == task:
@@ -286,10 +288,10 @@ def _written(
             yield case, _another_task(case)
     requests = ((case, prompt.request(model, max_tokens=tokens, **inputs(case))) for case in asked)
     for case, answer in context.ask(model, requests):
-        yield case, _made(case["case_id"], answer, model, prompt)
+        yield case, _text_and_origin(case["case_id"], answer, model, prompt)
 
 
-def _made(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+def _text_and_origin(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     if isinstance(answer, Failure):
         return refused(key, answer)
     text = usable(key, answer)

@@ -1,7 +1,7 @@
-"""The edits that a reader would still make to a draft (section 3), as a model lists them that plays this reader.
+"""The edits that a reader would still make to a draft (section 3), listed by a model in the reader's role.
 
-With a reference: those that bring the draft to it. Without: those towards the text that the reader had in mind, which
-is never written down. What the edits do to the draft is worked out in placing.py.
+With a reference, the edits turn the draft into it; without one, into the text that the reader has in mind. `placing.py`
+finds their places in the draft and applies them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRAFT_AND_REFERENCE_CHARACTERS = 120_000
 
 
 def _longest(of: Sizes) -> list[Request]:
-    """With a reference, of which it has the length with its draft, and without."""
+    """The longest requests with a reference and without one. Draft and reference share one limit of characters."""
     text, request = longest(DRAFT_AND_REFERENCE_CHARACTERS), longest(REQUEST_CHARACTERS)
     prompts = of["to_reference"], of["freely"]
     return [edit_request(text, reference, request, of["model"], *prompts) for reference in ("", None)]
@@ -32,7 +32,7 @@ def _longest(of: Sizes) -> list[Request]:
 def propose_edits(
     context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint, to_reference: Prompt, freely: Prompt
 ) -> Iterator[Row | Rejected]:
-    """The edits of each draft as the model lists them; a draft that would have to be cut is not asked about."""
+    """The edits of each draft as the model lists them; drafts too long to compare whole are rejected."""
     of = {case["case_id"]: case for case in cases}
     asked = []
     for draft in drafts:
@@ -65,11 +65,12 @@ def _listed(draft: Row, answer: Answer | Failure, model: Endpoint, prompt: Promp
 
 
 def too_long(draft: str, reference: str | None) -> bool:
-    """Whether a model cannot be expected to compare them: a cut text would have another distance."""
+    """Whether draft and reference together exceed the limit of a request; cutting them would change the distance."""
     return len(draft) + len(reference or "") > DRAFT_AND_REFERENCE_CHARACTERS
 
 
 def long_draft(draft: Row, case: Row, reason: str) -> Rejected:
+    """A Rejected for a draft that is `too_long`, with its length in the detail."""
     length = len(draft["text"]) + len(case["reference"] or "")
-    told = f"{length:,} characters with its reference, at most {DRAFT_AND_REFERENCE_CHARACTERS:,}"
-    return Rejected(draft["draft_id"], "filtered", reason, detail=told)
+    detail = f"{length:,} characters with its reference, at most {DRAFT_AND_REFERENCE_CHARACTERS:,}"
+    return Rejected(draft["draft_id"], "filtered", reason, detail=detail)

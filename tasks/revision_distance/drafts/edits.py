@@ -1,6 +1,6 @@
-"""What a model is asked for the edits of one draft, and what its reply says.
+"""The request for the edits of one draft, and the edits in its reply.
 
-No stage here: `longform revise` starts without what stages need.
+This module imports no stage, so that `longform revise` starts without what stages need.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER = 8_192, 128
 def edit_request(
     draft: str, reference: str | None, request: str, model: Endpoint, to_reference: Prompt, freely: Prompt
 ) -> Request:
-    """What the model is asked: by `to_reference` where there is a reference, else by `freely`, with the request.
+    """The request for a draft's edits: by the prompt `to_reference`, or by `freely` if there is no reference.
 
-    Draft and reference are never cut, whatever their length: see `editing.too_long`.
+    Draft and reference are never cut (see `editing.too_long`); `request`, which only `freely` shows, is.
     """
     tokens = edit_tokens(len(draft) + len(reference or ""), model)
     if reference is None:
@@ -29,15 +29,15 @@ def edit_request(
 
 
 def edits_of(answer: Answer) -> list[ProposedEdit]:
-    """In the editor's order; all of them, also those that change nothing or cannot be placed."""
+    """All edits of a reply in the editor's order, also those that change nothing or cannot be placed."""
     return list(answer.value.edits)
 
 
 def edit_tokens(characters: int, model: Endpoint) -> int:
-    """The limit of a reply by the characters of draft and reference, all of which its edits may quote.
+    """The token limit of a reply, from the number of characters of draft and reference, which edits may quote.
 
-    A model gets a token for two of them, within bounds (a reply that is cut off is asked for again with twice the
-    room); the offline model, whose tokens cost nothing, more than any list of edits needs.
+    One token for two characters, from LEAST_TOKENS to MOST_TOKENS (a reply that is cut off is requested again with
+    twice the limit). The offline model, whose tokens are free, gets more than any list of edits needs.
     """
     if model.offline:
         return max(OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER * characters)

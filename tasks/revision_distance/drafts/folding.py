@@ -1,7 +1,7 @@
-"""A text with what does not tell words apart folded away, which knows where each sign of it was.
+"""Normalised text for searching, with a mapping of its offsets back to the original text.
 
-White space runs are one blank, typographic quotes and dashes plain ones, letters without case. Folding may make a text
-longer (`ß` is `ss`, `ﬁ` is `fi`, `…` is `...`) or shorter: offsets lead back into the text as it is.
+Runs of white space become one blank, typographic quotes and dashes plain ones, letters lower case (casefold). The
+result may be longer (`ß` becomes `ss`, `ﬁ` `fi`, `…` `...`) or shorter than the original, hence the mapping.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LAST_THAT_GROWS = 0xFFFF  # no letter after it becomes more than one by casefol
 
 
 class Folded:
-    """`text` is the folded text."""
+    """A text in normalised form (`text`) with the offsets of its characters in the original."""
 
     def __init__(self, text: str) -> None:
-        self._at: list[int] = []  # in the folded text, where each segment begins
-        self._source: list[int] = []  # in the text as it is, likewise
-        self._whole: list[bool] = []  # whether it came of signs that cannot be told apart in the folded text
+        self._at: list[int] = []  # where each segment begins in the folded text
+        self._source: list[int] = []  # where it begins in the original
+        self._whole: list[bool] = []  # whether its characters do not map one to one, so that it maps as a whole
         pieces: list[str] = []
         size = end = 0
         for match in _uneven().finditer(text):
@@ -45,21 +45,21 @@ class Folded:
         return len(folded)
 
     def span(self, start: int, end: int) -> tuple[int, int] | None:
-        """Where `text[start:end]`, not empty, was; None where it begins or ends in the middle of a sign."""
+        """The span in the original of `text[start:end]`, not empty; None if it cuts through an original character."""
         first, last = bisect_right(self._at, start) - 1, bisect_left(self._at, end) - 1
         if (self._whole[first] and start != self._at[first]) or (self._whole[last] and end != self._at[last + 1]):
             return None
         return self.around(start, end)
 
     def around(self, start: int, end: int) -> tuple[int, int]:
-        """Where `text[start:end]`, not empty, was, with the whole of each sign that it begins or ends in."""
+        """The span in the original of `text[start:end]`, not empty, widened to whole original characters."""
         first, last = bisect_right(self._at, start) - 1, bisect_left(self._at, end) - 1
         begins = self._source[first] + (0 if self._whole[first] else start - self._at[first])
         ends = self._source[last + 1] if self._whole[last] else self._source[last] + end - self._at[last]
         return begins, ends
 
     def offset(self, source: int) -> int:
-        """Where in `text` what stands at this offset, or the first sign after it, came to stand."""
+        """The offset in `text` of the original's character at `source`, or of the first one after it."""
         segment = bisect_right(self._source, source) - 1
         if segment < 0:
             return 0
@@ -69,22 +69,26 @@ class Folded:
 
 
 def folded(text: str) -> str:
+    """The normalised text alone."""
     return Folded(text).text
 
 
 def _even(text: str) -> str:
-    """Of a text whose signs all become one sign."""
+    """The folded form of a text in which every character becomes one character."""
     return text.translate(_PLAIN).casefold()
 
 
-def _one(signs: str) -> str:
-    if signs == _ELLIPSIS:
+def _one(characters: str) -> str:
+    """The folded form of a match of `_uneven`."""
+    if characters == _ELLIPSIS:
         return "..."
-    return " " if signs.isspace() else signs.casefold()
+    return " " if characters.isspace() else characters.casefold()
 
 
 @cache
 def _uneven() -> re.Pattern[str]:
-    """What does not become one sign a sign: white space but a single blank, and letters that become several."""
+    """A pattern of what folding does not map character by character: white space other than a single blank, and
+    characters that become more than one.
+    """
     growing = "".join(map(chr, (point for point in range(_LAST_THAT_GROWS + 1) if len(chr(point).casefold()) > 1)))
     return re.compile(rf"\s{{2,}}+|[^\S ]|[{_ELLIPSIS}{growing}]")

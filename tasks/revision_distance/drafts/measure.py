@@ -1,7 +1,7 @@
-"""The distance of a text: the number of its edits (section 3), and what the paper leaves for later.
+"""The revision distance of a text: the number of edits a reader would still make (section 3).
 
-Beyond the paper: each edit is placed in the draft, those that can be are applied, and the edits are weighted by what
-they are for ("each generated revision item is assigned equal weight": its limitations). Of one text, without a build:
+Beyond the paper, each edit is placed in the draft and applied if possible, and edits are weighted by their intention
+(the paper's limitations: "each generated revision item is assigned equal weight"). For one text, without a build:
 
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from longform.llm.client import Client
 
 PROMPTS = Path(__file__).parents[3] / "prompts"
-SAID_CHARACTERS = 200
+REPLY_CHARACTERS = 200
 WEIGHTS = {"fluency": 0.5, "style": 0.5, "clarity": 1.0, "coherence": 1.0, "meaning": 1.0, "other": 1.0}
 
 Reproduces = Literal["exactly", "words", "no"]
@@ -41,22 +41,10 @@ Reproduces = Literal["exactly", "words", "no"]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`distance` is the number of edits, placed or not; `not_applied` counts those that are not placed as well."""
+    """Result for known edits. `distance` counts all edits, `not_applied` includes those that are not placed.
 
-    distance: int
-    weighted: float
-    not_placed: int
-    not_applied: int
-    edits: list[Placement]
-    revised: str
-    reproduces: Reproduces | None
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """`edits` in the editor's order, each with its place; `model` listed them, in the stored `response`.
-
-    The rest is explained in `Measured`.
+    `weighted` is the sum of the edits' weights, `revised` the draft with the edits applied, `reproduces` whether that
+    is the reference (None without one).
     """
 
     distance: int
@@ -66,6 +54,12 @@ class Revision:
     reproduces: Reproduces | None
     not_placed: int
     not_applied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revision(Measured):
+    """Result with the model that listed the edits, and the key of its stored response."""
+
     model: str
     response: str
 
@@ -80,11 +74,11 @@ def distance(
     to_reference: Prompt | None = None,
     freely: Prompt | None = None,
 ) -> Revision:
-    """How many edits bring a draft to its reference, or, without one, to what its reader has in mind.
+    """The edits that turn a draft into its reference or, without one, into the text its reader has in mind.
 
-    `request` is what the draft was to be; it is asked with where there is no reference. `weights` by intention; those
-    that are not given are as in WEIGHTS. The prompts are the project's where none are given. Raises LongformError
-    where the model's reply is no list of edits, and what the client raises.
+    `request`: what the draft was written for; sent only if there is no reference. `weights`: intention -> weight,
+    overriding WEIGHTS. Without prompts the project's are used. LongformError if the model's reply is no list of edits,
+    besides the client's errors.
     """
     chosen = _weights(weights or {})
     prompts = to_reference or _prompt("edit_to_reference"), freely or _prompt("edit_freely")
@@ -100,13 +94,13 @@ def _values(found: Measured) -> dict[str, Any]:
     return {each.name: getattr(found, each.name) for each in fields(found)}
 
 
-def _weights(given: Mapping[str, float]) -> dict[str, float]:
-    for name, value in given.items():
+def _weights(own: Mapping[str, float]) -> dict[str, float]:
+    for name, value in own.items():
         if name not in WEIGHTS:
             raise UsageError(f"There is no intention {name} to weight: there are {', '.join(WEIGHTS)}.")
         if not (math.isfinite(value) and value >= 0):
             raise UsageError(f"The weight of {name} is {value}: it must be a number from 0 on.")
-    return {**WEIGHTS, **given}
+    return {**WEIGHTS, **own}
 
 
 @cache
@@ -115,11 +109,11 @@ def _prompt(name: str) -> Prompt:
 
 
 def _unusable(failure: Failure, endpoint: str) -> str:
-    said = " ".join(str(failure.detail.get("text") or "").split())
-    shown = f' It said: "{said[:SAID_CHARACTERS]}".' if said and said not in failure.message else ""
+    reply = " ".join(str(failure.detail.get("text") or "").split())
+    quoted = f' It said: "{reply[:REPLY_CHARACTERS]}".' if reply and reply not in failure.message else ""
     return (
         f"The reply of {endpoint} (response {failure.key[:12]}) is no list of edits: {failure.kind}, "
-        f"{failure.message.rstrip('.')}.{shown} Use another model, or a shorter text."
+        f"{failure.message.rstrip('.')}.{quoted} Use another model, or a shorter text."
     )
 
 
@@ -132,6 +126,7 @@ def measure(
     edits: Iterable[ProposedEdit | Mapping[str, Any]],
     weights: Mapping[str, float],
 ) -> Measured:
+    """The distance of a draft by edits that are already listed, with their places and the revised text."""
     placements = place(draft, edits)
     revised = apply(draft, placements)
     return Measured(
@@ -146,12 +141,13 @@ def measure(
 
 
 def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
+    """The weight of an edit by its intention; from WEIGHTS if `weights` has none for it."""
     intention = edit.revision_intention
     return weights.get(intention, WEIGHTS[intention])
 
 
 def reproduces(revised: str, reference: str) -> Reproduces:
-    """Whether a text is the reference; `words`: but for white space."""
+    """Whether the revised text is the reference: `exactly`, `words` (equal except for white space) or `no`."""
     if revised.strip() == reference.strip():
         return "exactly"
     return "words" if revised.split() == reference.split() else "no"

@@ -1,11 +1,11 @@
-"""Where the edits of a draft are, and what the draft is with these edits applied.
+"""Places of the edits in a draft, and the draft with these edits applied.
 
-All edits refer to the draft as it is, none to what others make of it. An edit takes `original_snippet` away and puts
-`revised_snippet` there; where `preceding_snippet` is not null, it puts it right behind these words, which adds text
-(nothing is taken away), moves it, or tells repeated words apart (they stand right behind).
+All edits refer to the original draft, not to the result of other edits. An edit removes `original_snippet` and inserts
+`revised_snippet` in its place, or, if `preceding_snippet` is not null, right after these words. The latter adds text
+(nothing is removed), moves it, or selects one of repeated snippets (the one right after these words).
 
-White space is the snippets' own. But models leave blanks out: where words would grow together that no snippet brought
-together, a blank comes between, and where words are taken out between two blanks, one blank is left.
+Snippets bring their own white space, but models omit blanks: a blank is inserted where an edit would join two words,
+and of two blanks around removed words one is kept.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from schemas.replies import ProposedEdit
-from tasks.revision_distance.drafts.snippets import Found, How, Searched, Spans
+from tasks.revision_distance.drafts.snippets import Found, How, SearchedDraft, Spans
 
 NO_PLACE = "it names no place in the draft"
 NO_ORIGINAL = "its original_snippet is not in the draft"
@@ -24,7 +25,7 @@ NO_PRECEDING = "its preceding_snippet is not in the draft"
 OVERLAPS = "it overlaps with an edit before it"
 
 _WORST_LAST: tuple[How, ...] = ("exactly", "folded", "nearly")
-_NEAR = 4  # signs on either side of a seam that say whether words grow together
+_NEAR = 4  # characters on either side of a seam that decide whether it joins words
 _ENDS, _CLOSING, _OPENING, _JOINING = ".!?…,;:", "\"'”’»)]", '"“‘«([', "-‐‑'’/_"
 _UNSPACED = (  # scripts without blanks between words: South East Asian, East Asian, their wide and half-wide forms
     ("\u0e00", "\u0fff"),
@@ -40,10 +41,10 @@ _UNSPACED = (  # scripts without blanks between words: South East Asian, East As
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """An edit, and where it is: offsets into the draft, all null where it is not placed.
+    """An edit and its offsets in the draft, which are None if it is not placed.
 
-    `draft[start:end]` is taken away (nothing where they are equal), `revised_snippet` goes to `at`. `why_not` is null
-    where it is applied.
+    `draft[start:end]` is removed (nothing if they are equal), `revised_snippet` is inserted at `at`. `why_not`: the
+    reason why it is not applied; None if it is.
     """
 
     edit: ProposedEdit
@@ -56,6 +57,8 @@ class Placement:
 
 
 class Place(NamedTuple):
+    """Offsets of an edit in the draft as in `Placement`, and how its snippets were matched."""
+
     how: How
     start: int
     end: int
@@ -66,11 +69,11 @@ class Place(NamedTuple):
 
 
 def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list[Placement]:
-    """All edits, in their order, each with its place and whether it is applied."""
-    searched, applied = Searched(draft), Applied()
+    """All edits, in their order, each with its place in the draft and whether it is applied."""
+    searched, applied = SearchedDraft(draft), AppliedEdits()
     placements = []
-    for given in edits:
-        edit = given if isinstance(given, ProposedEdit) else ProposedEdit.model_construct(**given)
+    for each in edits:
+        edit = each if isinstance(each, ProposedEdit) else ProposedEdit.model_construct(**each)
         found = _find(searched, edit)
         if isinstance(found, str):
             placements.append(Placement(edit, None, None, None, "not", applied=False, why_not=found))
@@ -82,8 +85,8 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
     return placements
 
 
-def _find(searched: Searched, edit: ProposedEdit) -> Place | str:
-    """Its place, or why it has none."""
+def _find(searched: SearchedDraft, edit: ProposedEdit) -> Place | str:
+    """The place of an edit, or the reason why it has none."""
     original, preceding = edit.original_snippet, edit.preceding_snippet
     if preceding is None:
         if not original:
@@ -95,11 +98,11 @@ def _find(searched: Searched, edit: ProposedEdit) -> Place | str:
         return NO_PRECEDING
     if not original:
         return Place(before.how, before.end, before.end, before.end)
-    return _find_behind(searched, before, original)
+    return _find_after(searched, before, original)
 
 
-def _find_behind(searched: Searched, before: Found, original: str) -> Place | str:
-    """Words that stand right behind others, else words that move there."""
+def _find_after(searched: SearchedDraft, before: Found, original: str) -> Place | str:
+    """The place of an edit with a preceding snippet: `original` right after it, else `original` moved there."""
     at = before.end
     found = searched.free(original, at=at)
     if found is None:
@@ -109,59 +112,60 @@ def _find_behind(searched: Searched, before: Found, original: str) -> Place | st
     return Place(how, found.start, found.end, at=found.start if stands else at)
 
 
-class Applied:
-    """What is taken away and put in by the edits that are applied so far."""
+class AppliedEdits:
+    """The removed spans and the offsets of insertions of the edits that are applied so far."""
 
     def __init__(self) -> None:
-        self._taken = Spans()
-        self._puts: list[int] = []
+        self._removed = Spans()
+        self._insertions: list[int] = []
 
     def add(self, place: Place) -> bool:
-        """Apply one more edit, unless one before is in its way."""
+        """Apply one more edit; False if it overlaps with an applied one."""
         if not self._fits(place):
             return False
         if place.start < place.end:
-            self._taken.add(place.start, place.end)
-        insort(self._puts, place.at)
+            self._removed.add(place.start, place.end)
+        insort(self._insertions, place.at)
         return True
 
     def _fits(self, place: Place) -> bool:
-        if self._taken.around(place.at):
+        if self._removed.around(place.at):
             return False
         if place.start == place.end:
             return True
-        put = bisect_right(self._puts, place.start)
-        free = self._taken.overlapped(place.start, place.end) is None
-        return free and not (put < len(self._puts) and self._puts[put] < place.end)
+        following = bisect_right(self._insertions, place.start)
+        free = self._removed.overlapped(place.start, place.end) is None
+        return free and all(at >= place.end for at in self._insertions[following : following + 1])
 
 
 # ---------------------------------------------------------------- applying
 
 
 class Piece(NamedTuple):
-    """A piece of the revised text. `put`: of an edit, not of the draft.
+    """A piece of the revised text. `inserted`: it comes from an edit, not from the draft.
 
-    `left`, `right`: whether a blank may come between it and its neighbour. `mends`: right before it words were taken
-    out that had a blank on either side.
+    `left`, `right`: whether a blank may be inserted between it and its neighbour. `after_cut`: words between two
+    blanks were removed right before it.
     """
 
     text: str
-    put: bool = False
+    inserted: bool = False
     left: bool = True
     right: bool = True
-    mends: bool = False
+    after_cut: bool = False
 
 
 def apply(draft: str, placements: Sequence[Placement]) -> str:
-    """The draft with all applied edits; with none, the draft.
+    """The draft with all applied edits; the draft itself if none is.
 
-    What several edits put in one place comes in their order, and before the text of the draft that begins there.
+    Insertions at one offset come in the order of their edits, before the text of the draft that begins there.
     """
     written: list[str] = []
     before = Piece("")
     for piece in _pieces(draft, placements):
-        text = _one_gap(written, piece.text) if piece.mends else piece.text
-        if (before.put or piece.put) and before.right and piece.left and _grow_together(_tail(written), text):
+        text = _one_gap(written, piece.text) if piece.after_cut else piece.text
+        may_part = (before.inserted or piece.inserted) and before.right and piece.left
+        if may_part and _joins_words(_tail(written), text):
             written.append(" ")
         if text:
             written.append(text)
@@ -170,23 +174,23 @@ def apply(draft: str, placements: Sequence[Placement]) -> str:
 
 
 def _pieces(draft: str, placements: Sequence[Placement]) -> Iterator[Piece]:
-    """Of the revised text, in order; the last one, which may be empty, is of the draft."""
-    at, mends = 0, False
-    for position, cuts, _, placement in sorted(_steps(placements), key=lambda step: step[:3]):
+    """The pieces of the revised text in order; the last one, which may be empty, is of the draft."""
+    at, after_cut = 0, False
+    for position, removes, _, placement in sorted(_steps(placements), key=lambda step: step[:3]):
         if at < position:
-            yield Piece(draft[at:position], mends=mends)
-            at, mends = position, False
-        if not cuts:
-            yield _put(draft, placement, mends)
-            mends = False
+            yield Piece(draft[at:position], after_cut=after_cut)
+            at, after_cut = position, False
+        if not removes:
+            yield _insertion(draft, placement, after_cut)
+            after_cut = False
         elif placement.end is not None:
-            mends = mends or (_leaves_a_gap(placement) and not _has_blanks(draft[at : placement.end]))
+            after_cut = after_cut or (_leaves_a_gap(placement) and not _has_blanks(draft[at : placement.end]))
             at = placement.end
-    yield Piece(draft[at:], mends=mends)
+    yield Piece(draft[at:], after_cut=after_cut)
 
 
 def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Placement]]:
-    """(where, whether something is taken away there, order, the edit); what is put somewhere comes first."""
+    """(offset, whether text is removed there, order of the edit, its placement); insertions sort before removals."""
     for order, each in enumerate(placements):
         if not each.applied or each.start is None or each.end is None or each.at is None:
             continue
@@ -197,7 +201,7 @@ def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Pl
 
 
 def _leaves_a_gap(placement: Placement) -> bool:
-    """Whether nothing takes the place of what is taken away."""
+    """Whether the edit inserts nothing in place of the text it removes."""
     return not placement.edit.revised_snippet or placement.at != placement.start
 
 
@@ -205,8 +209,8 @@ def _has_blanks(text: str) -> bool:
     return text[0].isspace() or text[-1].isspace()
 
 
-def _put(draft: str, placement: Placement, mends: bool) -> Piece:
-    """What an edit puts in; the sides are closed where it, or the draft, has words grow together there on purpose."""
+def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
+    """The text that an edit inserts; no blank may come beside it where the draft or the edit joins words on purpose."""
     text, at = placement.edit.revised_snippet, placement.at or 0
     start, end = placement.start or 0, placement.end or 0
     before = draft[max(0, at - _NEAR) : at]
@@ -214,40 +218,39 @@ def _put(draft: str, placement: Placement, mends: bool) -> Piece:
         taken, after = draft[start:end], draft[end : end + _NEAR]
         left, right = _may_open(before, taken[:_NEAR], taken[0]), _may_open(taken[-_NEAR:], after, taken[-1])
     else:
-        left = right = not _grow_together(before, draft[at : at + _NEAR])
-    return Piece(text, put=True, left=left, right=right, mends=mends)
+        left = right = not _joins_words(before, draft[at : at + _NEAR])
+    return Piece(text, inserted=True, left=left, right=right, after_cut=after_cut)
 
 
 def _may_open(before: str, after: str, edge: str) -> bool:
-    """Whether a side of what is replaced, which ends with `edge`, neither has a blank nor joins words."""
-    return not (edge.isspace() or edge in _JOINING or _grow_together(before, after))
+    """Whether a blank may be inserted at an edge of replaced text: its last character is no blank and joins no words.
+
+    `before` and `after`: the draft's text on the two sides of the edge.
+    """
+    return not (edge.isspace() or edge in _JOINING or _joins_words(before, after))
 
 
-def _grow_together(before: str, after: str) -> bool:
-    """Whether a word, or the end of a sentence, is directly followed by a word, in a script that has blanks."""
+def _joins_words(before: str, after: str) -> bool:
+    """Whether a word or the end of a sentence is directly followed by a word, in a script written with blanks."""
     last = (before.rstrip(_CLOSING) or before)[-1:]
     first = (after.lstrip(_OPENING) or after)[:1]
     return bool(last) and _is_spaced(first) and (_is_spaced(last) or (last in _ENDS and first.isalpha()))
 
 
-def _is_spaced(sign: str) -> bool:
-    return sign.isalnum() and not any(low <= sign <= high for low, high in _UNSPACED)
+def _is_spaced(character: str) -> bool:
+    return character.isalnum() and not any(low <= character <= high for low, high in _UNSPACED)
 
 
 def _tail(written: list[str]) -> str:
-    """The last signs that were written."""
-    tail = ""
-    for piece in reversed(written):
-        tail = piece[-_NEAR:] + tail
-        if len(tail) >= _NEAR:
-            break
-    return tail[-_NEAR:]
+    """The last four characters that were written."""
+    last = [*islice(filter(None, reversed(written)), _NEAR)]
+    return "".join(reversed(last))[-_NEAR:]
 
 
 def _one_gap(written: list[str], text: str) -> str:
-    """Of the white space that ends what is written and that which begins the text, one is left: paragraphs stay.
+    """`text` to append after a cut, so that of the white space on its two sides one remains, with paragraph breaks.
 
-    At the beginning and at the end of the text none is left.
+    Changes the end of `written`. At the beginning and the end of the revised text no white space remains.
     """
     right = text[: len(text) - len(text.lstrip())]
     if not any(written):
@@ -260,7 +263,7 @@ def _one_gap(written: list[str], text: str) -> str:
 
 
 def _kept_gap(left: str, right: str) -> str:
-    """The one with more line breaks; the blanks before the first word of a line are those of the right one."""
+    """Of two runs of white space the one with more line breaks; indentation is taken from the right one."""
     if "\n" not in right:
         return left
     if left.count("\n") > right.count("\n"):
@@ -269,7 +272,7 @@ def _kept_gap(left: str, right: str) -> str:
 
 
 def _cut_white_space(written: list[str]) -> str:
-    """Cut it from the end of what is written."""
+    """The white space at the end of `written`, which is removed there."""
     cut = ""
     while written:
         last = written.pop()

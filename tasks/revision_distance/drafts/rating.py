@@ -1,6 +1,6 @@
-"""GPT-Score: how well a draft does beside its reference, 0 to 100, by a model (table 2).
+"""GPT-Score: a model's rating of a draft against its reference, from 0 to 100 (table 2).
 
-The paper prints its means and gives neither prompt nor scale: both are ours.
+The paper prints mean ratings without prompt or scale: both are ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _longest(of: Sizes) -> list[Request]:
 def rate_drafts(
     context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
-    """The rating of each draft; null where nobody is asked: without a model, or a reference to rate it beside."""
+    """The rating of each draft, 0 to 100; null without a model or without a reference."""
     of = {case["case_id"]: case for case in cases}
     asked = []
     for draft in drafts:
@@ -59,9 +59,8 @@ def _by_answer(draft: Row, answer: Answer | Failure, model: Endpoint, prompt: Pr
 
 
 def _rated(draft: Row, score: float | None, origin: Row) -> Row:
-    rating = f"r_{fingerprint(draft['draft_id'])}"
     return {
-        "rating_id": rating,
+        "rating_id": f"r_{fingerprint(draft['draft_id'])}",
         "draft_id": draft["draft_id"],
         "case_id": draft["case_id"],
         "gpt_score": score,

@@ -1,6 +1,7 @@
-"""Where the snippets of edits stand in a draft: as models quote, which is not always to the letter.
+"""Search for the snippets of edits in a draft, which models do not always quote exactly.
 
-A snippet is looked for to the letter; else folded (folding.py); else, from 20 signs on, nearly (nearly.py).
+A snippet is searched exactly, then in normalised form (folding.py), then, from 20 characters on, with small
+differences (fuzzy_match.py, reported as `nearly`).
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tasks.revision_distance.drafts.folding import Folded, folded
-from tasks.revision_distance.drafts.nearly import NearSearch
+from tasks.revision_distance.drafts.fuzzy_match import FuzzySearch
 
 How = Literal["exactly", "folded", "nearly", "not"]
 
 _WHITE = re.compile(r"\s*+")
-_MOST_CUT_SIGNS = 1_000
+_MOST_CUT_CHARACTERS = 1_000
 
 
 class Found(NamedTuple):
-    """A snippet's place in the draft: `draft[start:end]`."""
+    """The span of a snippet in the draft, `draft[start:end]`, and how it was matched."""
 
     how: How
     start: int
@@ -29,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Spans:
-    """Spans of a text, none empty; those that overlap are one."""
+    """A set of non-empty spans of a text, in which overlapping ones are merged."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -42,18 +43,18 @@ class Spans:
         self._starts[low:high], self._ends[low:high] = [start], [end]
 
     def overlapped(self, start: int, end: int) -> int | None:
-        """Where the last span ends that overlaps this one, not empty; None where none does."""
+        """The end of the last span that overlaps this one, which is not empty; None if none does."""
         last = bisect_left(self._starts, end) - 1
         return self._ends[last] if last >= 0 and self._ends[last] > start else None
 
     def around(self, at: int) -> bool:
-        """Whether an offset lies strictly inside one of them."""
+        """Whether an offset lies strictly inside one of the spans."""
         last = bisect_left(self._starts, at) - 1
         return last >= 0 and at < self._ends[last]
 
 
-class Searched:
-    """A draft in which snippets are looked for, and which of its words are taken already."""
+class SearchedDraft:
+    """A draft to search for snippets, with the spans that earlier edits have taken."""
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
@@ -61,24 +62,26 @@ class Searched:
         self._first: dict[tuple[How, str], Found] = {}
         self._from: dict[tuple[How, str], int] = {}  # no free occurrence begins before
         self._foldings: dict[str, str] = {}
-        self._near: dict[str, list[Found]] = {}
+        self._fuzzy: dict[str, list[Found]] = {}
 
     def take(self, start: int, end: int) -> None:
+        """Mark a span as taken by an edit."""
         if start < end:
             self._taken.add(start, end)
 
     def first(self, snippet: str) -> Found | None:
-        """The first occurrence of a snippet that is not empty."""
+        """The first occurrence of a non-empty snippet; None if there is none."""
         return self._find(snippet, free=False)
 
     def free(self, snippet: str, *, at: int | None = None) -> Found | None:
-        """Its first occurrence that is not taken; the first where all are. One that stands at `at` goes before all.
+        """The first occurrence of a snippet that is not taken, else its first; None if there is none.
 
-        To stand there it may be behind white space.
+        An occurrence at the offset `at`, or after white space there, is preferred to all others.
         """
         return self._find(snippet, free=True, at=at)
 
     def after_white_space(self, at: int) -> int:
+        """The offset of the first character from `at` on that is not white space."""
         match = _WHITE.match(self.draft, at)
         return match.end() if match else at
 
@@ -88,7 +91,7 @@ class Searched:
             or self._occurrence("exactly", self.draft, snippet, lambda start, end: (start, end), lambda at: at, free)
             or (None if at is None else self._folded_at(snippet, at))
             or self._find_folded(snippet, free)
-            or self._find_nearly(snippet, free)
+            or self._find_fuzzy(snippet, free)
         )
 
     def _exactly_at(self, snippet: str, at: int) -> Found | None:
@@ -121,12 +124,14 @@ class Searched:
         offset: Callable[[int], int],
         free: bool,
     ) -> Found | None:
-        """In a text whose spans lead to the draft by `span`, and back by `offset`."""
+        """The first occurrence of `needle` in `text`, as a span of the draft; with `free` the first not taken, else
+        the first. `span` maps spans of `text` to the draft, `offset` maps offsets of the draft to `text`.
+        """
         key = (how, needle)
         if not free and key in self._first:
             return self._first[key]
         at, cut = self._from.get(key, 0), 0
-        while cut <= _MOST_CUT_SIGNS and (at := text.find(needle, at)) >= 0:
+        while cut <= _MOST_CUT_CHARACTERS and (at := text.find(needle, at)) >= 0:
             place = span(at, at + len(needle))
             if place is None:
                 at, cut = at + 1, cut + 1
@@ -142,12 +147,12 @@ class Searched:
         self._from[key] = len(text) + 1
         return self._first.get(key)
 
-    def _find_nearly(self, snippet: str, free: bool) -> Found | None:
+    def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
         core = self._folding(snippet).strip()
-        if core not in self._near:
-            spans = self._near_search.find(core)
-            self._near[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
-        places = self._near[core]
+        if core not in self._fuzzy:
+            spans = self._fuzzy_search.find(core)
+            self._fuzzy[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
+        places = self._fuzzy[core]
         untaken = (each for each in places if self._taken.overlapped(each.start, each.end) is None)
         return next(untaken if free else iter(places), None) or next(iter(places), None)
 
@@ -161,5 +166,5 @@ class Searched:
         return Folded(self.draft)
 
     @cached_property
-    def _near_search(self) -> NearSearch:
-        return NearSearch(self._folded.text)
+    def _fuzzy_search(self) -> FuzzySearch:
+        return FuzzySearch(self._folded.text)

@@ -1,4 +1,4 @@
-"""A key, a password and posts that can be recognised go through every failure: the secrets are found nowhere after."""
+"""Secrets (a key, a password, recognisable posts) must appear in no file, log or message after any failure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ROOT = paths.ROOT
 
 
 def forms(secret: str) -> list[bytes]:
-    """A secret as it stands, in URLs, in JSON, and inside whatever was put into base64."""
+    """A secret in every encoding that may occur: as is, in URLs, in JSON, and in base64."""
     encoded = [base64.b64encode(b" " * shift + secret.encode()) for shift in range(3)]
     parts = [text[4:-4].rstrip(b"=") for text in encoded]
     plain = [secret, quote(secret, safe=""), quote(secret), secret.replace("/", "\\/"), secret.encode().hex()]
@@ -64,7 +64,7 @@ def forms(secret: str) -> list[bytes]:
 
 
 def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file as it is, and the cells of Parquet and SQLite files unpacked."""
+    """(name, bytes) of every file, and of the cells of Parquet and SQLite files, unpacked."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             raw = path.read_bytes()
@@ -97,7 +97,7 @@ def holding(folder: Path, *secrets: str) -> list[str]:
 
 
 def assert_silent(text: str, *, posts: bool = False) -> None:
-    """Nothing of the secrets; unless `posts`, nothing of posts and prompts either."""
+    """Assert that no secret occurs; without `posts` also no text of posts and prompts."""
     content = text.encode("utf-8", "replace")
     for secret in (KEY, OTHER_KEY, PASSWORD):
         assert not any(form in content for form in forms(secret))
@@ -146,7 +146,7 @@ def write_dump(folder: Path) -> Path:
 
 
 class Runs:
-    """Builds in this process, of one home, whose errors and logs are kept."""
+    """Builds of one home in this process, whose errors and logs are recorded."""
 
     def __init__(self, home: Path, dump: str) -> None:
         self.home, self.dump = home, dump
@@ -190,7 +190,7 @@ class Runs:
         return self.errors[-1]
 
     def check(self) -> None:
-        """Errors say nothing, also after a journey to another process."""
+        """Assert that errors contain no secret, also after pickling."""
         for error, shown in zip(self.errors, self.shown, strict=True):
             again = pickle.loads(pickle.dumps(error))
             assert (type(again), again.args, str(again)) == (type(error), error.args, str(error))
@@ -206,7 +206,7 @@ def runs(tmp_path: Path, dump: str, monkeypatch: pytest.MonkeyPatch) -> Runs:
 
 @pytest.fixture
 def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """INFO of everybody, DEBUG of our own."""
+    """Logs from INFO on of all packages, from DEBUG on of ours."""
     caplog.set_level(logging.INFO)
     for name in ("longform", "flows", "tasks"):
         caplog.set_level(logging.DEBUG, logger=name)
@@ -214,7 +214,7 @@ def logs(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def passing() -> list[dict[str, Any]]:
-    """A line for each fault that does not stop a build."""
+    """Script lines, one for each fault that does not stop a build."""
     more: dict[str, dict[str, Any]] = {"drip": {"seconds": 20}, "slow": {"seconds": 0.1}}
     more |= {name: {"retry_after": 0.01} for name in ("429", "503")}
     return [{"fault": name, **more.get(name, {})} for name in FAULTS if name not in STOPPING]
@@ -281,7 +281,9 @@ def test_no_end_of_a_batch_leaves_the_key_anywhere(
 
 
 class Recorder(ThreadingHTTPServer):
-    """Keeps the head of all that comes; answers 200, a redirect to `away`, or an error that repeats the request."""
+    """A server that records request heads and answers 200, a redirect to `away`, or an error that repeats the
+    request.
+    """
 
     daemon_threads = True
 
@@ -420,7 +422,7 @@ def test_a_proxy_is_used_where_the_environment_names_one_and_not_where_it_exclud
     assert runs.errors == []
 
 
-def test_what_holds_a_key_does_not_show_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_with_a_key_do_not_show_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY_KEY", KEY)
     from longform.llm.ask.types import Endpoint
 
@@ -481,7 +483,7 @@ QUICK, ALL = ("401-echo", "done"), ("quota", "budget", "reset", "401-echo", "pas
 
 @pytest.mark.parametrize("steps", [QUICK, pytest.param(ALL, marks=pytest.mark.soak)], ids=["quick", "all"])
 def test_prefect_keeps_neither_key_nor_posts(steps: tuple[str, ...], tmp_path: Path, dump: str) -> None:
-    """With its logs sent to its database, and results kept."""
+    """Prefect's logs go to its database here, and results are kept."""
     prefect, home = tmp_path / "prefect", tmp_path / "home"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "LONGFORM"))}
     given = {

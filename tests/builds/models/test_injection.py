@@ -1,4 +1,4 @@
-"""Posts that try to be more than text: fences, instructions, templates, tags, escape sequences, in whole builds."""
+"""Whole builds of posts with fences, instructions, templates, tags and escape sequences in them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FILLER = "The cask keeps about {n} days when it stands cool at {n} degrees, and 
 
 
 def hostile_posts() -> list[Row]:
-    """A question for each attack, which stands in its title, body, tags, users and two of three answers."""
+    """One question for each attack, which is in its title, body, tags, users and two of three answers."""
     return [_hostile(place, attack) for place, attack in enumerate(ATTACKS.values())] + [_thief()]
 
 
@@ -90,7 +90,7 @@ def _hostile(place: int, attack: str) -> Row:
 
 
 def _thief() -> Row:
-    """Its first answer holds the marks of the second one and of the question."""
+    """A question whose first answer contains the fence marks of the second answer and of the question."""
     title, body = "How cold is cask 99?", "I want it cold."
     second = "Cask 99: keep it at nine degrees, and at eleven degrees when guests have come to drink it."
     marks = [mark_of(text) for text in (f"{title}\n\n{body}", second)]
@@ -106,7 +106,7 @@ def mark_of(text: str) -> str:
 
 
 class Server(ThreadingHTTPServer):
-    """Answers in the form that it is asked for; `say` makes the reply's text of the task, the form and the messages."""
+    """A model server that replies in the requested form; `say` makes the text from task, form and messages."""
 
     daemon_threads = True
 
@@ -160,7 +160,7 @@ def serving(say: Callable[[str, str, list[Row]], str]) -> Iterator[Server]:
 
 
 def by_rule(task: str, form: str, messages: list[Row]) -> str:
-    """As the offline model answers: it quotes."""
+    """A reply by the offline model's rules."""
     pairs = tuple((message["role"], message["content"]) for message in messages)
     text = respond(Request(pairs, task=f"axioms/{task}"))[0]
     return in_json(text) if form == "json" else text
@@ -172,7 +172,7 @@ def in_json(text: str) -> str:
 
 
 def quoting(task: str, form: str, messages: list[Row]) -> str:
-    """A reply that repeats every text it was given, and whose own part is known by heart."""
+    """A reply that repeats every text it was given, with a fixed text of its own."""
     texts = [text for _, text in unfenced(messages[1]["content"])]
     said = "Here is what they wrote.\n\n" + "\n\n".join(texts)
     if task != "corrupt":
@@ -260,7 +260,7 @@ def test_each_text_stands_once_between_fences_with_the_mark_of_its_own_hash(buil
 
 
 def assert_is(content: str, source: str) -> None:
-    """The source, with fences taken out and nothing else."""
+    """Assert that a text is the source with its fences removed, and nothing else."""
     if "<<<" not in source and ">>>" not in source:
         assert content == source
     at = 0
@@ -269,7 +269,7 @@ def assert_is(content: str, source: str) -> None:
 
 
 def expected_texts(built: Built) -> dict[str, list[list[str]]]:
-    """What each call of each prompt has to hold, in order, from the rows of the stages before."""
+    """The texts that each call of each prompt must contain, in order, by the rows of the earlier stages."""
     threads = {row["question_id"]: row for row in built.stage("select_questions")}
     asked = {name: f"{row['title']}\n\n{row['text']}"[:8_000] for name, row in threads.items()}
     passages = {
@@ -333,7 +333,7 @@ STEERING = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u2
 
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> str:
-    """What a command prints, in this process."""
+    """The output of a command run in this process."""
     monkeypatch.setattr(sys, "argv", ["longform", *map(str, words)])
     capsys.readouterr()
     assert _run_command() == 0

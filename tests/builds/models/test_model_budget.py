@@ -1,4 +1,4 @@
-"""A cap on what is spent holds by the server's own bill, whatever goes wrong; and what a plan says, it then costs."""
+"""A cost limit holds by the server's own count, whatever fails; and a build costs what its plan says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIMIT = 200
 
 
 class Wordless(httpx2.AsyncBaseTransport):
-    """The network, of whose replies a share does not say what was used."""
+    """A transport that removes the token usage from a share of the replies."""
 
     def __init__(self, share: float, seed: int) -> None:
         self.inner, self.share, self.dice = httpx2.AsyncHTTPTransport(), share, random.Random(seed)
@@ -56,7 +56,7 @@ class Wordless(httpx2.AsyncBaseTransport):
 
 @dataclass(frozen=True)
 class Draw:
-    """One case: an endpoint, the questions, what goes wrong, and the cap of every run."""
+    """A randomly drawn case: an endpoint, questions, faults, and the cost limit of every run."""
 
     endpoint: Endpoint
     requests: list[Request]
@@ -95,7 +95,7 @@ def drawn(seed: int, url: str) -> Draw:
 
 
 def bound(endpoint: Endpoint, request: Request) -> int:
-    """Billionths of a USD that a question's dearest call may cost: with three samples, or twice the room."""
+    """The most that a question's dearest call may cost, in USD billionths: with three samples, or twice the tokens."""
     from longform.llm.ask.keys import canonical
     from longform.llm.ask.tokens import upper_bound
     from longform.llm.price.prices import cost_nano
@@ -106,13 +106,13 @@ def bound(endpoint: Endpoint, request: Request) -> int:
 
 
 def billed(server: Server, price: Price) -> float:
-    """Billionths of a USD by the server's own count, what got lost on the way included."""
+    """USD billionths by the server's own count, including replies that were lost on the way."""
     tokens = settled(server)["tokens"]
     return float((tokens["prompt"] * price.input + tokens["completion"] * price.output) * 1000)
 
 
 def settled(server: Server) -> dict[str, Any]:
-    """The counters, once the server has read what clients sent that did not wait for it."""
+    """The server's counters, once it has read all requests whose clients did not wait."""
     counted, calm = server.counters(), 0
     while calm < 50:
         before, counted = counted, server.counters()
@@ -121,13 +121,13 @@ def settled(server: Server) -> dict[str, Any]:
 
 
 def lost(store: Path) -> int:
-    """Calls of the ledger that brought no reply that could be used."""
+    """Ledger calls that brought no usable reply."""
     with closing(open_responses(store, read_only=True)) as responses:
         return sum(line["unanswered"] for line in responses.ledger(""))
 
 
 def one_run(draw: Draw, store: Path, seed: int) -> tuple[bool, int, list[Answer | Failure]]:
-    """Whether it was the money that ended it, what it thinks it spent, and what was delivered."""
+    """(whether the cost limit ended the run, what it thinks it spent, what it delivered)."""
     transport = Wordless(draw.wordless, seed) if draw.wordless else None
     came: list[Answer | Failure] = []
     with Models(store, max_cost=draw.cap, transport=transport, first_pause_seconds=0.01) as models:
@@ -141,7 +141,9 @@ def one_run(draw: Draw, store: Path, seed: int) -> tuple[bool, int, list[Answer 
 
 
 def spend(seed: int, store: Path) -> tuple[int, float]:
-    """Run with the same cap until all is answered: how many runs it took, and the largest share of the cap spent."""
+    """Run with the same limit until all is answered: (number of runs, the largest share of the limit that was
+    spent).
+    """
     with serve(say="said" * random.Random(seed).choice([1, LIMIT // 3, LIMIT]), seed=seed) as server:
         draw = drawn(seed, server.url)
         server.set_faults(draw.faults)
@@ -211,7 +213,7 @@ def test_builds_with_a_cap_go_on_until_the_dataset_is_there(mode: str, cap: floa
 
 
 def capped(home: Path, usd: float, chosen: dict[str, Any]) -> bool:
-    """Whether a build with this cap ended with a version."""
+    """Whether a build with this cost limit published a version."""
     try:
         options = Options(home, "v1", max_cost=usd)
         published, _ = build("axioms", AxiomsConfig(**chosen), options, tasks=InTurn(), progress=Silent())
@@ -224,14 +226,14 @@ def capped(home: Path, usd: float, chosen: dict[str, Any]) -> bool:
 
 
 def planned(home: Path, config: Path) -> dict[str, Any]:
-    """stage -> what `longform plan --json` says of it"""
+    """stage -> its entry in `longform plan --json`."""
     done = CliRunner().invoke(app, ["plan", "axioms", "--home", str(home), "--config", str(config), "--json"])
     assert done.exit_code == 0, done.output
     return {stage["stage"]: stage for stage in json.loads(done.stdout)["stages"]}
 
 
 def spent(home: Path) -> dict[str, float]:
-    """stage -> USD in the ledger"""
+    """stage -> USD in the ledger."""
     path = home / "llm" / "responses.sqlite"
     with closing(open_responses(path, read_only=True)) as store:
         lines = store.ledger("axioms")
@@ -239,7 +241,7 @@ def spent(home: Path) -> dict[str, float]:
 
 
 def told_and_spent(home: Path, server: Server, pilot: int, **more: Any) -> Iterator[tuple[str, float, float]]:
-    """Of each stage: USD as planned with its inputs built and after a pilot, and as then spent."""
+    """Of each stage: USD planned with its inputs built and after a pilot, and USD then spent."""
     chosen = settings(server, **more)
     build_axioms(home, "pilot", limit=pilot, **chosen)
     build_axioms(home, until="retrieve_passages", **chosen)
@@ -263,10 +265,10 @@ def toml(chosen: dict[str, Any]) -> Iterator[str]:
 
 
 def within_a_tenth(lines: list[tuple[str, float, float]]) -> None:
-    told, cost = sum(line[1] for line in lines), sum(line[2] for line in lines)
-    for stage, usd, paid in [*lines, ("all", told, cost)]:
+    expected_message, cost = sum(line[1] for line in lines), sum(line[2] for line in lines)
+    for stage, usd, paid in [*lines, ("all", expected_message, cost)]:
         print(f"{stage}: USD {usd:.4f} planned, {paid:.4f} spent, {usd / paid - 1:+.1%}")
-    assert told == pytest.approx(cost, rel=0.1)
+    assert expected_message == pytest.approx(cost, rel=0.1)
 
 
 def test_what_a_plan_says_after_a_pilot_is_what_is_spent_on_the_samples(tmp_path: Path) -> None:

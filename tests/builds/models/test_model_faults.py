@@ -1,4 +1,4 @@
-"""Everything that goes wrong at a server, against real ones: no row is lost, none is empty, and the rate is used."""
+"""Faults of a real server: no row is lost, none is empty, and the allowed rate is used."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def build_and_check(home: Path, server: Server, *, capabilities: list[str], **mo
 
 
 def empty_texts(home: Path) -> list[str]:
-    """Columns of texts, of what a model wrote and of what is published, in which one is empty."""
+    """Columns of texts in model stages or in the published rows that contain an empty text."""
     written = itertools.chain.from_iterable(home.glob(f"stages/{s}/parts/*/rows.parquet") for s in WRITING)
     found = []
     for path in [*written, *home.glob("datasets/axioms/*/t*/*.parquet")]:
@@ -142,7 +142,7 @@ def rate(
     headers: bool = True,
     own_rpm: int | None = None,
 ) -> tuple[float, float]:
-    """Of the requests that the server's bucket allowed over the run, the share it let in; and the share refused."""
+    """(share of the allowed requests that were let in over the run, share of the requests that were refused)."""
     with serve(rpm=rpm, burst=burst, faults=faults, headers=headers, latency_seconds=0.05) as server:
         stop = threading.Event()
 
@@ -173,9 +173,9 @@ BURSTS = (600, 60, 10, 1)
 
 
 def test_the_rate_a_server_allows_is_used(tmp_path: Path) -> None:
-    """Three times as fast as 600 a minute, for some seconds in which the machine does little else.
+    """At 1,800 requests a minute, in five seconds in which the machine does little else.
 
-    Work beside this may take such seconds away: then the next ones count. `make soak` says the rate exactly.
+    Other work on the machine may spoil such seconds; then the next ones count.
     """
     left: dict[str, tuple[dict[str, float], float]] = {"calm": ({}, 0.8), "faulty": (MIX, 0.7)}
     for attempt in range(20):
@@ -200,7 +200,7 @@ def test_the_rate_a_server_allows_is_used(tmp_path: Path) -> None:
 def test_600_a_minute_are_used_for_three_minutes(
     faults: dict[str, float], least: tuple[float, ...], tmp_path: Path
 ) -> None:
-    """A small bucket is full before a pause of a second is over: what would have come in then is lost."""
+    """A pause of one second fills the small bucket, and what would have come in then is lost."""
     found = rates(tmp_path, BURSTS, rpm=600, seconds=180, faults=faults)
     for wanted, (used, refused) in zip(least, found.values(), strict=True):
         assert wanted <= used <= 1.01
@@ -225,7 +225,7 @@ def test_600_a_minute_of_ones_own_are_kept_where_nothing_is_told(tmp_path: Path)
 
 
 def rates(folder: Path, bursts: tuple[int, ...], **settings: Any) -> dict[int, tuple[float, float]]:
-    """Of servers with these bursts, asked at the same time."""
+    """The rates of servers with these bursts, asked at the same time."""
     with ThreadPoolExecutor(len(bursts)) as pool:
         runs = {b: pool.submit(rate, folder / f"{b}.sqlite", burst=b, **settings) for b in bursts}
     found = {burst: run.result() for burst, run in runs.items()}
@@ -268,7 +268,7 @@ def test_an_endpoint_that_refuses_for_good_hears_hardly_anything_after_its_refus
 
 
 def typed(home: Path, url: str, *words: str) -> tuple[int, str, float]:
-    """Exit code, what it said at last, and seconds, of the command that a person types."""
+    """(exit code, last output, seconds) of a command."""
     sets = [f"endpoints.mine.base_url={url}", "endpoints.mine.model=m", "model=mine"]
     command = [LONGFORM, "build", "axioms", "--home", str(home), *words]
     command += [word for each in sets for word in ("--set", each)]

@@ -1,6 +1,6 @@
-"""Kill -9 while a model is being asked: what was answered is kept, no more than what was in flight is asked twice.
+"""Kill -9 during model calls: received replies are kept, and at most the requests in flight are sent twice.
 
-The server counts: a body that got two whole answers was paid for twice.
+The server counts: a request body that got two complete replies was paid for twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if __name__ == "__main__":
 
 
 def ask(store: Path, url: str, number: int) -> int:
-    """How many questions were answered. Also what the child process does."""
+    """Ask all questions and return how many were answered; also the entry point of a child process."""
     from longform.llm.models import Models
 
     endpoint = Endpoint("mine", "m", base_url=url, concurrency=CONCURRENCY)
@@ -60,13 +60,13 @@ def ask(store: Path, url: str, number: int) -> int:
 
 
 def end_of(process: AbstractContextManager[subprocess.Popen[bytes]]) -> int:
-    """The exit code of a process that ends by itself."""
+    """The exit code of a process, once it has ended."""
     with process as running:
         return running.wait()
 
 
 def killed_at(process: subprocess.Popen[bytes], server: Server, due: Callable[[], bool]) -> int | None:
-    """Requests in flight when the process was killed, with all its children; None where it had ended before."""
+    """The number of requests in flight when the process and its children were killed; None if it had ended before."""
     wait_for(lambda: due() or process.poll() is not None)
     family = family_of(process)
     before = server.counters()["in_flight"]
@@ -79,12 +79,12 @@ def killed_at(process: subprocess.Popen[bytes], server: Server, due: Callable[[]
 
 
 def moments(seed: int, kills: int, total: int) -> list[int]:
-    """After how many answers to kill: anywhere, in order."""
+    """Random numbers of replies after which to kill, in ascending order."""
     return sorted(random.Random(seed).randint(1, round(0.97 * total)) for _ in range(kills))
 
 
 def more_than(server: Server, number: int, seed: int) -> Callable[[], bool]:
-    """Whether so many were answered, and some thousandths of a second have passed since then."""
+    """Whether that many replies were sent, and some milliseconds have passed since."""
     delay, reached = random.Random(seed).uniform(0, 0.06), [0.0]
 
     def due() -> bool:
@@ -97,7 +97,7 @@ def more_than(server: Server, number: int, seed: int) -> Callable[[], bool]:
 
 
 def once_more(server: Server, path: str) -> Callable[[], bool]:
-    """Whether another request for this path has come."""
+    """Whether another request for this path has arrived."""
     seen = server.counters()["requests"].get(path, 0)
     return lambda: server.counters()["requests"].get(path, 0) > seen
 
@@ -166,7 +166,7 @@ def _processes() -> Iterator[psutil.Process]:
 
 
 def questions_of(dump: str, home: Path) -> int:
-    """About how many questions a build over this dump asks: as many as the offline model is asked."""
+    """About how many questions a build of this dump asks, counted with the offline model."""
     _, progress, _ = build_axioms(home, dump=str(Path(dump).parent))
     made = {entry.stage: entry.artifact for entry in progress.ended}
     written = sum(made[stage].rows for stage in ("answer_open_book", "answer_closed_book", "corrupt_answers"))

@@ -1,4 +1,4 @@
-"""A dataset travels with its responses: elsewhere it is rebuilt without a call, to the byte. What is asked again."""
+"""A dataset is rebuilt elsewhere from its exported responses, without a call and byte by byte; what is asked again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def files(version: Version) -> dict[str, bytes]:
 
 
 def tasks(home: Path) -> Counter[str]:
-    """task -> stored responses"""
+    """task -> number of stored responses."""
     with closing(open_responses(responses(home), read_only=True)) as store:
         return Counter({row["task"].split("/")[1]: row["answers"] + row["errors"] for row in store.stats()})
 
@@ -67,7 +67,7 @@ class Origin:
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
-    """A build that met cut-off, empty and refused replies, and what it exports."""
+    """A build with cut-off, empty and refused replies, and its exported responses."""
     folder = tmp_path_factory.mktemp("origin")
     with serve(faults=FAULTS, seed=3) as server:
         version = build(folder / "home", server)
@@ -79,7 +79,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 
 @pytest.fixture
 def watched() -> Iterator[Server]:
-    """A server that should hear nothing, and would answer otherwise than the first one did."""
+    """A server that should get no request, and whose replies would differ from the first server's."""
     with serve(say="something else\n=====") as server:
         yield server
         assert asked(server) == 0
@@ -141,7 +141,7 @@ def test_a_store_that_the_first_release_wrote_serves_todays_build(
 
 
 def first_release(home: Path, path: Path | str) -> None:
-    """The answers of a home in a file as the first release wrote it: format 1, everything compressed."""
+    """The responses of a home as a file of the first release: format 1, all columns compressed."""
     Path(path).parent.mkdir(parents=True)
     columns = "created, endpoint, model, task, prompt, state, code, finish, served_model, ptok, ctok, request, body"
     with (
@@ -150,9 +150,19 @@ def first_release(home: Path, path: Path | str) -> None:
     ):
         database.executescript(FORMAT_1)
         for key, r in store.scan():
-            told = (r.created, r.endpoint, r.model, r.task, r.prompt, r.state, r.code, r.finish, r.served_model)
+            expected_message = (
+                r.created,
+                r.endpoint,
+                r.model,
+                r.task,
+                r.prompt,
+                r.state,
+                r.code,
+                r.finish,
+                r.served_model,
+            )
             packed = (zlib.compress(r.request, 1), zlib.compress(r.body, 1))
-            row = (bytes.fromhex(key), *told, r.input_tokens, r.output_tokens, *packed)
+            row = (bytes.fromhex(key), *expected_message, r.input_tokens, r.output_tokens, *packed)
             database.execute(f"INSERT INTO response(key, {columns}) VALUES ({', '.join('?' * 14)})", row)
         database.commit()
 
@@ -173,7 +183,7 @@ def test_where_only_the_system_prompt_of_a_stage_changes_its_calls_are_made_agai
 
 
 def other_wording(folder: Path, name: str) -> None:
-    """One word more in the system prompt."""
+    """A folder of prompts with one more word in a system prompt."""
     written = (PROMPTS / f"{name}.md").read_text()
     folder.mkdir(parents=True)
     (folder / f"{name}.md").write_text(written.replace("# system\n", "# system\nAttention. ", 1))
@@ -192,7 +202,9 @@ def test_where_one_of_ten_thousand_questions_changes_one_closed_book_call_is_mad
 
 
 def changed_calls(dump: Path, folder: Path, least: int = 20) -> int:
-    """Calls after a word was put into one question that gets a closed-book answer; of `least` questions or more."""
+    """The number of calls after one question with a closed-book answer got another word; of at least `least`
+    questions.
+    """
     path = folder / "community.example" / "Posts.xml"
     path.parent.mkdir()
     path.write_bytes(dump.read_bytes())
@@ -209,7 +221,7 @@ def changed_calls(dump: Path, folder: Path, least: int = 20) -> int:
 
 
 def a_question(home: Path) -> bytes:
-    """The number of a question that was asked about."""
+    """The number of a question that was asked."""
     import pyarrow.parquet as pq
 
     rows = sorted(home.glob("stages/answer_closed_book/parts/*/rows.parquet"))

@@ -1,4 +1,4 @@
-"""What a terminal is shown of a text: nothing that steers it, turns its writing or cannot be seen."""
+"""Text on a terminal: control characters, direction marks and invisible characters are made visible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flows.builds.console import visible
         "FIRST STRONG ISOLATE",
     ],
 )
-def test_what_is_not_seen_is_spelled_out_as_json_does(name: str) -> None:
+def test_invisible_characters_are_escaped_as_in_json(name: str) -> None:
     mark = unicodedata.lookup(name)
     assert visible(f"tea{mark}pot") == json.dumps(f"tea{mark}pot")[1:-1]
     assert json.loads(f'"{visible(mark)}"') == mark
@@ -31,7 +31,7 @@ def test_what_is_not_seen_is_spelled_out_as_json_does(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d👩\u200d👧", "שלום, مرحبا", "a\tb\nc", "naïve \u00a0 – ‘x’"]
 )
-def test_what_scripts_and_emoji_are_made_of_stays(text: str) -> None:
+def test_joiners_of_scripts_and_emoji_stay(text: str) -> None:
     assert visible(text) == text
 
 

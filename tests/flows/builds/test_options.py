@@ -1,4 +1,4 @@
-"""Run options are declared once: what a person types, what a deployment takes and what a build gets are the same."""
+"""Run options are declared once: the command line, deployments and builds have the same ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_cluster_may_be_named() -> None:
     assert options.engine == ("dask", "tcp://here:8786")
 
 
-def test_where_parts_run_is_a_setting_that_an_option_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runner_option_overrides_the_runner_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LONGFORM_RUNNER", "ray")
     monkeypatch.setenv("LONGFORM_RUNNER_ADDRESS", "here:6379")
     assert Options(Path("home")).engine == ("ray", "here:6379")

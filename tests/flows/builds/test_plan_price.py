@@ -1,4 +1,4 @@
-"""What a plan says that a build would ask and pay: counted from real stores, in tokens that a made-up model takes."""
+"""A plan's questions and costs, compared with real stores and the tokens of a made-up model."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def place(context: StageContext, items: Rows, *, embedding: Endpoint) -> Iterato
 
 
 def question(number: int, **fields: Any) -> Request:
-    """Prompts of 300 to 6,000 characters."""
+    """A prompt of 300 to 6,000 characters."""
     words = random.Random(number).choices(["malt", "hops", "water", "yeast", "bitterness"], k=50 + number % 900)
     return Request((("system", "Say it."), ("user", " ".join(words))), task="toy/say", max_tokens=1000, **fields)
 
 
 def truth(request: Request, sample: int = 0) -> tuple[int, int]:
-    """(input, output) tokens that the made-up model takes: of a longer prompt a longer reply, and by chance."""
+    """(input, output) tokens that the made-up model takes: longer replies to longer prompts, with some randomness."""
     text = request.messages[1][1]
     chance = random.Random(hashlib.sha256(f"{text} {sample}".encode()).digest())
     return 12 + round(len(text) / 4.6), round((40 + len(text) / 20) * chance.uniform(0.7, 1.3))
@@ -173,7 +173,7 @@ def test_only_the_missing_samples_are_asked_for(tmp_path: Path) -> None:
     assert (found.calls, found.cached) == (2, 2)
 
 
-def test_what_was_refused_for_good_is_not_asked_again_and_tells_nothing_of_tokens(tmp_path: Path) -> None:
+def test_a_stored_refusal_is_not_asked_again_and_not_used_for_token_estimates(tmp_path: Path) -> None:
     refused = [stored(question(n), state=TOMBSTONE, input_tokens=None, output_tokens=None) for n in range(20)]
     fill(tmp_path / "r.sqlite", refused)
     found = estimate(tmp_path / "r.sqlite", [question(number) for number in range(30)])
@@ -270,7 +270,7 @@ def test_replies_that_were_sent_back_or_cut_off_are_reckoned_to_come_again(tmp_p
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home where 40 items of a site are read and put in order, and nothing is said yet."""
+    """A home with 40 items of a site, read and ordered, and no stored replies."""
     (tmp_path / "tea").write_text("".join(f"{number}\n" for number in range(40)))
     with building(tmp_path / "home") as run:
         order_items(run, read_items(run, [source(tmp_path / "tea", "tea")]))
@@ -305,7 +305,7 @@ def test_a_plan_counts_what_would_be_asked_and_sends_and_writes_nothing(home: Pa
     json.dumps(found.as_dict())
 
 
-def test_what_is_stored_is_not_asked_again(home: Path) -> None:
+def test_stored_replies_are_not_counted_as_questions(home: Path) -> None:
     fill(home / "llm" / "responses.sqlite", [stored(question(number)) for number in range(25)])
     found = planned(home, model=MINE)[-1]
     left = [question(number) for number in range(25, 40)]
@@ -391,7 +391,7 @@ def test_the_table_shows_calls_tokens_money_and_how_to_know_better(
     assert max(map(len, text.splitlines()[:4])) <= 100
 
 
-def test_a_price_that_is_missing_is_told_with_where_to_set_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_price_is_reported_with_the_setting_for_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(planned(home, model=replace(MINE, price=None)), capsys)
     assert "price of model m unknown: set [endpoints.mine.price]" in text
     assert "unknown" in text.splitlines()[3]

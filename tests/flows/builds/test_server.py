@@ -1,4 +1,4 @@
-"""The server that a build starts for itself, and the one it finds: real processes, looked at from outside."""
+"""The temporary Prefect server of a build, and a configured one, as real processes."""
 
 import os
 import re
@@ -51,7 +51,7 @@ with connected(print):
 
 
 class Place:
-    """A PREFECT_HOME of its own, and flows that are started with it."""
+    """A separate PREFECT_HOME, and flows started with it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, folder / "prefect"
@@ -65,7 +65,7 @@ class Place:
         return subprocess.Popen(command, cwd=cwd or self.folder, env=self.environment, start_new_session=True, **pipes)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """From Prefect's database, as it lies there when no server runs any more."""
+        """Rows of Prefect's database, read when no server runs any more."""
         with sqlite3.connect(self.home / "prefect.db") as database:
             return database.execute(query).fetchall()
 
@@ -82,7 +82,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def held(place: Place) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """A flow that has begun and does not end, and the processes below it: its server."""
+    """A flow that has started and does not end, and its child processes, among them its server."""
     process = place.flow("held")
     wait_for(lambda: (place.folder / "begun").exists() or process.poll() is not None)
     return process, psutil.Process(process.pid).children(recursive=True)
@@ -193,7 +193,7 @@ def test_a_server_that_is_back_within_seconds_is_waited_for(place: Place) -> Non
 
 
 def begun_build(place: Place) -> tuple[subprocess.Popen[str], str]:
-    """A build of the samples whose first stage has just ended, and what it said until then."""
+    """A build of the samples whose first stage has just ended, and its output so far."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(build_command(place), cwd=place.folder, env=place.environment, **pipes)
     assert process.stderr
@@ -206,7 +206,7 @@ def begun_build(place: Place) -> tuple[subprocess.Popen[str], str]:
 
 
 def kill_all(word: str, processes: list[psutil.Process]) -> None:
-    """Kill those whose command line holds this word."""
+    """Kill all processes whose command line contains this word."""
     killed = [process for process in processes if word in process.cmdline()]
     assert killed
     for process in killed:

@@ -23,6 +23,7 @@ from flows.cli.shared.inspection import check
 from longform.artifacts.store import Store
 from longform.artifacts.versions import (
     Version,
+    broken_versions,
     check_name,
     datasets,
     find,
@@ -31,7 +32,6 @@ from longform.artifacts.versions import (
     problems,
     versions,
     withdraw,
-    wrecks,
 )
 from longform.engine.tasks import InTurn
 from longform.errors import StoreError, UsageError
@@ -47,7 +47,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, dump: str) -> Path:
-    """A home with the version `first`: to be copied, not changed."""
+    """A home with the version `first`, which tests copy and do not change."""
     home = tmp_path_factory.mktemp("built") / "home"
     make(home, dump, "first")
     return home
@@ -59,7 +59,7 @@ def home(built: Path, tmp_path: Path) -> Path:
 
 
 def make(home: Path, dump: str, name: str | None = None, **settings: Any) -> tuple[Version, bool]:
-    """The version, and whether this build published it."""
+    """Build: (the version, whether this build published it)."""
     options = Options(home, name)
     config = AxiomsConfig(dump=dump, test_share=0.5, **settings)  # so that the last stage has several parts
     published, _ = build("axioms", config, options, tasks=InTurn(), progress=Silent())
@@ -106,7 +106,7 @@ def test_a_name_that_another_recipe_has_is_refused_before_anything_is_done(home:
 
 
 @pytest.mark.parametrize("name", ["latest", "", "..", ".hidden", "a/b", "a@b", "-x", "a b", "x" * 101, "é"])
-def test_what_cannot_be_a_folder_or_an_address_is_no_name(name: str) -> None:
+def test_a_name_that_cannot_be_a_folder_or_an_address_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="cannot name a version"):
         check_name(name)
 
@@ -215,8 +215,8 @@ def test_a_check_notices_rows_that_vanished_although_every_checksum_is_right(hom
     pq.write_table(kept, path)
     digest = duckdb.sql(f"SELECT sha256(content) FROM read_blob('{path}')").fetchall()[0][0]
     artifact = home / "stages" / "sign_questions" / f"{made.fingerprint}.json"
-    told = artifact.read_text().replace(made.parts[0].sha256, digest)
-    artifact.write_text(told.replace(f'"bytes": {made.parts[0].bytes}', f'"bytes": {path.stat().st_size}'))
+    expected_message = artifact.read_text().replace(made.parts[0].sha256, digest)
+    artifact.write_text(expected_message.replace(f'"bytes": {made.parts[0].bytes}', f'"bytes": {path.stat().st_size}'))
     found = list(check(store, version))
     assert [line.split(":")[0] for line in found] == ["sign_questions", "assign_splits"]
     assert "is neither the parent of a row nor rejected (1 such)" in found[0]
@@ -288,7 +288,7 @@ def test_a_version_without_a_readable_manifest_is_told_and_costs_nothing_else(
     path = home / "datasets" / "axioms" / "second" / "manifest.json"
     path.unlink() if manifest is None else path.write_text(manifest)
     assert [version.name for version in versions(home, "axioms")] == ["first"]
-    assert wrecks(home, "axioms") == [path.parent]
+    assert broken_versions(home, "axioms") == [path.parent]
     with pytest.raises(StoreError, match="longform withdraw axioms@second"):
         garbage(Store(home))
     with pytest.raises(StoreError, match="no readable manifest"):

@@ -1,4 +1,4 @@
-"""The command line as a person uses it: in processes of its own."""
+"""The command line as users run it, in processes of its own."""
 
 import json
 import os
@@ -60,7 +60,7 @@ HEAVY = {"prefect", "pyarrow", "duckdb", "pandas", "numpy", "openai", "lxml", "r
 
 @dataclass
 class Shell:
-    """Runs `longform` in an empty folder, with no environment of the person who runs the tests."""
+    """Runs `longform` in an empty folder, without the environment of whoever runs the tests."""
 
     folder: Path
     environment: dict[str, str]
@@ -95,7 +95,7 @@ def dump(top: Path) -> str:
 
 @pytest.fixture(scope="module")
 def first(top: Path, longform: Shell, dump: str) -> dict[str, Any]:
-    """What `longform build --json` printed for the first version in `home`."""
+    """The JSON that `longform build --json` printed for the first version in `home`."""
     made: dict[str, Any] = longform.json(
         "build", "axioms", "--home", top / "home", "--set", f"dump={dump}", "--set", SITE, "--version", "first"
     )
@@ -111,7 +111,7 @@ def home(top: Path, first: dict[str, Any], dump: str) -> Path:
 
 @pytest.fixture
 def copy(home: Path, tmp_path: Path) -> Path:
-    """A home to break."""
+    """A copy of the home that a test may damage."""
     return Path(shutil.copytree(home, tmp_path / "home"))
 
 
@@ -251,7 +251,7 @@ def test_set_wins_over_the_file_and_limit_is_a_setting(longform: Shell, dump: st
 
 @pytest.fixture(scope="module")
 def files(top: Path, dump: str) -> Path:
-    """Things that a person may take for a dump or a configuration."""
+    """Files that a user may mistake for a dump or a configuration."""
     folder = top / "files"
     folder.mkdir()
     whole = Path(dump).read_bytes()
@@ -316,7 +316,7 @@ def test_a_wrong_input_is_one_sentence_and_leaves_nothing(
 
 
 def says(done: subprocess.CompletedProcess[str], code: int, sentence: str) -> None:
-    """It ended with this code and one line on stderr, of this sentence, and printed nothing else."""
+    """Assert that a command ended with this exit code, this one sentence on stderr and nothing on stdout."""
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert re.search(sentence, done.stderr), done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -367,7 +367,7 @@ def test_a_second_build_at_once_names_the_first(longform: Shell, dump: str, tmp_
     (["withdraw", "axioms"], 2, r"Name the version to withdraw, as axioms@VERSION"),
     (["withdraw", "axioms@latest"], 2, r"Name the version to withdraw"),
 ])  # fmt: skip
-def test_asking_for_what_is_not_there_is_one_sentence(
+def test_unknown_datasets_versions_and_stages_are_one_sentence(
     longform: Shell, home: Path, command: list[str], code: int, sentence: str
 ) -> None:
     before = contents(home)
@@ -379,7 +379,7 @@ def test_asking_for_what_is_not_there_is_one_sentence(
 
 
 def failed(done: subprocess.CompletedProcess[str], code: int, sentence: str) -> None:
-    """A build that had begun ended with this code and, as the last line on stderr, this sentence."""
+    """Assert that a started build ended with this exit code, and with this sentence as the last line on stderr."""
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(sentence, done.stderr.splitlines()[-1]), done.stderr
@@ -412,7 +412,7 @@ def test_damage_that_shows_only_while_an_archive_is_read_ends_the_build(
 
 @dataclass
 class Unanswered:
-    """A build whose model never answers, so that it cannot end by itself."""
+    """A build that cannot end by itself, as its model never answers."""
 
     folder: Path
     dumps: list[str]
@@ -427,7 +427,7 @@ class Unanswered:
         return (self.folder / "stderr").read_text()
 
     def works_on(self, stage: str) -> bool:
-        """Whether the stage has begun, and the server has a question of the one that asks it."""
+        """Whether the stage has started and the server has received a question."""
         asked = stage != "answer_open_book" or self.server.counters()["in_flight"] > 0
         return (asked and f"\n{stage}:" in self.said()) or self.process.poll() is not None
 
@@ -435,7 +435,7 @@ class Unanswered:
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def ended(self, code: int, family: list[psutil.Process]) -> None:
-        """It has this code, says at last how to go on, and left neither a process nor a version."""
+        """Assert that the build ended with this exit code, said how to go on, and left no process and no version."""
         assert self.process.wait(600) == code
         assert self.said().splitlines()[-1] == (
             "Interrupted. What was finished is kept; run the same command again to go on."
@@ -587,7 +587,7 @@ def test_rejects_are_json_lines_as_many_as_show_counts(longform: Shell, home: Pa
 
 
 def test_rejects_come_by_kind_and_then_by_stage(longform: Shell, home: Path) -> None:
-    """What is broken is not hidden behind what a rule left out; people read one word for it, as in `show`."""
+    """Rejected rows come before filtered ones; the words for both kinds are those of `show`."""
     rows = [json.loads(line) for line in _lines(longform, home, "--json")]
     kinds = [row["kind"] for row in rows]
     assert kinds == sorted(kinds)

@@ -1,4 +1,4 @@
-"""longform sources, fetch and read, as a person types them, against a server on this machine."""
+"""longform sources, fetch and read as users run them, against a local server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Shell:
-    """Runs `longform` in a folder of its own, with no environment of the person who runs the tests."""
+    """Runs `longform` in a folder of its own, without the environment of whoever runs the tests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,7 +180,7 @@ def test_an_address_of_a_source_holds_no_secret(source: str, address: str) -> No
     assert "s3cret" not in str(raised.value)
 
 
-def test_what_a_person_must_decide_is_asked_for_first() -> None:
+def test_fetching_asks_first_for_agreement_to_the_terms() -> None:
     asked = [source for source in SOURCES if module_of(source).TERMS.decide]
     assert "reddit" in asked
     for source in asked:

@@ -1,4 +1,4 @@
-"""`longform costs`: what the ledger holds, by stage and model, and nothing that is not known as 0."""
+"""`longform costs`: the ledger by stage and model; unknown figures are never shown as 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def line(stage: str, recipe: str, key: int, cost: int | None, **fields: Any) -> 
 
 
 def spend(home: Path, *lines: Paid) -> None:
-    """As a build does: replies with their lines of the ledger; no reply where none came."""
+    """Store replies and ledger lines as a build does; no reply where the call brought none."""
     with closing(open_responses(home / "llm" / "responses.sqlite")) as store:
         for each in lines:
             record = Record(each.endpoint, each.model, "t", "", b"{}", b"{}", cost_nano=each.cost_nano)
@@ -76,14 +76,14 @@ def test_with_a_version_only_what_was_paid_under_its_recipes_counts(home: Path) 
         paid(home, "axioms@v2")
 
 
-def test_unknown_prices_and_lost_replies_are_said_and_not_summed_as_nothing(home: Path) -> None:
+def test_unknown_prices_and_lost_replies_are_shown_and_not_summed_as_zero(home: Path) -> None:
     found = paid(home, "axioms")
     cells = {column.header: list(column.cells) for column in costs_table(found).columns}
     assert cells["USD"] == ["2.2500", "0.1000", "unknown", "2.3500 + unknown"]
     assert cells["model"][:3] == ["m via mine", "m via mine, batch", "tiny via own"]
-    said = " ".join(costs_lines(found))
-    assert "1 call is of unknown price" in said
-    assert "1 call without a usable answer may have been billed" in said
+    output = " ".join(costs_lines(found))
+    assert "1 call is of unknown price" in output
+    assert "1 call without a usable answer may have been billed" in output
 
 
 def test_nothing_paid_is_one_line_and_makes_no_file(tmp_path: Path) -> None:

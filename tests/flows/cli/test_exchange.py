@@ -1,4 +1,4 @@
-"""Responses as a file: what is exported can be imported, and nothing else can."""
+"""Exporting and importing responses: exports can be imported, altered files are refused."""
 
 import asyncio
 import hashlib
@@ -184,7 +184,7 @@ def test_a_half_character_does_not_hinder_an_export(tmp_path: Path) -> None:
 
 
 def altered(exported: Path, **columns: Any) -> Path:
-    """The export with every value of some columns replaced, written as a person with a script would."""
+    """A copy of the export with every value of some columns replaced."""
     table = pq.read_table(exported)
     for name, value in columns.items():
         field = table.schema.field(name)
@@ -268,7 +268,9 @@ def test_a_truncated_a_damaged_and_a_missing_file_are_refused(
 
 
 @pytest.mark.parametrize("name", ["folder", "missing/file.parquet"])
-def test_a_place_that_cannot_be_written_is_told(full: ResponseStore, tmp_path: Path, name: str) -> None:
+def test_an_export_to_an_unwritable_place_is_an_error_that_names_it(
+    full: ResponseStore, tmp_path: Path, name: str
+) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match=name):
         export_parquet(full, tmp_path / name)
@@ -354,7 +356,7 @@ def test_a_version_ships_the_responses_it_used_and_tells_what_is_missing(home: P
     assert pq.read_table(file)["key"].to_pylist() == [entry(1)[0]]
 
 
-def test_what_a_version_of_0_1_0_used_is_told_by_its_rows(tmp_path: Path) -> None:
+def test_responses_of_a_version_of_0_1_0_are_found_by_its_rows(tmp_path: Path) -> None:
     home = tmp_path / "home"
     build_axioms(home)
     for path in home.glob("stages/*/*.json"):

@@ -1,4 +1,4 @@
-"""`longform revise` as a person types it: distance, diffs, JSON, wrong inputs; offline and against a server."""
+"""`longform revise` as users run it: distance, diffs, JSON, wrong inputs; offline and against a server."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_draft_without_a_reference_from_standard_input(texts: Path) -> None:
     assert found["reproduces"] is None
 
 
-def test_what_steers_a_terminal_is_spelled_out(texts: Path) -> None:
+def test_control_characters_are_escaped(texts: Path) -> None:
     (texts / "draft.txt").write_text("Tea \x1b]0;gone\x07 is old. [red]Cups[/red] \u202eshine.", encoding="utf-8")
     done = run("draft.txt", "--reference", "final.txt", cwd=texts)
     assert done.returncode == 0, done.stderr
@@ -184,6 +184,6 @@ def test_five_thousand_words_take_less_than_a_second(texts: Path) -> None:
 
 
 def _cpu_seconds_of_children() -> float:
-    """Of those that ended: what else runs on the machine does not count."""
+    """CPU time of ended child processes, which does not count other programs on the machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

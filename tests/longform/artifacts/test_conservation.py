@@ -119,7 +119,7 @@ def test_a_stage_without_any_row_must_have_rejected_all(tables: Tables) -> None:
         tables.check(PAIRS, tables.parts(PAIRS, []), given)
 
 
-def test_nothing_of_nothing_is_conserved(tables: Tables) -> None:
+def test_an_empty_output_of_an_empty_input_is_conserved(tables: Tables) -> None:
     tables.check(PAIRS, tables.parts(PAIRS, []), tables.rows(THREADS, []))
     with pytest.raises(ConservationError, match="question_id q1 is no row of its input"):
         tables.check(PAIRS, tables.parts(PAIRS, [pair(1, "q1")]), tables.rows(THREADS, []))
@@ -140,7 +140,7 @@ def test_inputs_of_different_keys_are_checked_apart(tables: Tables) -> None:
         tables.check(PAIRS, tables.parts(PAIRS, [pair(1, "q1")]), threads, pairs)
 
 
-def test_an_input_whose_key_the_rows_do_not_carry_is_summed_up_and_not_checked(tables: Tables) -> None:
+def test_an_input_whose_key_the_output_lacks_is_not_checked(tables: Tables) -> None:
     made = tables.parts(COUNTS, [{"site": "ale", "number": 1}])
     tables.check(COUNTS, made, tables.rows(PAIRS, [pair(1, "q1"), pair(2, "q1")]))
 
@@ -174,19 +174,19 @@ def test_the_check_leaves_no_file(tables: Tables) -> None:
     assert list(tables.store.home.rglob(".tmp-*")) == []
 
 
-def test_a_row_may_come_from_an_input_that_is_looked_up_in_but_none_of_that_has_to_come(tables: Tables) -> None:
+def test_a_row_may_come_from_a_side_input_whose_rows_need_not_be_used(tables: Tables) -> None:
     given, elsewhere = tables.rows(POSTS, posts("1", "2")), tables.rows(POSTS, posts("3", "4"))
     made = tables.parts(POSTS, posts("1", "2", "3"))
     with pytest.raises(ConservationError, match="post_id 3 is no row of its input"):
         tables.check(POSTS, made, given)
     check_conservation(tables.store, "stage", POSTS, made, [given], [elsewhere])
-    for ids, told in (("125", "post_id 5 is no row of its input"), ("13", "post_id 2 is neither")):
+    for ids, expected_message in (("125", "post_id 5 is no row of its input"), ("13", "post_id 2 is neither")):
         made = tables.parts(POSTS, posts(*ids))
-        with pytest.raises(ConservationError, match=told):
+        with pytest.raises(ConservationError, match=expected_message):
             check_conservation(tables.store, "stage", POSTS, made, [given], [elsewhere])
 
 
-def test_what_is_looked_up_in_may_be_rejected_beside_rows_of_another_key(tables: Tables) -> None:
+def test_a_row_of_a_side_input_may_be_rejected_beside_rows_of_another_key(tables: Tables) -> None:
     questions, more = tables.rows(THREADS, [thread("q", "1")]), tables.rows(PAIRS, [pair(1, "q"), pair(2, "x")])
     made = tables.parts(PAIRS, [pair(3, "q"), *rejected("p1")])
     with pytest.raises(ConservationError, match="question_id p1 is no row of its input"):

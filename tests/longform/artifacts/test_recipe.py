@@ -69,7 +69,7 @@ def test_a_list_keeps_its_order_and_a_number_its_kind() -> None:
     assert len({fingerprint(value) for value in values}) == len(values)
 
 
-def test_what_is_no_number_has_no_fingerprint() -> None:
+def test_nan_and_infinity_have_no_fingerprint() -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         fingerprint({"below": float("nan")})
 
@@ -114,12 +114,12 @@ def test_the_fields_of_structs_are_identity() -> None:
 
 
 def test_the_id_of_a_unit_changes_with_its_contents_and_not_with_where_they_are_from() -> None:
-    contents = {"threads": ["ale/0-00000 abc"]}
+    hashes = {"threads": ["ale/0-00000 abc"]}
     same = recipe(inputs={"threads": "other", "passages": "other"})
-    assert same.unit(contents) == recipe().unit(contents)
-    assert recipe().unit({"threads": ["ale/0-00000 abd"]}) != recipe().unit(contents)
-    assert recipe(**CHANGES["the value of an argument"]).unit(contents) != recipe().unit(contents)
-    assert recipe(revision=2).unit(contents) != recipe().unit(contents)
+    assert same.unit(hashes) == recipe().unit(hashes)
+    assert recipe().unit({"threads": ["ale/0-00000 abd"]}) != recipe().unit(hashes)
+    assert recipe(**CHANGES["the value of an argument"]).unit(hashes) != recipe().unit(hashes)
+    assert recipe(revision=2).unit(hashes) != recipe().unit(hashes)
 
 
 # ---------------------------------------------------------------- arguments
@@ -145,7 +145,7 @@ def endpoint(**changed: Any) -> Endpoint:
     return Endpoint(**{**{name: getattr(ENDPOINT, name) for name in Endpoint.__slots__}, **changed})
 
 
-def test_a_source_is_what_it_holds_and_what_is_said_of_it() -> None:
+def test_the_identity_of_a_source_is_its_bytes_and_its_facts() -> None:
     def of(**changed: Any) -> Source:
         fields = {"group": "ale", "path": "/here", "sha256": "ab", "facts": (("site", "ale"),), "pieces": ((0, 9),)}
         return Source(**{**fields, **changed})
@@ -156,7 +156,7 @@ def test_a_source_is_what_it_holds_and_what_is_said_of_it() -> None:
 
 
 @pytest.mark.parametrize("value", [Path("data"), {"dump": Path("data")}, [Path("data")], {1, 2}, object()])
-def test_what_has_no_lasting_value_is_no_argument(value: Any) -> None:
+def test_values_without_a_stable_identity_are_refused_as_arguments(value: Any) -> None:
     with pytest.raises(TypeError, match=r"path is no identity|cannot be a stage argument"):
         identity(value)
 
@@ -190,6 +190,6 @@ PHRASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", PHRASES)
-def test_a_change_is_told_in_a_phrase(what: str) -> None:
+def test_recipe_differences_are_short_phrases(what: str) -> None:
     changed, phrases = PHRASES[what]
     assert recipe(**changed).differences(recipe()) == phrases

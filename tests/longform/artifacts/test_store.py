@@ -32,7 +32,7 @@ def part(content: bytes, **changed: object) -> Part:
 
 
 def commit(store: Store, rows: bytes, rejected: bytes | None = None) -> Part:
-    """A part of these bytes, which the store need not understand."""
+    """Commit a part with these bytes, which need not be Parquet."""
     folder = store.new_folder("notes")
     (folder / "rows.parquet").write_bytes(rows)
     made = part(rows)
@@ -185,7 +185,7 @@ def test_a_lock_does_not_travel_with_a_copy_of_the_store(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1', "\x00\x00\x00", "NaN?"])
-def test_a_damaged_file_is_told_with_its_path(tmp_path: Path, text: str) -> None:
+def test_the_error_of_a_damaged_file_names_its_path(tmp_path: Path, text: str) -> None:
     path = tmp_path / "stages" / "notes" / "abcd.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -199,7 +199,7 @@ def test_bytes_that_are_no_text_are_damage(tmp_path: Path) -> None:
         read_json(tmp_path / "x.json")
 
 
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+def test_reading_a_missing_file_gives_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert read_json(tmp_path / "x.json") is None
     assert read_json(tmp_path / "file" / "x.json") is None
@@ -226,13 +226,13 @@ def test_json_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("below", ["", "home"])
-def test_a_file_where_the_home_should_be_is_told(tmp_path: Path, below: str) -> None:
+def test_a_file_in_place_of_the_home_is_an_error_that_names_it(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"Cannot write .*: choose another folder"):
         Store(tmp_path / "file" / below).prepare()
 
 
-def test_a_file_where_a_folder_of_the_store_should_be_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_store_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.prepare()
     (tmp_path / "locks").write_text("")
@@ -247,7 +247,7 @@ def test_a_file_where_a_folder_of_the_store_should_be_is_told(tmp_path: Path) ->
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A home that was prepared, on a disk that may only be read."""
+    """A prepared home on a read-only disk."""
     home = tmp_path / "home"
     home.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "toy", str(home)], capture_output=True).returncode:
@@ -261,7 +261,7 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(home)], check=True)
 
 
-def test_a_home_that_may_only_be_read_can_be_read_and_is_told_when_written(read_only: Path) -> None:
+def test_a_read_only_home_can_be_read_and_writing_to_it_is_an_error(read_only: Path) -> None:
     store = Store(read_only)
     assert store.artifacts("notes") == []
     with pytest.raises(StoreError, match="Read-only file system"):
@@ -293,7 +293,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_a_second_build_is_refused_and_told_who_has_the_first(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+def test_a_second_build_is_refused_with_the_owner_of_the_lock(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     with pytest.raises(BusyError, match=rf"axioms is being built in .* by process {holder.pid} on \S+: wait for it"):
         Store(tmp_path).lock("axioms").__enter__()
     with Store(tmp_path).lock("another dataset"):
@@ -354,7 +354,7 @@ def test_a_changed_file_has_another_digest(tmp_path: Path, change: str) -> None:
         assert known(file) == sha256(file.read_bytes()).hexdigest()
 
 
-def test_nothing_is_remembered_that_was_not_kept(tmp_path: Path) -> None:
+def test_digests_are_remembered_only_after_keep(tmp_path: Path) -> None:
     file = tmp_path / "Posts.xml"
     file.write_bytes(b"one")
     Digests(tmp_path / "home")(file)

@@ -38,14 +38,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class Run:
-    """A flow run as the server tells it; of task runs that came twice the last counts."""
+    """A flow run as the server reports it; of a task run that was reported twice, the last report."""
 
     def __init__(self, server: Server, state: str, named: str = "") -> None:
         self.server, self.before = server, {run["id"] for run in server.all("flow_run")}
         self.state, self.named = state, named
 
     def found(self) -> dict[str, Any]:
-        """The new run, once it is in the state that was named."""
+        """The new flow run, once it reaches the named state."""
 
         def new() -> list[dict[str, Any]]:
             return [run for run in self.server.all("flow_run") if run["id"] not in self.before]
@@ -61,7 +61,7 @@ def tasks_of(server: Server, run: str) -> list[dict[str, Any]]:
 
 
 def stages_of(server: Server, run: str, stages: int) -> dict[str, dict[str, Any]]:
-    """The last task run of each stage, once the server has taken in that many that ended."""
+    """The last task run of each stage, once the server has stored the given number of ended ones."""
 
     def ended() -> dict[str, dict[str, Any]]:
         tasks = [task for task in tasks_of(server, run) if "__parents__" not in task["task_inputs"]]

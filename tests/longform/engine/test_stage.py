@@ -56,7 +56,7 @@ TEA, COFFEE, ALE = [3, 1, 2], [5, 4], [9, 8, 7, 6]
 
 @dataclass
 class Toy:
-    """A home, sources to build from, and a log that the stages write themselves."""
+    """A home, sources to build from, and a log that the toy stages write."""
 
     folder: Path
 
@@ -82,7 +82,7 @@ class Toy:
         return str(path)
 
     def worked_on(self) -> list[str]:
-        """The sites of the units that were begun since this was last asked, in order of their names."""
+        """The sites of the units that were started since the last call, in alphabetical order."""
         path = Path(self.log)
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def counts(rows: Rows) -> dict[str, int]:
 # ---------------------------------------------------------------- shapes
 
 
-def test_a_source_is_read_piece_by_piece(toy: Toy) -> None:
+def test_a_source_stage_reads_shard_by_shard(toy: Toy) -> None:
     with building(toy.home) as run:
         items = read_items(run, [toy.source("ale", [*ALE, "foam"], pieces=2)])
     assert values(items) == numbered(ale=ALE)
@@ -135,7 +135,7 @@ def test_a_source_is_read_piece_by_piece(toy: Toy) -> None:
     assert begun(run) == {"read_items": 2}
 
 
-def test_what_is_no_item_is_rejected_with_its_text(toy: Toy) -> None:
+def test_a_line_that_is_no_item_is_rejected_with_its_text(toy: Toy) -> None:
     with building(toy.home) as run:
         items = read_items(run, [toy.source("ale", [1, "foam, and more"])])
     (part,) = items.parts or ()
@@ -152,7 +152,7 @@ def test_a_stage_of_parts_works_part_by_part(toy: Toy) -> None:
     assert state(run, "multiply") == ("run", 3, 0)
 
 
-def test_a_stage_of_groups_sees_all_pieces_of_a_site_and_of_no_other(toy: Toy) -> None:
+def test_a_stage_of_groups_sees_all_shards_of_its_site_and_no_other_site(toy: Toy) -> None:
     with building(toy.home) as run:
         ordered = order_items(run, read_items(run, [toy.source("ale", ALE, pieces=3), toy.source("tea", TEA)]))
     assert begun(run)["order_items"] == 2
@@ -197,7 +197,7 @@ def test_a_large_site_is_cut_at_ranges_of_the_hash(toy: Toy) -> None:
 # ---------------------------------------------------------------- reuse
 
 
-def test_nothing_is_done_twice(toy: Toy) -> None:
+def test_a_second_build_reuses_every_unit(toy: Toy) -> None:
     for expected in (["ale", "coffee", "tea"], []):
         with building(toy.home) as run:
             multiply(run, read_items(run, toy.sites()), factor=3, log=toy.log)
@@ -291,7 +291,7 @@ def test_followers_are_made_again_where_the_same_recipe_gave_other_rows(toy: Toy
     assert plan.nothing_to_do
 
 
-def test_force_puts_a_damaged_part_right(toy: Toy) -> None:
+def test_force_replaces_a_damaged_part(toy: Toy) -> None:
     def tea(force: str | None = None) -> Path:
         with building(toy.home, force=force) as run:
             return Path(read_items(run, [toy.source("tea", TEA)]).paths[0])
@@ -544,7 +544,7 @@ toy_stages.linger_over(*sys.argv[1:])
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
-    """A build of three sites that was killed while two workers had two of them in hand; the third was finished."""
+    """A build of three sites that was killed while two workers were making two of them; the third was finished."""
     toy = Toy(tmp_path_factory.mktemp("killed"))
     arguments = {"slow": toy.switch("coffee tea"), "log": toy.log}
     files = [source.path for source in toy.sites()]
@@ -633,7 +633,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, left: int) -> Path:
-    """Leave this many bytes, in whole pages."""
+    """Fill the disk until this many bytes are free, in whole pages."""
     usage = os.statvfs(disk)
     filler = disk / "filler"
     filler.write_bytes(b"\0" * max(0, usage.f_bavail * usage.f_bsize - left))

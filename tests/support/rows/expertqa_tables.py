@@ -18,7 +18,7 @@ from schemas.expertqa import ANSWERS, CLAIM_LABELS, CLAIMS, EVIDENCE, LABELS, QU
 
 
 def filled(columns: Iterable[pa.Field], **given: Any) -> Row:
-    """A row of these columns: what is not given is null, or empty where no null is allowed."""
+    """A row of these columns; columns without a value are null, or empty if they must not be null."""
     known = {column.name: column for column in columns}
     assert given.keys() <= known.keys(), given.keys() - known.keys()
     empty = {
@@ -63,14 +63,16 @@ def claim_label(key: str, **given: Any) -> Row:
 
 
 class Home:
-    """A store, tables written into it, and stages run on these."""
+    """A store with tables written into it, and a way to run stages on them."""
 
     def __init__(self, path: Path) -> None:
         self.store = Store(path)
         self.store.prepare()
 
     def table(self, schema: pa.Schema, *parts: Sequence[Row], keys: Sequence[str] = ()) -> Rows:
-        """One part for each list of rows; named as those of a source unless `keys` says how."""
+        """Write a table with one part for each list of rows; part keys are those of a source unless `keys` names
+        others.
+        """
         name = schema.metadata[b"name"].decode()
         names = keys or [f"expertqa/{number:08x}-00000" for number in range(len(parts))]
         made = [self._part(schema, name, key, rows) for key, rows in zip(names, parts, strict=True)]
@@ -83,7 +85,7 @@ class Home:
         return parts.finish()[0]
 
     def run(self, work: Stage, *given: Any, **arguments: Any) -> Rows:
-        """The rows of a stage, made as a build makes them."""
+        """The rows that a stage makes of these inputs, made as a build makes them."""
         inputs = dict(zip(work.inputs, given, strict=True))
         recipe = work.recipe(inputs, arguments)
         jobs = list(jobs_of(self.store, work.called(self.store, inputs, arguments)))
@@ -91,7 +93,7 @@ class Home:
         return Rows(self.store, work.schema, work.name, recipe.fingerprint, parts)
 
     def rejected(self, rows: Rows) -> dict[str, str]:
-        """key -> reason."""
+        """row key -> reason."""
         import pyarrow.parquet as pq
 
         paths = [self.store.rejected_path(part) for part in rows.parts or () if part.rejected_sha256]

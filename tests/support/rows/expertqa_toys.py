@@ -1,4 +1,4 @@
-"""Rows of ExpertQA's tables for tests, complete but for what a test names, and stages that give them out."""
+"""Complete rows of ExpertQA's tables, of which a test sets only what matters to it, and stages that yield them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A response store as the first version of its format wrote it."""
+"""A response store in format 1, as the first release wrote it."""
 
 from __future__ import annotations
 

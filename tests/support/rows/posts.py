@@ -40,5 +40,5 @@ def _row(number: int, kind: int, post: Row, score: int, **more: str) -> str:
 
 
 def _attribute(text: str) -> str:
-    """As dumps write it: what XML forbids as a reference."""
+    """The value as dumps write it: characters that XML forbids become references."""
     return re.sub(r"[\x00-\x1f\ufffe]", lambda found: f"&#x{ord(found[0]):X};", html.escape(text))

@@ -62,7 +62,7 @@ def case(key: str, **given: Any) -> Row:
 
 
 class Scripted:
-    """A run whose model says what `say` makes of a question; it keeps what it was asked."""
+    """A stage context whose model replies what `say` returns for a question; it records the questions."""
 
     def __init__(self, say: Callable[[Request], str | Failure]) -> None:
         self.say = say
@@ -71,14 +71,14 @@ class Scripted:
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Any, Request]]) -> Iterator[tuple[Any, Answer | Failure]]:
         for number, (item, request) in enumerate(items):
             self.requests.append(request)
-            said = self.say(request)
-            yield item, said if isinstance(said, Failure) else _answer(request, said, number)
+            output = self.say(request)
+            yield item, output if isinstance(output, Failure) else _answer(request, output, number)
 
 
-def _answer(request: Request, said: str, number: int) -> Answer:
-    value = read_reply(said, request.reply, "tags") if request.reply else None
+def _answer(request: Request, output: str, number: int) -> Answer:
+    value = read_reply(output, request.reply, "tags") if request.reply else None
     assert not isinstance(value, str), value
-    return Answer(said, f"key-{number}", "served", "stop", 1, 1, value=value)
+    return Answer(output, f"key-{number}", "served", "stop", 1, 1, value=value)
 
 
 def texts(request: Request) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Rows of Revision Distance's tables for tests, complete but for what a test names."""
+"""Complete rows of Revision Distance's tables, of which a test sets only what matters to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fields(struct: pa.DataType) -> Iterable[pa.Field]:
 
 
 def made(name: str) -> Row:
-    """The columns of what a model wrote; its response is named after it."""
+    """The columns of a row that a model wrote; its response is named after the row."""
     return {**MADE, "response": name.encode().hex().ljust(64, "0")}
 
 
@@ -48,7 +48,7 @@ def case(case_id: str, **given: Any) -> Row:
 
 
 def draft_id(case_id: str, system: str) -> str:
-    """It says what it is of, which real ones do not."""
+    """A readable draft id, made of what it is for; real ids are hashes."""
     return f"d_{case_id.rsplit('/', 1)[1].replace('#', '-')}_{system}"
 
 

@@ -112,7 +112,7 @@ def invent(context: StageContext, items: Rows, *, invented: str) -> Iterator[Row
 
 @stage(ITEMS, revision=1)
 def ask(context: StageContext, items: Rows, *, closed: str, log: str) -> Iterator[Row]:
-    """Ends as incomplete for the sites that the file `closed` names."""
+    """A stage that ends as Incomplete for the sites that the file `closed` names."""
     _note(log, items)
     names = Path(closed).read_text().split()
     for item in items:
@@ -123,14 +123,14 @@ def ask(context: StageContext, items: Rows, *, closed: str, log: str) -> Iterato
 
 @stage(ITEMS, revision=1)
 def guess(context: StageContext, items: Rows, *, mood: str) -> Iterator[Row]:
-    """As a model of today may answer otherwise than yesterday: what the file `mood` says, for every item."""
+    """A stage whose rows depend on the file `mood`, as a model's replies may differ between days."""
     for item in items:
         yield {**item, "value": int(Path(mood).read_text())}
 
 
 @stage(ITEMS, revision=1)
 def die(context: StageContext, items: Rows, *, deadly: str, log: str) -> Iterator[Row]:
-    """Kills its process in the middle of the site that the file `deadly` names."""
+    """A stage that kills its process in the middle of the site that the file `deadly` names."""
     _note(log, items)
     for number, item in enumerate(items):
         if number == 1 and item["item_id"].split("/")[0] == Path(deadly).read_text():
@@ -140,7 +140,7 @@ def die(context: StageContext, items: Rows, *, deadly: str, log: str) -> Iterato
 
 @stage(ITEMS, revision=1)
 def linger(context: StageContext, items: Rows, *, slow: str, log: str) -> Iterator[Row]:
-    """Does not end for the sites that the file `slow` names."""
+    """A stage that never ends for the sites that the file `slow` names."""
     _note(log, items)
     for number, item in enumerate(items):
         if number == 1 and item["item_id"].split("/")[0] in Path(slow).read_text().split():
@@ -151,7 +151,7 @@ def linger(context: StageContext, items: Rows, *, slow: str, log: str) -> Iterat
 
 @stage(ITEMS, revision=1)
 def scribble(context: StageContext, items: Rows, *, log: str, fails: bool) -> Iterator[pa.RecordBatch]:
-    """Leaves a file in its scratch folder, and writes in `log` where that is."""
+    """A stage that leaves a file in its scratch folder and writes that folder's path to `log`."""
     (context.scratch() / "notes").write_text("gone soon")
     with open(log, "a") as file:
         file.write(f"{context.scratch()}\n")
@@ -162,7 +162,7 @@ def scribble(context: StageContext, items: Rows, *, log: str, fails: bool) -> It
 
 @stage(ITEMS, revision=1)
 def hoard(context: StageContext, items: Rows, *, hoarder: str) -> Iterator[Row]:
-    """A site that is named in the file `hoarder` asks DuckDB for more than it may have."""
+    """A stage that asks DuckDB for more memory than it may have, for the site that the file `hoarder` names."""
     import duckdb
 
     for item in items:
@@ -180,7 +180,7 @@ def pad(context: StageContext, items: Rows, *, digits: int) -> Iterator[Row]:
 
 @stage(ITEMS, revision=1)
 def stumble(context: StageContext, items: Rows, *, over: int) -> Iterator[Row]:
-    """Fails with an error of the system."""
+    """A stage that fails with an error of the operating system."""
     raise OSError(over, os.strerror(over))
     yield from items
 
@@ -190,7 +190,7 @@ def padding(seed: str, digits: int) -> str:
 
 
 def _note(log: str, items: Rows) -> None:
-    """One write of one line, so that lines of several processes stay whole."""
+    """Append one line in a single write, so that lines of parallel processes stay whole."""
     with open(log, "a") as file:
         file.write(f"{os.getpid()} {items.parts[0].key if items.parts else ''}\n")
 
@@ -199,7 +199,7 @@ def _note(log: str, items: Rows) -> None:
 
 
 class Silent:
-    """Progress that remembers how many units of each stage there were to do."""
+    """Progress that records how many units of each stage had to be made."""
 
     def __init__(self) -> None:
         self.begun: dict[str, int] = {}
@@ -234,6 +234,6 @@ def building(home: Path, force: str | None = None, until: str | None = None, spa
 
 
 def linger_over(home: str, slow: str, log: str, *files: str) -> None:
-    """A build to be killed: what a process of its own runs."""
+    """Run a build that is going to be killed; the entry point of a child process."""
     with building(Path(home), spawned=True) as run:
         linger(run, read_items(run, [source(Path(file), Path(file).stem) for file in files]), slow=slow, log=log)

@@ -1,4 +1,4 @@
-"""A model server that answers as the offline model does, and counts."""
+"""A model server for tests that answers by the offline model's rules and counts requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Verdict = tuple[int, dict[str, str], bytes]
 
 
 class Server(ThreadingHTTPServer):
-    """Counts every request by its body; `fails` says which are refused, and how."""
+    """Counts every request by its body; `fails` decides which requests are refused, and how."""
 
     daemon_threads = True
 

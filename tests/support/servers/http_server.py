@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came. Names of headers are in lower case."""
+    """A request that the server received; header names are in lower case."""
 
     method: str
     path: str
@@ -62,7 +62,7 @@ Scripted = Answer | Callable[[Asked], Answer]
 
 
 def document(value: Any, status: int = 200, **headers: str) -> Answer:
-    """JSON."""
+    """An answer with a JSON document."""
     return Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
 
 

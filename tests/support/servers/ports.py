@@ -1,4 +1,4 @@
-"""Ports that stay a test's own from the moment they are known until the test is over."""
+"""TCP ports that no other process can take while a test uses them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def held_port() -> Iterator[int]:
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """An address at which nothing listens, and where nobody else can begin to."""
+    """An address at which nothing listens and nothing can start to listen."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -74,7 +74,7 @@ class Server:
             file.write("\n".join([*lines, ""]))
 
     def start(self) -> None:
-        """Returns when it takes connections."""
+        """Start the server; returns when it accepts connections."""
         with (self.folder / "log").open("ab") as log:
             program = [self.binaries / "postgres", "-D", self.data]
             self.process = subprocess.Popen(program, cwd=self.folder, stdout=log, stderr=log, **_as_user())
@@ -85,7 +85,7 @@ class Server:
             time.sleep(0.02)
 
     def stop(self, by: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT breaks off every connection, SIGQUIT is a crash."""
+        """Stop the server: SIGINT closes every connection, SIGQUIT simulates a crash."""
         if self.process is None:
             return
         self.process.send_signal(by)
@@ -108,7 +108,7 @@ class Server:
 
 @contextmanager
 def running() -> Iterator[Server]:
-    """A server of one's own, e.g. to be stopped and started. Skips where PostgreSQL cannot run."""
+    """A separate server, for tests that stop and start it. Skips the test if PostgreSQL cannot run."""
     binaries = _binaries()
     folder = Path(tempfile.mkdtemp(prefix="longform-pg-"))
     with held_port() as port:
@@ -134,7 +134,7 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def postgres_url(postgres: Server) -> str:
-    """Of a new, empty database."""
+    """The URL of a new, empty database."""
     return postgres.database()
 
 
@@ -166,7 +166,7 @@ def _runs_as() -> tuple[int, int]:
 
 
 def _as_user() -> dict[str, Any]:
-    """How a program is started as the one who runs the server."""
+    """The arguments that start a program as the user who runs the server."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     user, group = _runs_as()
     return {"env": clean} | ({"user": user, "group": group, "extra_groups": []} if os.geteuid() == 0 else {})

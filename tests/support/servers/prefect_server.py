@@ -38,7 +38,7 @@ class Server:
     def run(
         self, config: dict[str, Any], *, deployment: str = "axioms/nightly", **parameters: str
     ) -> subprocess.CompletedProcess[str]:
-        """Ask for a run of a deployment, as a person does."""
+        """Start a run of a deployment, as a user does."""
         given = [f"--param={name}={value}" for name, value in parameters.items()]
         return self.prefect("deployment", "run", deployment, f"--param=config={json.dumps(config)}", *given)
 
@@ -59,7 +59,7 @@ class Server:
             return json.loads(reply.read() or b"null")
 
     def pause(self, deployment: str) -> None:
-        """What its schedule wants does not run, whatever the hour."""
+        """Pause a deployment's schedule, so that it starts no run during the test."""
         request = urllib.request.Request(f"{self.url}/deployments/{deployment}/pause_deployment", method="POST")
         with urllib.request.urlopen(request, timeout=600):
             pass

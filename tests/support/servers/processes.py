@@ -1,4 +1,4 @@
-"""Processes that no test leaves behind, whatever becomes of it."""
+"""Starting processes so that none outlives its test, however the test ends."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ def corrupted(answer: str, passages: list[str] | None = None) -> Corruption:
     return parsed
 
 
-def falsified(sentence: str, first_draw: int, evidence: str = "") -> list[str]:
-    """`first_draw` 0 starts with numbers, 1 with opposites, 2 with names."""
+def corrupted_claims(sentence: str, first_draw: int, evidence: str = "") -> list[str]:
+    """The corrupted claims of a sentence. `first_draw` 0 begins with numbers, 1 with opposites, 2 with names."""
     return corrupt(sentence, evidence, bytes([0, first_draw] * 16), read=20_000)[1]
 
 
@@ -124,14 +124,14 @@ def test_claims_are_sentences_of_the_answer_and_the_rewritten_answer_has_exactly
 
 
 def test_a_number_becomes_another_number_but_a_citation_stays() -> None:
-    ((changed),) = falsified("See (Passage 4): the keg keeps for 6 weeks.", 0)
+    ((changed),) = corrupted_claims("See (Passage 4): the keg keeps for 6 weeks.", 0)
     assert changed.startswith("See (Passage 4): the keg keeps for ")
     assert changed.endswith(" weeks.")
     assert changed.split()[-2] in set("1234578" + "9")
 
 
 def test_a_year_stays_a_year_of_its_century() -> None:
-    (changed,) = falsified("It was first brewed in 1842 by monks.", 0)
+    (changed,) = corrupted_claims("It was first brewed in 1842 by monks.", 0)
     assert changed[23:25] == "18"
     assert changed[25] != "4"
     assert changed[26:] == "2 by monks."
@@ -152,17 +152,17 @@ def test_a_year_stays_a_year_of_its_century() -> None:
     ],
 )
 def test_a_claim_becomes_its_opposite(claim: str, changed: set[str]) -> None:
-    assert set(falsified(claim, 1)) <= changed
-    assert falsified(claim, 1)
+    assert set(corrupted_claims(claim, 1)) <= changed
+    assert corrupted_claims(claim, 1)
 
 
 def test_a_name_becomes_another_name_of_the_evidence() -> None:
     evidence = "They say that Josef Groll and a man called Anton Dreher knew it."
-    assert set(falsified("The recipe came from Gabriel Sedlmayr himself.", 2, evidence)) <= {
+    assert set(corrupted_claims("The recipe came from Gabriel Sedlmayr himself.", 2, evidence)) <= {
         "The recipe came from Josef Groll himself.",
         "The recipe came from Anton Dreher himself.",
     }
-    assert falsified("The recipe came from Gabriel Sedlmayr himself.", 2, evidence)
+    assert corrupted_claims("The recipe came from Gabriel Sedlmayr himself.", 2, evidence)
 
 
 def test_an_answer_without_a_claim_comes_back_unchanged_with_an_empty_claim() -> None:
@@ -325,7 +325,7 @@ def test_no_text_breaks_a_reply(question: str, passages: list[str], first: str, 
 
 
 @given(answer=markdown, evidence=markdown, dice=st.binary(min_size=32, max_size=32))
-def test_the_answer_changes_exactly_where_claims_were_falsified(answer: str, evidence: str, dice: bytes) -> None:
+def test_the_answer_changes_exactly_where_claims_were_corrupted(answer: str, evidence: str, dice: bytes) -> None:
     claims, changed, rewritten = corrupt(answer, evidence, dice, read=20_000)
     assert (rewritten != answer) == bool(changed)
     assert len(changed) <= (len(claims) + 1) // 2

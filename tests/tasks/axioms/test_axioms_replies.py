@@ -64,7 +64,7 @@ def test_tags_inside_the_answer_are_text_of_the_answer() -> None:
         ("<corrupted_claim>a</corrupted_claim><corrupted_answer>b</corrupted_answer>", "no claim tags in the reply"),
     ],
 )
-def test_what_cannot_be_read_has_a_reason(reply: str, reason: str) -> None:
+def test_an_unreadable_corruption_reply_has_a_reason(reply: str, reason: str) -> None:
     assert parse_corruption(reply) == reason
 
 
@@ -73,7 +73,7 @@ noise = st.lists(tags | st.just("</corrupted_answer>") | st.text(max_size=5)).ma
 
 
 @given(noise)
-def test_no_reply_breaks_the_reading(reply: str) -> None:
+def test_parsing_never_raises_for_any_reply(reply: str) -> None:
     assert isinstance(parse_corruption(reply), Corruption | str)
 
 

@@ -28,7 +28,7 @@ def pair(axiom, preferred, rejected):
 
 @pytest.fixture(scope="module")
 def table_7(tmp_path_factory):
-    """Table 7 of questions, each its split and its pairs, as two Parquet files hold them."""
+    """Table 7 of questions, each given as its split and its pairs; the pairs are read from two Parquet files."""
     folder = tmp_path_factory.mktemp("pairs")
 
     def counted(*questions):
@@ -43,7 +43,7 @@ def table_7(tmp_path_factory):
 
 
 def added(table):
-    """axiom -> answers it adds, of one question"""
+    """axiom -> number of answers it adds, of one question."""
     return dict(zip(table.axiom.str[0].astype(int), table["answers added"], strict=True))
 
 

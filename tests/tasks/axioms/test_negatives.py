@@ -12,7 +12,7 @@ DRAWS = 20_000
 
 
 def share_of(answer, n, votes):
-    """Probability that a draw of n holds `answer`: the sum over all sequences of draws, one by one."""
+    """The probability that a draw of n contains `answer`, summed over all sequences of draws."""
     weights = {name: max(count, 1) for name, count in votes.items()}
     total = 0.0
     for sequence in permutations(weights, n):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.axioms.splits import assign
+from tasks.axioms.split_rule import assign
 
 DAY = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ TRAIN = next(name for name in map("q{}".format, range(99)) if alone(name) == "tr
 TEST = next(name for name in map("q{}".format, range(99)) if alone(name) == "test")
 
 
-def test_a_question_alone_goes_where_its_hash_says_whatever_else_there_is():
+def test_a_question_without_near_duplicates_is_assigned_by_its_hash_alone():
     ids = [f"tea.example/{i}" for i in range(300)]
     assert sides(ids, range(300), []) == [alone(name) for name in ids]
     assert sides(ids, [0] * 300, [], seed=2) != sides(ids, [0] * 300, [], seed=1)
@@ -43,18 +43,18 @@ def test_a_larger_share_only_moves_questions_into_test():
     assert all(after == "test" for before, after in zip(small, large, strict=True) if before == "test")
 
 
-def test_a_near_duplicate_takes_the_side_of_the_earlier_question():
+def test_a_near_duplicate_takes_the_split_of_the_earlier_question():
     assert sides([TRAIN, TEST], [0, 1], [(0, 1)]) == ["train", "train"]
     assert sides([TRAIN, TEST], [1, 0], [(0, 1)]) == ["test", "test"]
     assert sides([TRAIN, TEST], [1, 0], [(1, 0)]) == ["test", "test"]
 
 
-def test_of_the_same_moment_the_lower_id_is_the_earlier():
+def test_of_questions_created_at_the_same_time_the_lower_id_counts_as_earlier():
     first, second = sorted([TRAIN, TEST])
     assert sides([second, first], [0, 0], [(0, 1)]) == [alone(first)] * 2
 
 
-def test_where_earlier_near_duplicates_disagree_it_is_overlap():
+def test_a_question_whose_earlier_near_duplicates_disagree_is_overlap():
     assert sides([TRAIN, TEST, "later"], [0, 1, 2], [(0, 2), (1, 2)]) == ["train", "test", "overlap"]
 
 
@@ -63,7 +63,7 @@ def test_near_duplicates_of_an_overlap_question_are_overlap_too():
     assert sides([TRAIN, TEST, "x", "y", "z"], range(5), links)[2:] == ["overlap"] * 3
 
 
-def test_a_chain_of_near_duplicates_keeps_to_one_side():
+def test_a_chain_of_near_duplicates_stays_in_one_split():
     ids = [TEST, *(f"copy{i}" for i in range(30))]
     assert set(sides(ids, range(31), [(i, i + 1) for i in range(30)])) == {"test"}
 
@@ -86,7 +86,7 @@ def test_no_train_question_is_a_near_duplicate_of_a_test_question(case):
 
 
 @given(growing(), st.integers(0, 14))
-def test_later_questions_change_no_earlier_side(case, kept):
+def test_later_questions_change_no_earlier_split(case, kept):
     ids, days, links, seed = case
     order = sorted(range(len(ids)), key=lambda place: (days[place], ids[place]))[:kept]
     inner = [(order.index(i), order.index(j)) for i, j in links if i in order and j in order]

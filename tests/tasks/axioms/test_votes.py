@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.axioms.votes import margin, ordered_pairs, why_not
+from tasks.axioms.votes import margin, ordered_pairs, rejection_reason
 
 VOTES = st.lists(st.integers(-5, 12), max_size=8)
 
 
 def verdict(votes, *, min_answers=2, min_vote_ratio=1.3):
-    return why_not(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
+    return rejection_reason(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
 
 
 @pytest.mark.parametrize(

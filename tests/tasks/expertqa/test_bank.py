@@ -250,7 +250,7 @@ def test_a_released_question_without_answers():
     assert rows[0]["question_id"].startswith("expertqa/")
 
 
-def test_answers_are_kept_apart_and_come_back_in_their_place():
+def test_answers_are_kept_in_their_own_column_and_restored_in_place():
     record = {"answers": {"gpt4": {"answer_string": "It rusts."}}, **RELEASED, "more": [1, 1.0]}
     record["answers"] = {"gpt4": {"answer_string": "It rusts."}}
     row = parsed(record)[0][0]
@@ -394,7 +394,7 @@ def test_any_released_record_comes_back_as_it_was(others, must, value):
 # CSV
 
 
-def test_csv_columns_stand_in_any_order_and_cells_hold_anything():
+def test_csv_columns_may_be_in_any_order_and_cells_hold_any_text():
     text = (
         'Question Types,notes,FIELD,question,Annotator ID\r\n"I, IV",x,Law,"Who said ""no"",\r\nand when?",a_1\r\n'
         "\r\n,,,Why?,\r\n"
@@ -499,7 +499,7 @@ def test_files_are_opened_by_their_names(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "number"), [("rand_val.jsonl", 217), ("r1_data_anon.jsonl", 2_507)])
-def test_the_released_files_come_back_as_they_were(name, number):
+def test_released_files_are_restored_unchanged(name, number):
     if not (REAL / name).exists():
         pytest.skip("the released files are not beside the project")
     lines = (REAL / name).read_bytes().splitlines()

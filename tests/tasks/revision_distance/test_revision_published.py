@@ -181,7 +181,7 @@ def test_without_judgements_nobody_was_asked(tmp_path: Path) -> None:
     assert {row["experts"] for row in home.run(publish_drafts, *given.values())} == {None}
 
 
-def test_a_draft_of_no_case_is_a_bug_and_told(tmp_path: Path) -> None:
+def test_a_draft_of_no_case_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConservationError):
         drafts_of(Home(tmp_path), cases=[EASY])
 
@@ -351,7 +351,7 @@ def test_an_edit_shows_itself_and_its_draft(tmp_path: Path) -> None:
     assert (found["config"], found["row"]["original_snippet"]) == ("edits", "nowhere")
 
 
-def test_a_check_and_a_draft_without_edits_are_shown(tmp_path: Path) -> None:
+def test_the_trace_shows_a_check_and_a_draft_without_edits(tmp_path: Path) -> None:
     home = Home(tmp_path)
     version = version_of(home, home.run(name_sources, tables(home)["cases"], *sources(home)))
     _, lines = traced(home, version, WEAK["draft_id"])

@@ -105,7 +105,7 @@ def test_related_work_leads_to_the_abstracts_of_what_it_cites(builder: Build) ->
     assert reasons(hard) == {"text too short": 2, "no abstract of its own": 1}
 
 
-def test_marks_of_citations_stand_where_they_say() -> None:
+def test_citation_spans_hold_citation_marks() -> None:
     files = sorted((SAMPLES / "acl_ocl").rglob("*.json"))
     assert len(files) == 15
     for file in files:

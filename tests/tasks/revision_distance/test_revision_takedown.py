@@ -151,7 +151,7 @@ def test_every_response_of_its_cases_goes_and_no_other(built: Built, record: str
     assert built.gone(record) == MADE_OF[record]
 
 
-def test_several_records_go_together(built: Built) -> None:
+def test_a_takedown_of_two_or_more_records_at_once(built: Built) -> None:
     assert built.gone("wildchat/c1", "acl/A") == MADE_OF["wildchat/c1"] | MADE_OF["acl/A"]
 
 
@@ -199,7 +199,7 @@ def test_a_record_that_was_read_but_not_drawn_is_found_by_its_words(tmp_path: Pa
     assert built.gone("acl/C", stored=stored) == {"x/cups"}
 
 
-def test_a_paper_without_an_abstract_is_found_by_its_title_where_that_stands_by_itself(tmp_path: Path) -> None:
+def test_a_paper_without_an_abstract_is_found_by_a_title_that_is_a_whole_text(tmp_path: Path) -> None:
     built = Built(tmp_path)
     of = {**case("hard/acl/2021.pot-1.9#1", title="On\npots"), "cited": [cited("acl/C", title="On cups")]}
     built.write("take_cases", CASES, [of])

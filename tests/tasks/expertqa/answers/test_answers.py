@@ -127,7 +127,7 @@ def test_the_prompt_names_the_field_and_the_answer_has_the_tokens_of_the_paper(h
 # retrieve and read
 
 
-def test_each_reading_system_is_given_the_passages_of_its_own_corpus(home: Home) -> None:
+def test_each_retrieve_and_read_system_reads_the_passages_of_its_corpus(home: Home) -> None:
     made = from_passages(home)
     rows = {(row["question_id"], row["system"]): row for row in made}
     assert list(rows) == [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.claims import PLANTED, planted
 from schemas.expertqa import ANSWERS
-from tasks.expertqa.answers.claims import claims_of, given_evidence, split_claims
+from tasks.expertqa.answers.claims import claims_of, parse_evidence, split_claims
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 PIECES = ["Tin ", "melts", ".", " [1]", "[2].", "\n", "\n- ", "  ", "? ", "1. ", "| ", "\u00a0"]
@@ -40,7 +40,7 @@ def released() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("splitter", ["sentences", "lists"])
 @given(text=st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 @settings(max_examples=150)
-def test_a_claim_is_what_stands_at_its_place_with_white_space_folded(splitter: str, text: str) -> None:
+def test_a_claim_is_the_text_of_its_span_with_single_blanks(splitter: str, text: str) -> None:
     claims = claims_of(text, splitter=splitter)
     assert all(folded(text[claim.start : claim.end]) == claim.text for claim in claims)
     assert all(before.end <= after.start for before, after in pairwise(claims))
@@ -214,7 +214,7 @@ def test_answers_that_abstain_or_say_nothing_are_set_aside(home: Home) -> None:
     assert home.rejected(made) == {"a1": "abstains", "a2": "no claim", "a4": "no claim"}
 
 
-def test_released_claims_are_kept_to_the_letter_and_found_where_they_stand(home: Home) -> None:
+def test_released_claims_are_kept_unchanged_with_their_spans(home: Home) -> None:
     evidence = "[1] https://a.example\n\nTin  melts.\n\nSoon."
     claims = [
         {"claim_string": "  Tin melts [1].", "evidence": [evidence], "support": None},
@@ -258,13 +258,13 @@ def test_released_claims_are_kept_to_the_letter_and_found_where_they_stand(home:
     ],
 )  # fmt: skip
 def test_evidence_as_released_is_read_and_kept(given: str, expected: tuple[int | None, str | None, str | None]) -> None:
-    found = given_evidence(given)
+    found = parse_evidence(given)
     assert (found["number"], found["url"], found["text"]) == expected
     assert found["given"] == given
 
 
 @needs_real
-def test_every_released_claim_keeps_its_words_its_evidence_and_nearly_always_its_place(home: Home) -> None:
+def test_released_claims_keep_text_and_evidence_and_most_have_a_span(home: Home) -> None:
     from tasks.expertqa.answers.released import answer_columns
 
     rows = []

@@ -287,7 +287,7 @@ def test_a_date_that_none_is_has_a_name(toy: Toy) -> None:
         list(read_corpus(run, open_corpora([toy.folder / "c.parquet"], "sphere", sha256_of), **CUT))
 
 
-def test_a_document_that_comes_again_is_told_and_counts_once(toy: Toy) -> None:
+def test_a_repeated_document_is_rejected_and_counted_once(toy: Toy) -> None:
     twice = [page("a", "tea pot"), page("a", "tea pot"), page("a", "tea cup")]
     one, two = toy.jsonl("one.jsonl", twice), toy.jsonl("two.jsonl", [*twice[:1], page("b", "ale")])
     with building(toy.home) as run:

@@ -1,4 +1,4 @@
-"""Revised answers: a person's text to the letter, a person's claims put together, a model's marked so."""
+"""Revised answers: a person's text unchanged, a person's claims joined, a model's revision marked as such."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longform.artifacts.rows import Row, Rows
 from longform.llm.ask.prompts import Prompt, load_prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, ATTRIBUTIONS, CLAIMS, LABELS, QUESTIONS, REVISED, SAMPLES
-from tasks.expertqa.answers.revised import by_people, put_together, revise_answers
+from tasks.expertqa.answers.revised import by_people, join_revised_claims, revise_answers
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 MODEL = Endpoint("somewhere", "a-model")
@@ -116,7 +116,7 @@ def people(labels: list[Row]) -> Any:
         (("", " ", None), "Claim 2 of a."),
     ],
 )
-def test_revised_claims_are_put_together_one_a_line(texts: tuple[str | None, ...], expected: str) -> None:
+def test_revised_claims_are_joined_one_a_line(texts: tuple[str | None, ...], expected: str) -> None:
     row = people([label("a", "e1", "q", revised_claims("a", *texts))])
     assert (row["text"], row["revised_by"], row["annotator_id"]) == (expected, "claims", "e1")
 
@@ -130,7 +130,7 @@ def test_labels_without_a_revision_are_none(labels: list[Row]) -> None:
     assert people(labels) is None
 
 
-def test_of_several_annotators_the_first_by_id_gives_the_text_and_whole_answers_go_before_claims() -> None:
+def test_the_first_annotator_by_id_revises_and_whole_answers_go_before_claims() -> None:
     by_claims = label("a", "e0", "q", revised_claims("a", "One."))
     empty = label("a", "e1", "q", revised_answer=" \n")
     second, third = (label("a", who, "q", revised_answer=who.upper()) for who in ("e2", "e3"))
@@ -144,7 +144,7 @@ def test_every_claim_is_kept_changed_or_left_out(texts: list[str | None]) -> Non
     claims = [claim("a", number, "q") for number in range(len(texts))]
     revised = {f"a#{number}": text for number, text in enumerate(texts)}
     kept_or_changed = [f"Claim {n} of a." if text is None else text for n, text in enumerate(texts)]
-    together = put_together(claims, revised)
+    together = join_revised_claims(claims, revised)
     assert together.split("\n") == ([text for text in kept_or_changed if text.strip()] or [""])
 
 
@@ -209,7 +209,9 @@ def test_released_revised_answers_are_their_revised_claims_one_a_line() -> None:
 
 def _together(row: dict[str, Any]) -> str:
     claims = [claim("a", number, "q", text=one["claim_string"]) for number, one in enumerate(row["claims"])]
-    return put_together(claims, {f"a#{number}": one["revised_claim"] for number, one in enumerate(row["claims"])})
+    return join_revised_claims(
+        claims, {f"a#{number}": one["revised_claim"] for number, one in enumerate(row["claims"])}
+    )
 
 
 def _folded(text: str) -> str:

@@ -77,7 +77,7 @@ def test_released_answers_are_all_kept_however_long_and_no_other_beside_them() -
     assert rejected == {"a_q_bing_chat": "its question has released answers"}
 
 
-def test_of_two_answers_of_a_system_the_first_stands_for_it() -> None:
+def test_of_two_answers_of_a_system_the_first_can_be_drawn() -> None:
     first, second = answer("q"), answer("q", answer_id="a_again")
     rows, rejected = sampled([first, second], {first["answer_id"]: 1, "a_again": 1})
     assert [row["answer_id"] for row in rows] == ["a_q_gpt4"]

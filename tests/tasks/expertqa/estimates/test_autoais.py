@@ -177,7 +177,7 @@ def test_what_is_no_number_is_an_error_and_no_zero() -> None:
         Nli(Words().measure, lambda pairs: [math.nan for _ in pairs]).scores([("kegs", "kegs")])
 
 
-def test_a_model_that_reads_less_is_given_less() -> None:
+def test_an_nli_model_with_a_shorter_limit_reads_shorter_evidence() -> None:
     words = Words()
     judge = Nli(words.measure, words.predict, 64)
     evidence, claim = judge.cut("word " * 2_000, "kegs hold beer")

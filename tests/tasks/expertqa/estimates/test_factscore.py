@@ -106,7 +106,7 @@ def test_the_offline_model_breaks_claims_up_and_judges_what_was_found_for_them(t
     assert found == scored(tmp_path / "again", GIVEN, [passage("sphere", "p1", PAGE)])
 
 
-def test_a_claim_in_which_the_model_finds_nothing_is_told_and_counted(tmp_path: Path) -> None:
+def test_a_claim_without_atomic_claims_is_rejected_and_counted(tmp_path: Path) -> None:
     with serve(say=json.dumps({"atomic_claim": [" ", "- ", "…"]})) as server:
         found = scored(tmp_path, [claim(0, "Well, well.")], [], endpoint(server))
     assert (found["facts"], found["judged"]) == ([], [])
@@ -174,7 +174,7 @@ def test_factscore_can_be_left_out(tmp_path: Path) -> None:
         assert set(dict(made_rejections(left)).values()) == {"FActScore not asked for"}
 
 
-def test_atomic_claims_stand_on_one_line_each_once() -> None:
+def test_atomic_claims_are_on_one_line_and_distinct() -> None:
     said = AtomicClaims(atomic_claim=["Kegs\n hold beer.", "- Taps leak.", "", "Kegs hold beer.", "-", "Taps leak."])
     assert atomic_claims(said) == ["Kegs hold beer.", "Taps leak."]
 

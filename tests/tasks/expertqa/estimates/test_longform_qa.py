@@ -35,26 +35,26 @@ from schemas.expertqa import (
 )
 from tasks.expertqa.estimates.factscore import judgements_of
 from tasks.expertqa.estimates.longform_qa import (
+    apportioned,
     estimate_columns,
-    field_sides,
+    field_splits,
     folded,
     name_sources,
     publish_claims,
-    random_sides,
-    rounded,
+    random_splits,
     split_by_field,
     split_randomly,
 )
 
 SHARES = [0.8, 0.1, 0.1]
-SIDES = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")
 EXACT = [Fraction(4, 5), Fraction(1, 10), Fraction(1, 10)]
 TEXTS = st.lists(st.text("abcdef ", min_size=1, max_size=8), max_size=40)
 
 
 def sizes(sides: dict[str, str]) -> list[int]:
     counts = Counter(sides.values())
-    return [counts[side] for side in SIDES]
+    return [counts[side] for side in SPLITS]
 
 
 @pytest.mark.parametrize(
@@ -77,24 +77,24 @@ def sizes(sides: dict[str, str]) -> list[int]:
     ],
 )
 def test_sizes_by_largest_remainder(n: int, expected: list[int]) -> None:
-    assert sizes(random_sides(map(str, range(n)), seed=1, shares=SHARES)) == expected
+    assert sizes(random_splits(map(str, range(n)), seed=1, shares=SHARES)) == expected
 
 
 def test_sides_are_ranges_of_the_rank_of_a_hash_of_seed_and_text() -> None:
     texts = [f"question {number}" for number in range(50)]
     ranked = sorted(texts, key=lambda text: xxh3_64_intdigest(f"7\x1f{text}".encode()))
     expected = dict(zip(ranked, ["train"] * 40 + ["validation"] * 5 + ["test"] * 5, strict=True))
-    assert random_sides(texts, seed=7, shares=SHARES) == expected
-    assert random_sides(texts, seed=8, shares=SHARES) != expected
+    assert random_splits(texts, seed=7, shares=SHARES) == expected
+    assert random_splits(texts, seed=8, shares=SHARES) != expected
 
 
 @given(TEXTS, st.randoms(use_true_random=False), st.integers(0, 3))
 def test_the_order_of_rows_changes_no_side(texts: list[str], dice: random.Random, seed: int) -> None:
     shuffled = dice.sample(texts, len(texts))
-    assert random_sides(texts, seed=seed, shares=SHARES) == random_sides(shuffled, seed=seed, shares=SHARES)
+    assert random_splits(texts, seed=seed, shares=SHARES) == random_splits(shuffled, seed=seed, shares=SHARES)
     fields = [(text, "ab"[len(text) % 2]) for text in texts]
     again = [(text, "ab"[len(text) % 2]) for text in shuffled]
-    assert field_sides(fields, seed=seed, shares=SHARES) == field_sides(again, seed=seed, shares=SHARES)
+    assert field_splits(fields, seed=seed, shares=SHARES) == field_splits(again, seed=seed, shares=SHARES)
 
 
 @given(st.lists(st.integers(0, 60), max_size=35), st.sampled_from([SHARES, [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]]))
@@ -102,40 +102,42 @@ def test_each_field_is_shared_out_as_well_as_whole_questions_can_be_and_all_of_t
     fields: list[int], shares: list[float]
 ) -> None:
     asked = [(f"{field} {number}", f"{field:02d}") for field, n in enumerate(fields) for number in range(n)]
-    sides = field_sides(asked, seed=3, shares=shares)
+    sides = field_splits(asked, seed=3, shares=shares)
     assert len(sides) == len(asked)
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for text, field in asked:
         found[field][sides[text]] += 1
     for field, n in enumerate(fields):
-        for side, share in zip(SIDES, shares, strict=True):
+        for side, share in zip(SPLITS, shares, strict=True):
             assert abs(found[f"{field:02d}"][side] - Fraction(str(share)) * n) < 1
-    for side, share in zip(SIDES, shares, strict=True):
+    for side, share in zip(SPLITS, shares, strict=True):
         assert abs(sum(counts[side] for counts in found.values()) - Fraction(str(share)) * len(asked)) < 2
 
 
 def test_a_field_that_divides_evenly_is_shared_out_exactly_whatever_the_others_left_over() -> None:
     asked = [(f"a {n}", "a") for n in range(3)] + [(f"b {n}", "b") for n in range(20)]
-    sides = field_sides(asked, seed=0, shares=SHARES)
+    sides = field_splits(asked, seed=0, shares=SHARES)
     assert Counter(side for text, side in sides.items() if text[0] == "b") == {"train": 16, "validation": 2, "test": 2}
 
 
 def test_ten_fields_of_one_question_are_shared_out_together_train_first() -> None:
     asked = [("what?" + field, field) for field in "abcdefghij"]
-    sides = field_sides(asked, seed=0, shares=SHARES)
+    sides = field_splits(asked, seed=0, shares=SHARES)
     assert sizes(sides) == [8, 1, 1]
     assert sides["what?a"] == sides["what?b"] == "train"
 
 
 @pytest.mark.parametrize("n", range(1, 10))
 def test_a_single_small_field_is_rounded_by_largest_remainder(n: int) -> None:
-    assert sizes(field_sides([(str(k), "x") for k in range(n)], seed=5, shares=SHARES)) == rounded(n, EXACT, [0, 0, 0])
+    assert sizes(field_splits([(str(k), "x") for k in range(n)], seed=5, shares=SHARES)) == apportioned(
+        n, EXACT, [0, 0, 0]
+    )
 
 
 @pytest.mark.parametrize("shares", [[0.8, 0.2], [0.8, 0.1, 0.2], [1.1, -0.05, -0.05], []])
-def test_shares_that_are_no_split_are_told(shares: list[float]) -> None:
+def test_shares_that_are_no_split_are_usage_errors(shares: list[float]) -> None:
     with pytest.raises(UsageError, match="are no split: give three"):
-        random_sides(["a"], seed=1, shares=shares)
+        random_splits(["a"], seed=1, shares=shares)
 
 
 # ---------------------------------------------------------------- stages
@@ -180,7 +182,7 @@ def test_every_revised_answer_is_on_one_side_with_all_answers_to_its_question(wo
     if work is split_randomly:
         assert distinct.split.value_counts().to_dict() == {"train": 32, "validation": 4, "test": 4}
     assert {part.key: part.rows for part in made.parts or ()} == {
-        f"expertqa/0-00000/{side}": int((frame.split == side).sum()) for side in SIDES
+        f"expertqa/0-00000/{side}": int((frame.split == side).sum()) for side in SPLITS
     }
 
 
@@ -343,7 +345,7 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
     }
 
 
-def test_what_nobody_said_or_judged_is_null_and_no_zero(tmp_path: Path) -> None:
+def test_missing_labels_and_judgements_are_null_not_zero(tmp_path: Path) -> None:
     row = next(row for row in published(Home(tmp_path)) if row["claim_id"] == "a2#0")
     unsaid = ("usefulness", "support", "revised_claim", "annotator_id", "autoais", "autoais_backend", "fact_score")
     assert {row[name] for name in (*unsaid, "random_split", "domain_split")} == {None}
@@ -398,7 +400,7 @@ def test_each_question_names_its_set_and_every_address_once(tmp_path: Path) -> N
     assert len({row["source_id"] for row in made}) == len(made) == len(found)
 
 
-def test_an_address_that_several_claims_name_comes_once(tmp_path: Path) -> None:
+def test_an_address_in_more_than_one_claim_is_one_source(tmp_path: Path) -> None:
     home = Home(tmp_path)
     same = {"question_id": "expertqa/q", "system": "rr_sphere_gpt4", "evidence_urls": ["https://a.example", ""]}
     rows = [

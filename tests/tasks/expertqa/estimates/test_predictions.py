@@ -163,7 +163,7 @@ GOOD = {"question_id": "expertqa/q1", "model": "m", "prediction": "tea"}
         ({"question": "Why coffee?", "model": "m", "prediction": "x"}, "not in the test split"),
     ],
 )
-def test_what_is_no_prediction_of_a_test_question_is_told(record: Any, reason: str) -> None:
+def test_lines_that_are_no_prediction_of_a_test_question_are_rejected(record: Any, reason: str) -> None:
     items = read(GOOD, record)
     assert len(kept(items)) == 1
     assert refused(items) == [("line 2", reason)]
@@ -224,7 +224,7 @@ def test_only_the_test_side_of_a_split_counts(tmp_path: Path) -> None:
     assert home.rejected(made) == {"line 2": "not in the test split", "line 3": "not in the test split"}
 
 
-def test_files_that_are_none_are_told(tmp_path: Path) -> None:
+def test_empty_and_missing_files_are_source_errors(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(SourceError, match="is empty"):
         open_predictions([tmp_path / "empty.jsonl"], sha256_of)
@@ -252,7 +252,7 @@ def test_qafacteval_is_asked_with_the_reference_as_the_source() -> None:
     assert qafacteval(FactScorer(), pairs[1:2]) == [None]
 
 
-def test_with_its_package_qafacteval_stands_beside_rouge() -> None:
+def test_with_its_package_qafacteval_is_scored_beside_rouge() -> None:
     def score(pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float | None]:
         return qafacteval(FactScorer(), pairs)
 

@@ -137,7 +137,7 @@ def test_candidates_are_a_reserve_of_what_is_checked_and_no_more_of_what_is_not(
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 3], ids=["no file", "one", "three"])
-def test_cases_of_several_files_or_of_none_become_one_part(tmp_path: Path, pieces: int) -> None:
+def test_cases_of_any_number_of_files_become_one_part(tmp_path: Path, pieces: int) -> None:
     with building(tmp_path / "home") as run:
         found = candidates_of(run, tmp_path, (many(easy, 7), many(free, 2), many(hard, 2)), pieces)
         assert found.count == 4 + 7 * (pieces > 0)
@@ -146,7 +146,7 @@ def test_cases_of_several_files_or_of_none_become_one_part(tmp_path: Path, piece
         assert take_cases(run, found, checks, pairs, numbers=ALL, seed=0).count == found.count + 2
 
 
-def test_what_is_asked_again_in_the_same_words_stands_for_one(tmp_path: Path) -> None:
+def test_of_requests_in_the_same_words_one_is_kept(tmp_path: Path) -> None:
     again = [
         easy(1, "Write a letter."),
         easy(2, "write  a\nletter."),

@@ -59,7 +59,7 @@ def measured(requests: list[tuple[str, str]], kinds: list[str]) -> tuple[float, 
     ids=["tuned", "held out"],
 )
 @pytest.mark.parametrize("kinds", [KINDS, EVERY_KIND], ids=["easy", "free"])
-def test_nine_of_ten_labelled_requests_and_more_are_told_right(name: str, least: int, kinds: list[str]) -> None:
+def test_at_least_nine_of_ten_labelled_requests_are_classified_right(name: str, least: int, kinds: list[str]) -> None:
     requests = labelled(name)
     assert len({message for _, message in requests}) == len(requests) >= least
     precision, recall = measured(requests, kinds)
@@ -94,14 +94,14 @@ def test_the_rule_names_the_words_that_matched() -> None:
     assert alone.rule == "letter to"
 
 
-def test_a_request_may_stand_after_long_notes_but_not_in_code_or_in_a_quotation() -> None:
+def test_a_request_may_follow_long_notes_but_not_be_in_code_or_a_quotation() -> None:
     notes = "The pump was replaced and the tank was cleaned by two people. " * 200
     assert asked(f"{notes}\nWrite an email to the tenants with this.") is not None
     assert asked("What does this print?\n```\nWrite an email to the tenants.\n```") is None
     assert asked('Why is this prompt bad? "Write an email to the tenants about the pump and the tank."') is None
 
 
-def test_a_language_without_words_is_told_before_any_work() -> None:
+def test_a_language_without_words_is_a_usage_error_before_any_work() -> None:
     check_languages(["English"])
     with pytest.raises(UsageError, match=r'languages names "Klingon".*known are English'):
         check_languages(["English", "Klingon"])

@@ -205,7 +205,7 @@ def test_a_title_in_quotes_names_a_reference():
     assert category(edit("remove", original="All in all it is short.")) == "other"
 
 
-def test_rows_are_told_like_replies():
+def test_stored_edits_have_the_category_of_replies():
     told = edit("move")
     assert category(told.model_dump()) == category(told) == "order"
 

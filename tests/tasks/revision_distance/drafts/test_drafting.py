@@ -155,7 +155,7 @@ def test_only_cases_of_its_task_are_written_and_others_say_so() -> None:
         (Failure("length", "too long", "k", {"text": "Dear"}), "model: length", "Dear"),
     ],
 )
-def test_a_reply_that_is_no_draft_is_a_rejected_case_with_what_was_said(
+def test_a_reply_that_is_no_draft_rejects_the_case_and_is_kept(
     reply: str | Failure, reason: str, raw: str | None
 ) -> None:
     asked = (
@@ -288,7 +288,7 @@ def test_what_a_writer_of_related_work_was_asked_names_the_papers() -> None:
 # given, and all of them
 
 
-def test_given_drafts_are_kept_to_the_letter_with_their_writers() -> None:
+def test_drafts_of_the_source_data_are_kept_unchanged_with_their_writers() -> None:
     strange = case("free/x", given=[draft_given("chosen", "\n a \n", writer="w"), draft_given("rejected", " \n")])
     items = list(take_given.body(None, [*MIXED, strange, case("free/y", given=[])]))
     shown = [(row["case_id"], row["system"], row["text"], row["writer"], row["model"]) for row in kept(items)]

@@ -180,7 +180,7 @@ def test_null_words_are_none_and_a_null_intention_is_another(home: Home) -> None
         reply(REMOVED) + "\nNo, rather:\n" + reply(MOVED),
     ],
 )
-def test_a_reply_that_cannot_be_read_is_a_rejected_draft_with_what_was_said(home: Home, said: str) -> None:
+def test_an_unreadable_reply_rejects_the_draft_and_is_kept(home: Home, said: str) -> None:
     with serve(say=said) as server:
         made = run(home, propose_edits, *tables(home), model=over_http(server), **EDITORS)
     assert list(made) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.replies import ProposedEdit
 from tasks.revision_distance.drafts.folding import Folded, folded
-from tasks.revision_distance.drafts.nearly import edit_distances, nearest
+from tasks.revision_distance.drafts.fuzzy_match import edit_distances, nearest_span
 from tasks.revision_distance.drafts.placing import (
     NO_ORIGINAL,
     NO_PLACE,
@@ -47,7 +47,7 @@ def where(draft: str, *edits: ProposedEdit) -> list[tuple[int | None, int | None
 # ---------------------------------------------------------------- which place is meant
 
 
-def test_words_are_replaced_where_they_first_stand():
+def test_the_first_occurrence_is_replaced():
     assert where("a cat, a dog", edit("a ", "the ")) == [(0, 2, 0, "exactly", True)]
     assert revised("a cat, a dog", edit("a ", "the ")) == "the cat, a dog"
 
@@ -85,7 +85,7 @@ def test_preceding_words_tell_repeated_words_apart():
     assert revised(draft, edit("the cat", "a dog", "She saw")) == "He saw the cat. She saw a dog."
 
 
-def test_words_that_stand_elsewhere_move():
+def test_words_found_elsewhere_move():
     draft = "One. Two. Three. "
     assert where(draft, edit("Three. ", "Three. ", "One. ")) == [(10, 17, 5, "exactly", True)]
     assert revised(draft, edit("Three. ", "Three. ", "One. ")) == "One. Three. Two. "
@@ -188,7 +188,7 @@ def test_the_worse_of_two_snippets_says_how_an_edit_was_placed():
     assert where(draft, edit("ONE", "1", "It’s ")) == [(5, 8, 5, "folded", True)]
 
 
-def test_words_that_are_nearly_there_are_looked_for_beside_those_taken():
+def test_fuzzy_matches_avoid_taken_spans():
     sentence = "The committee meets in the old library on Mondays."
     draft = f"{sentence} And again: {sentence}"
     told = edit("The comittee meets in the old library on Mondays.", "No meeting.")
@@ -302,7 +302,7 @@ def test_edits_without_words_come_out_to_the_letter(told: tuple[str, list[Propos
 
 @given(drafts_with_edits(TEXTS))
 @settings(max_examples=400)
-def test_only_white_space_is_ever_mended(told: tuple[str, list[ProposedEdit]]):
+def test_applying_edits_repairs_only_white_space(told: tuple[str, list[ProposedEdit]]):
     draft, edits = told
     placements = place(draft, edits)
     assert "".join(apply(draft, placements).split()) == "".join(copied(draft, placements).split())
@@ -432,7 +432,7 @@ def test_edit_distances_are_those_of_the_table(snippet: str, text: str):
 def test_the_nearest_span_has_the_least_distance(snippet: str, text: str, most: int):
     spans = [(start, end) for end in range(1, len(text) + 1) for start in range(end)]
     least = min((levenshtein(snippet, text[a:b]) for a, b in spans), default=most + 1)
-    found = nearest(snippet, text, min(most, len(snippet) - 1))
+    found = nearest_span(snippet, text, min(most, len(snippet) - 1))
     assert (found is not None) == (least <= min(most, len(snippet) - 1))
     if found:
         assert found[0] < found[1]
@@ -459,7 +459,7 @@ VOCABULARY = [
 
 @given(st.lists(st.sampled_from(VOCABULARY), min_size=60, max_size=90), st.data())
 @settings(max_examples=60)
-def test_snippets_with_few_wrong_signs_are_found_where_they_stand(words: list[str], data: st.DataObject):
+def test_snippets_with_few_wrong_characters_are_found_at_their_place(words: list[str], data: st.DataObject):
     start = data.draw(st.integers(10, 30))
     numbered = [f"{word}{number}" for number, word in enumerate(words)]
     draft, snippet = " ".join(numbered), " ".join(numbered[start : start + 12])
@@ -475,7 +475,7 @@ def test_snippets_with_few_wrong_signs_are_found_where_they_stand(words: list[st
 @given(
     st.text(alphabet="abcdefgh ", min_size=30, max_size=200), st.text(alphabet="abcdefgh ", min_size=20, max_size=40)
 )
-def test_what_is_placed_nearly_is_alike(draft: str, snippet: str):
+def test_fuzzy_matches_are_within_the_edit_distance(draft: str, snippet: str):
     placed = place(draft, [construct(snippet, "", None)])[0]
     if placed.placed == "nearly":
         found = " ".join(draft[placed.start : placed.end].split())

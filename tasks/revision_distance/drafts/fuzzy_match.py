@@ -1,8 +1,7 @@
-"""Where a snippet stands in a text that differs from it in few signs: found by shared sequences of five signs.
+"""Fuzzy search: spans of a text within a small edit distance of a snippet, at most one character in ten.
 
-At most one sign in ten may differ (edit distance). A place is looked for only where enough sequences of five point to
-it, and confirmed with Myers' bit vectors (Hyyrö's form), so time is bounded: for a snippet by how many places are
-tried, for a text by how many signs are compared in all.
+Candidate windows are those that share enough 5-grams with the snippet; each is confirmed with Myers' bit-vector
+algorithm (Hyyrö's form). Time is bounded by the number of windows per snippet and of characters compared per text.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 LEAST_CHARACTERS, MOST_CHARACTERS = 20, 10_000
-ALIKE = 10  # one sign in so many may differ
+CHARACTERS_PER_ERROR = 10
 
-_GRAM = 5  # wherever one sign in ten is wrong, of 20 signs or more, six in a row are right
+_GRAM = 5  # with one error in ten characters, 20 or more characters have six correct ones in a row
 _MOST_VOTES = 2_000
-_MOST_TRIED = 4
-_SIGNS_AT_ONCE = 512
+_MOST_WINDOWS = 4
+_CHARACTERS_AT_ONCE = 512
 _MOST_COMPARED = 4_000_000
 
 
-class NearSearch:
-    """A text in which snippets are looked for, one after another."""
+class FuzzySearch:
+    """An index of a text's 5-grams, to search it for any number of snippets."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -31,35 +30,38 @@ class NearSearch:
             self._places[text[at : at + _GRAM]].append(at)
 
     def find(self, snippet: str) -> Iterator[tuple[int, int]]:
-        """Spans that are nearly the snippet, those that share most with it first; without blanks at their ends."""
+        """Spans within the allowed edit distance of the snippet, trimmed of blanks; best shared 5-grams first."""
         if not LEAST_CHARACTERS <= len(snippet) <= MOST_CHARACTERS:
             return
         seen: set[tuple[int, int]] = set()
         for low, high in self._windows(snippet):
-            self._left -= (high - low) * (1 + len(snippet) // _SIGNS_AT_ONCE)
+            self._left -= (high - low) * (1 + len(snippet) // _CHARACTERS_AT_ONCE)
             if self._left < 0:
                 return
-            span = nearest(snippet, self._text[low:high], len(snippet) // ALIKE)
+            span = nearest_span(snippet, self._text[low:high], len(snippet) // CHARACTERS_PER_ERROR)
             if span and (found := self._trimmed(low + span[0], low + span[1])) not in seen:
                 seen.add(found)
                 yield found
 
     def _windows(self, snippet: str) -> list[tuple[int, int]]:
-        """Where the snippet may stand, the likeliest first.
+        """At most four windows (start, end) of the text that may hold the snippet, the likeliest first.
 
-        Shared sequences lie on diagonals (place in the text less place in the snippet) that differ by at most the
-        number of wrong signs: they are counted in bands of that width, of which two neighbours hold all of a match.
+        The 5-grams of a match lie on diagonals (offset in the text minus offset in the snippet) that differ by at most
+        the number of errors. They are counted in bands of that width; two neighbouring bands hold a whole match.
         """
-        wrong = len(snippet) // ALIKE
-        width = wrong + 1
-        votes, least = self._votes(snippet, width, wrong)
+        errors = len(snippet) // CHARACTERS_PER_ERROR
+        width = errors + 1
+        votes, least = self._votes(snippet, width, errors)
         scored = sorted((-(count + votes.get(band + 1, 0)), band) for band, count in votes.items())
-        likely = [band for score, band in scored if -score >= least][:_MOST_TRIED]
-        size = len(self._text)
-        return [(max(0, band * width - wrong), min(size, (band + 2) * width + len(snippet) + wrong)) for band in likely]
+        likely = [band for score, band in scored if -score >= least][:_MOST_WINDOWS]
+        size, reach = len(self._text), len(snippet) + errors
+        return [(max(0, band * width - errors), min(size, (band + 2) * width + reach)) for band in likely]
 
-    def _votes(self, snippet: str, width: int, wrong: int) -> tuple[Counter[int], int]:
-        """How many sequences point to each band, rare ones first; and how many must, where the snippet stands."""
+    def _votes(self, snippet: str, width: int, errors: int) -> tuple[Counter[int], int]:
+        """(number of the snippet's 5-grams in each band, minimum number in the bands of a match).
+
+        At most 2,000 occurrences are counted, those of rare 5-grams first.
+        """
         places = [(self._places.get(snippet[at : at + _GRAM], []), at) for at in range(len(snippet) - _GRAM + 1)]
         places.sort(key=lambda found: len(found[0]))
         votes: Counter[int] = Counter()
@@ -71,7 +73,7 @@ class NearSearch:
             votes.update((place - at) // width for place in found[:room])
             room -= len(found)
             counted += 1
-        return votes, max(1, counted - _GRAM * wrong)
+        return votes, max(1, counted - _GRAM * errors)
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
         while self._text[start] == " ":
@@ -81,10 +83,10 @@ class NearSearch:
         return start, end
 
 
-def nearest(snippet: str, text: str, most: int) -> tuple[int, int] | None:
-    """The span of the text at the least edit distance from the snippet, if that is at most `most`; not empty.
+def nearest_span(snippet: str, text: str, most: int) -> tuple[int, int] | None:
+    """The non-empty span of the text with the least edit distance from the snippet; None if that exceeds `most`.
 
-    Of several ends at this distance the last that ends no word in its middle, likewise the first beginning.
+    Of equal spans the one with the last end, then the first start, that cuts no word; else the last end, first start.
     """
     scores = list(edit_distances(snippet, text, anywhere=True))
     least = min(scores, default=most + 1)
@@ -99,24 +101,24 @@ def nearest(snippet: str, text: str, most: int) -> tuple[int, int] | None:
 
 
 def _at_boundary(text: str, offsets: Sequence[int]) -> int:
-    """The first of these that is in the middle of no word, else the first."""
+    """The first of the offsets that is not inside a word; the first of all if every one is."""
     return next((at for at in offsets if not (text[at - 1 : at].isalnum() and text[at : at + 1].isalnum())), offsets[0])
 
 
 def edit_distances(snippet: str, text: str, *, anywhere: bool) -> Iterator[int]:
-    """After each sign of the text the edit distance of the snippet from what ends there.
+    """For each character of the text, the edit distance between the snippet and the text that ends there.
 
-    `anywhere`: from the nearest such piece of the text; else from all of the text until there.
+    `anywhere`: the text may begin anywhere (the least distance is taken); else it begins at the first character.
     """
     size = len(snippet)
     full, top = (1 << size) - 1, 1 << (size - 1)
-    holds: dict[str, int] = {}
-    for place, sign in enumerate(snippet):
-        holds[sign] = holds.get(sign, 0) | 1 << place
-    more, less, score = full, 0, size  # by how much each row of the matrix differs from the row above
+    positions: defaultdict[str, int] = defaultdict(int)
+    for place, character in enumerate(snippet):
+        positions[character] |= 1 << place
+    more, less, score = full, 0, size  # bits of rows that are one more, one less than the row above; the last row
     carried = 0 if anywhere else 1
-    for sign in text:
-        equal = holds.get(sign, 0)
+    for character in text:
+        equal = positions.get(character, 0)
         same = ((((equal & more) + more) ^ more) | equal | less) & full
         rises, falls = less | (full & ~(same | more)), same & more
         score += bool(rises & top) - bool(falls & top)
