@@ -198,14 +198,9 @@ def rows_of(version: Version) -> int:
 
 def schemas_of(version: Version) -> list[tuple[list[str], pa.Schema]]:
     """Every schema once, in order, with the names of the configs that have it."""
-    found: list[tuple[list[str], pa.Schema]] = []
-    for config in version.configs:
-        names = next((names for names, schema in found if schema.equals(config.schema)), None)
-        if names is None:
-            found.append(([config.name], config.schema))
-        else:
-            names.append(config.name)
-    return found
+    alike = [[other for other in version.configs if other.schema.equals(config.schema)] for config in version.configs]
+    firsts = [same for config, same in zip(version.configs, alike, strict=True) if same[0] is config]
+    return [([config.name for config in same], same[0].schema) for same in firsts]
 
 
 def model_columns(schemas: Iterable[pa.Schema]) -> list[str]:
