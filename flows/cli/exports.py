@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.shared.arguments import Address, Home, Json, print_json
+from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_rows, version_at
+from longform.errors import UsageError
 
 app = typer.Typer()
 
-ROWS_AT_ONCE = 100
 FORMATS = ("expertqa-jsonl", "chat-jsonl", "entailment-jsonl")
 SPLIT_STAGES = {"random": "split_randomly", "domain": "split_by_field"}
 TABLES = {
@@ -63,15 +63,15 @@ def export(
     source = VersionRows(address, home)
     left_out: Counter[str] = Counter()
     by_model: list[str] = []
-    split_name = split or "train"
+    split_name = split or ("" if form == "expertqa-jsonl" else "train")
     if form == "expertqa-jsonl":
-        split_name = split or ""
         rows = _examples(source, split, config, estimates, imported)
     elif form == "chat-jsonl":
         rows = _chats(source, split_name, config, by_model)
     else:
         rows = _entailments(source, split_name, config, left_out)
-    empty_message = f"{source.name} has nothing to export as {form}{_of(split_name, config)}"
+    of_split = f" of split {split_name} ({config})" if split_name else ""
+    empty_message = f"{source.name} has nothing to export as {form}{of_split}"
     written = _write(to, map(line, rows), lambda: f"{empty_message}{_why(left_out)}.")
     if as_json:
         return print_json(
@@ -94,32 +94,12 @@ class VersionRows:
     """The rows of a version's stages, read on demand."""
 
     def __init__(self, address: str, home: Path | None) -> None:
-        from longform.artifacts import versions
-        from longform.artifacts.store import Store
-        from longform.settings import home as home_of
-
-        self.store = Store(home_of(home))
-        self.version = versions.find(self.store.home, address)
+        self.store, self.version = version_at(address, home)
         self.name = f"{self.version.dataset} {self.version.name}"
 
     def rows(self, stage: str) -> Iterator[dict[str, Any]]:
-        """The rows of one stage. UsageError if the version has no such stage, StoreError if its rows are gone or
-        damaged.
-        """
-        from pyarrow import ArrowInvalid
-
-        from longform.artifacts.rows import read_batches
-        from longform.artifacts.versions import artifact
-        from longform.errors import StoreError
-
-        for part in artifact(self.store, self.version, stage).parts:
-            try:
-                for batch in read_batches(self.store.rows_path(part), ROWS_AT_ONCE):
-                    yield from batch.to_pylist()
-            except (OSError, ArrowInvalid) as error:
-                raise StoreError(
-                    f"{self.store.part(part)} is damaged ({error}): build again with --force {stage}."
-                ) from None
+        """The rows of one stage."""
+        return stage_rows(self.store, self.version, stage)
 
     def tables(self, names: dict[str, str]) -> dict[str, Iterator[dict[str, Any]]]:
         """name -> rows, for those of these stages that the version has."""
@@ -128,22 +108,16 @@ class VersionRows:
 
 def _examples(source: VersionRows, split: str | None, config: str, estimates: bool, imported: bool) -> Iterator[Any]:
     """The examples in the released format, of one split or of all questions."""
-    from longform.errors import UsageError
     from tasks.expertqa.exports import StageRows, examples
 
     estimated = source.tables(ESTIMATES) if estimates else {}
     if estimates and not estimated:
         raise UsageError(f"{source.name} has no estimates: build it with them, or leave out --estimates.")
-    splits = _splits(source, config) if split else {}
+    splits = {row["question_id"]: row["split"] for row in source.rows(SPLIT_STAGES[config])} if split else {}
     rows = StageRows(**source.tables(TABLES), **estimated)
     bank = "take_questions" if "take_questions" in source.version.stages else "read_questions"
     with_questions = examples(source.rows(bank), rows, estimates=estimates, only_imported=imported)
     return (example for question, example in with_questions if split is None or splits.get(question) == split)
-
-
-def _splits(source: VersionRows, config: str) -> dict[str, str]:
-    """question id -> split, under one of the configs."""
-    return {row["question_id"]: row["split"] for row in source.rows(SPLIT_STAGES[config])}
 
 
 def _chats(source: VersionRows, split: str, config: str, by_model: list[str]) -> Iterator[Any]:
@@ -169,7 +143,6 @@ def _entailments(source: VersionRows, split: str, config: str, left_out: Counter
 
 def _check(address: str, form: str, split: str | None, config: str, only_for_examples: bool) -> None:
     """Raise UsageError for options that do not fit together."""
-    from longform.errors import UsageError
     from tasks.expertqa.exports import CONFIGS, SPLITS
 
     if address.partition("@")[0] != "expertqa":
@@ -183,17 +156,10 @@ def _check(address: str, form: str, split: str | None, config: str, only_for_exa
 
 def _check_target(to: Path, force: bool) -> None:
     """Raise UsageError if the target cannot be written, or exists and is not to be replaced."""
-    from longform.errors import UsageError
-
     if to.is_dir() or not to.parent.is_dir():
         raise UsageError(f"{to} cannot be written: --to takes a file in a folder that is there.")
     if to.exists() and not force:
         raise UsageError(f"{to} is there already: name another file, or replace it with --force.")
-
-
-def _of(split: str, config: str) -> str:
-    """The split in words, for messages."""
-    return f" of split {split} ({config})" if split else ""
 
 
 def _why(left_out: Counter[str]) -> str:
@@ -205,7 +171,6 @@ def _write(to: Path, lines: Iterable[bytes], empty_message: Callable[[], str]) -
     """Write the lines, whole or not at all, and return their number. UsageError if there is none."""
     from contextlib import suppress
 
-    from longform.errors import UsageError
     from longform.files import sync
     from longform.machines import temporary
 

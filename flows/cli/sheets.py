@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.shared.arguments import Address, Home, Json, print_json, version_at
+from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_rows, version_at
+from longform.errors import UsageError
 
 if TYPE_CHECKING:
-    from longform.artifacts.rows import Row
     from longform.artifacts.store import Store
     from longform.artifacts.versions import Version
     from tasks.annotation.form import Form, Task
@@ -65,7 +66,6 @@ def write_sheets(
     as_json: Json = False,
 ) -> None:
     """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two."""
-    from longform.errors import UsageError
     from tasks.annotation.files import FORMATS, sheet_files
     from tasks.annotation.form import arranged, draw
 
@@ -91,8 +91,6 @@ def write_sheets(
 
 
 def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:
-    from longform.errors import UsageError
-
     if not of.tasks:
         raise UsageError(of.missing)
     known = sorted({task.stratum for task in of.tasks} - {""})
@@ -112,6 +110,7 @@ def show_labels(
     as_json: Json = False,
 ) -> None:
     """What filled-in sheets say of a version, before it is built: progress, agreement, and what cannot be taken."""
+    from longform.artifacts.rows import Shard
     from longform.files import sha256_of
     from tasks.annotation import agreement, labels
     from tasks.annotation.files import open_sheets, read_files
@@ -119,7 +118,8 @@ def show_labels(
 
     of = sheets_of(*version_at(address, home))
     sources = open_sheets(files, sha256_of, group="labels", accounts={})
-    found = list(read_files(of.form, sources, {task.id: task for task in of.tasks}))
+    whole = (Shard(source, 0) for source in sources)
+    found = list(read_files(of.form, whole, {task.id: task for task in of.tasks}))
     table = labels.table(of.form, (each for each in found if isinstance(each, Checked)))
     tables = {
         "progress": labels.progress(of.form, of.tasks, table),
@@ -129,18 +129,12 @@ def show_labels(
     }
     rejected = labels.reasons(found)
     if as_json:
-        return print_json({**{name: _records(frame) for name, frame in tables.items()}, "rejected": rejected})
+        records = {name: json.loads(frame.to_json(orient="records")) for name, frame in tables.items()}
+        return print_json({**records, "rejected": rejected})
     for name, frame in tables.items():
         print(f"{name}\n{frame.round(3).to_string(index=False, na_rep='-')}\n")
     for reason, number in rejected.items():
         print(f"rejected   {number:>6,}   {reason}")
-
-
-def _records(frame: Any) -> list[Row]:
-    import json
-
-    found: list[Row] = json.loads(frame.to_json(orient="records"))
-    return found
 
 
 # ---------------------------------------------------------------- what versions have
@@ -148,8 +142,6 @@ def _records(frame: Any) -> list[Row]:
 
 def sheets_of(store: Store, version: Version) -> Sheets:
     """What annotators can fill in of a version; UsageError for a dataset without a form."""
-    from longform.errors import UsageError
-
     if version.dataset not in FORMS:
         raise UsageError(
             f"{version.dataset} {version.name} has nothing that experts fill in: "
@@ -165,45 +157,27 @@ def _expertqa_sheets(store: Store, version: Version) -> Sheets:
     missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
     if not {*STAGES} <= version.stages.keys():
         return Sheets(FORM, [], None, "labels", missing)
-    sampled = {row["answer_id"] for row in _rows(store, version, "sample_answers", ["answer_id"])}
+    sampled = {row["answer_id"] for row in stage_rows(store, version, "sample_answers", ["answer_id"])}
     answers, claims = (
-        (row for row in _rows(store, version, stage, columns) if row["answer_id"] in sampled)
+        (row for row in stage_rows(store, version, stage, columns) if row["answer_id"] in sampled)
         for stage, columns in (("collect_answers", ["answer_id", "question_id", "text"]), ("link_evidence", None))
     )
-    asked = _rows(store, version, "read_questions", ["question_id", "annotator_id", "field", "question"])
+    asked = stage_rows(store, version, "read_questions", ["question_id", "annotator_id", "field", "question"])
     return Sheets(FORM, list(tasks(asked, answers, claims)), None, "labels", missing)
-
-
-def _rows(store: Store, version: Version, stage: str, columns: list[str] | None = None) -> Iterator[Row]:
-    from longform.artifacts.rows import read_batches
-    from longform.artifacts.versions import artifact
-
-    for part in artifact(store, version, stage).parts:
-        for batch in read_batches(store.rows_path(part), 1_000, columns):
-            yield from batch.to_pylist()
 
 
 def _revision_distance_sheets(store: Store, version: Version) -> Sheets:
     """Pairs of published drafts of cases of which both systems wrote one, as tasks."""
-    from tasks.revision_distance.form import FORM, MOST, SYSTEMS, tasks
+    from longform.artifacts.rows import read_batches
+    from tasks.revision_distance.form import FORM, MOST, SHOWN, SYSTEMS, tasks
 
     missing = (
         f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
         "build with cases of related work."
     )
-    return Sheets(FORM, list(tasks(_drafts(version))), MOST, "judgements", missing)
-
-
-def _drafts(version: Version) -> Iterator[Row]:
-    """The published drafts of a version."""
-    from longform.artifacts.rows import read_batches
-    from tasks.revision_distance.form import SHOWN
-
-    for config, paths in version.tables().items():
-        if version.key(config) == "draft_id":
-            for path in paths:
-                for batch in read_batches(path, 1_000, list(SHOWN)):
-                    yield from batch.to_pylist()
+    files = [path for config, paths in version.tables().items() if version.key(config) == "draft_id" for path in paths]
+    drafts = (row for path in files for batch in read_batches(path, 1_000, list(SHOWN)) for row in batch.to_pylist())
+    return Sheets(FORM, list(tasks(drafts)), MOST, "judgements", missing)
 
 
 FORMS: dict[str, Callable[[Store, Version], Sheets]] = {
@@ -219,7 +193,6 @@ def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
     """Write the files and return their paths. UsageError if one exists that differs, as it may hold
     somebody's labels.
     """
-    from longform.errors import UsageError
     from longform.files import write_bytes
 
     one_file = to.suffix in FILE_ENDINGS

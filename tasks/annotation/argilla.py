@@ -15,6 +15,7 @@ or a field ends in the place of its item, from 0. Fields show plain texts, not M
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -22,7 +23,7 @@ from pydantic import BaseModel, TypeAdapter
 from longform.artifacts.rows import Rejected, Row
 from tasks.annotation.form import Field, Form
 from tasks.annotation.labelling import NOT_LABELLED, Cells, Found, Labelling, answers, attempt, task_id, texts
-from tasks.annotation.sheets import Part
+from tasks.annotation.sheets import Part, as_json, title
 from tasks.annotation.values import Unfit
 
 SOURCE = "argilla"
@@ -35,27 +36,32 @@ OF_QUESTIONS = TypeAdapter(dict[str, list[dict[str, Any]] | None])
 COLUMNS = TypeAdapter(dict[str, list[Any]])
 
 
-def record(row: Row) -> Row:
+def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
+    """The folder of a data set."""
+    name = "-".join(filter(None, (part.form.name, part.folder)))
+    dataset = {"name": name, "guidelines": part.form.guidance, "allow_extra_metadata": False}
+    return {
+        "records.json": as_json([_record(row) for row in records]),
+        f"{SETTINGS}/dataset.json": as_json(dataset),
+        f"{SETTINGS}/settings.json": as_json(_settings(part)),
+    }
+
+
+def _record(row: Row) -> Row:
     """A record to import; fields without a text are left out."""
     texts = {name: text for name, text in row["texts"].items() if text}
     return {"id": row["id"], "fields": texts, "metadata": row["ids"], "suggestions": {}, "responses": {}, "vectors": {}}
 
 
-def dataset(part: Part) -> Row:
-    """What `.argilla/dataset.json` holds."""
-    name = "-".join(filter(None, (part.form.name, part.folder)))
-    return {"name": name, "guidelines": part.form.guidance, "allow_extra_metadata": False}
-
-
-def settings(part: Part) -> Row:
-    """What `.argilla/settings.json` holds. One question has to be required: else the first."""
+def _settings(part: Part) -> Row:
+    """One question has to be required: else the first."""
     form = part.form
     first = None if any(field.required for field in part.fields) else part.fields[0].name
     ids = [form.key, *form.context, form.annotator, *([form.item_key] if part.of_item else [])]
     return {
         "guidelines": form.guidance,
         "allow_extra_metadata": False,
-        "fields": [_text(each.name, each.name.replace("_", " ").capitalize(), each.required) for each in part.shown],
+        "fields": [_text(each.name, title(each.name), each.required) for each in part.shown],
         "questions": [_question(field, field.required or field.name == first) for field in part.fields],
         "metadata": [_metadata(name) for name in dict.fromkeys(ids)],
         "vectors": [],
@@ -147,10 +153,8 @@ def _flattened(record: Row) -> list[Row]:
             columns = COLUMNS.validate_python(
                 {"value": values, "user_id": users, "status": states or [None] * len(users or ())}
             )
-            question = column.removesuffix(RESPONSES)
-            try:
-                rows = list(zip(*columns.values(), strict=True))
-            except ValueError:
-                raise Unfit("ill-formed responses", column) from None
-            found += [{"question": question, **dict(zip(columns, row, strict=True))} for row in rows]
+            if len({len(each) for each in columns.values()}) > 1:
+                raise Unfit("ill-formed responses", column)
+            rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            found += [{"question": column.removesuffix(RESPONSES), **row} for row in rows]
     return found

@@ -17,7 +17,7 @@ from longform.errors import SourceError
 from tasks.annotation import argilla, label_studio
 from tasks.annotation.form import Field, Form, Task
 from tasks.annotation.labelling import WHOLE, Cells, Checked, Found, Labelling, item_ids, read_back, refused, task_id
-from tasks.annotation.sheets import PLAIN, TIMES, as_json, csv_file, jsonl, parts, records
+from tasks.annotation.sheets import PLAIN, TIMES, csv_file, jsonl, parts, records
 from tasks.annotation.values import Unfit, filled, moment, refuse_near_misses
 from tasks.sources.files.csv_cells import as_meant, csv_rows
 from tasks.sources.files.found import open_files, raw_text
@@ -41,17 +41,12 @@ def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, 
         return {ONE_FILE[format]: jsonl(form, tasks)}
     if format in ONE_FILE:
         return {ONE_FILE[format]: csv_file(form, tasks, spreadsheet=format == "csv")}
-    found: dict[str, bytes] = {}
-    for part in parts(form):
-        rows, folder = list(records(part, tasks)), f"{part.folder}/" if part.folder else ""
-        if format == "label-studio":
-            found[f"{folder}tasks.json"] = as_json([label_studio.task(row) for row in rows])
-            found[f"{folder}config.xml"] = label_studio.configuration(part).encode()
-        else:
-            found[f"{folder}records.json"] = as_json([argilla.record(row) for row in rows])
-            found[f"{folder}{argilla.SETTINGS}/dataset.json"] = as_json(argilla.dataset(part))
-            found[f"{folder}{argilla.SETTINGS}/settings.json"] = as_json(argilla.settings(part))
-    return found
+    files = label_studio.files if format == "label-studio" else argilla.files
+    return {
+        str(Path(part.folder, name)): content
+        for part in parts(form)
+        for name, content in files(part, list(records(part, tasks))).items()
+    }
 
 
 # ---------------------------------------------------------------- files of a build
@@ -80,13 +75,11 @@ def read_sheets(
 
     SourceError for a file that yields no row.
     """
-    reasons: Counter[str] = Counter()
-    taken = 0
-    for found in rows(_read(form, file, known)):
-        taken += isinstance(found, dict)
-        reasons.update([found.reason] if isinstance(found, Rejected) else [])
+    reasons: Counter[str | None] = Counter()
+    for found in rows(read_files(form, [file], known)):
+        reasons[found.reason if isinstance(found, Rejected) else None] += 1
         yield found
-    if not taken:
+    if None not in reasons:
         why = ", ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common(3)) or "it has no record"
         raise SourceError(
             f"{file.source.path} yields no label ({why}), and a file that is named must hold labels of this build: "
@@ -94,16 +87,12 @@ def read_sheets(
         )
 
 
-def read_files(form: Form, files: Iterable[Source], known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
-    """What the annotators of whole files say, and what of it is no label."""
-    for source in files:
-        yield from _read(form, Shard(source, 0), known)
-
-
-def _read(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
-    accounts = {account: str(name) for account, name in file.source.facts}
-    records = read_records(form, read_lines(file), file.source.path)
-    return read_back(form, labellings(form, records), known, accounts)
+def read_files(form: Form, files: Iterable[Shard], known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
+    """What the annotators of these files say, and what of it is no label."""
+    for file in files:
+        accounts = {account: str(name) for account, name in file.source.facts}
+        records = read_records(form, read_lines(file), file.source.path)
+        yield from read_back(form, labellings(form, records), known, accounts)
 
 
 # ---------------------------------------------------------------- records of a file
@@ -118,11 +107,11 @@ def read_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
     first = next(numbered, None)
     if first is None:
         raise SourceError(f"{path} holds no record: give a file of labels.")
+    every = chain([first], numbered)
     if first[1].lstrip().startswith(b"["):
-        yield from _of_array(chain([first[1]], (line for _, line in numbered)), path)
-        return
-    for number, line in chain([first], numbered):
-        yield _of_line(line, f"line {number}")
+        yield from _of_array((line for _, line in every), path)
+    else:
+        yield from (_of_line(line, f"line {number}") for number, line in every)
 
 
 def _of_line(line: bytes, key: str) -> tuple[Any, str, str]:

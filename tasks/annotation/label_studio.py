@@ -15,6 +15,7 @@ valueType="text", since Label Studio would else fetch a text that is an address.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -34,19 +35,24 @@ from tasks.annotation.labelling import (
     task_id,
     texts,
 )
-from tasks.annotation.sheets import Part
+from tasks.annotation.sheets import Part, as_json, title
 from tasks.annotation.values import moment
 
 SOURCE = "label-studio"
 _VALUES = ("choices", "text", "number", "rating")
 
 
-def configuration(part: Part) -> str:
-    """The labelling configuration of a part of a form."""
+def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
+    """Tasks to import, and the labelling configuration."""
+    tasks = [{"data": {**record["ids"], **record["texts"]}} for record in records]
+    return {"tasks.json": as_json(tasks), "config.xml": _configuration(part).encode()}
+
+
+def _configuration(part: Part) -> str:
     view = ElementTree.Element("View")
     ElementTree.SubElement(view, "Style").text = ".htx-text { white-space: pre-wrap; }"
     for shown in part.shown:
-        ElementTree.SubElement(view, "Header", value=_title(shown.name))
+        ElementTree.SubElement(view, "Header", value=title(shown.name))
         ElementTree.SubElement(
             view, "Text", name=shown.name, value=f"${shown.name}", valueType="text", selectionEnabled="false"
         )
@@ -56,10 +62,6 @@ def configuration(part: Part) -> str:
         _control(view, field, to)
     ElementTree.indent(view)
     return ElementTree.tostring(view, encoding="unicode") + "\n"
-
-
-def _title(name: str) -> str:
-    return name.replace("_", " ").capitalize()
 
 
 def _control(view: ElementTree.Element, field: Field, to: str) -> None:
@@ -73,14 +75,8 @@ def _control(view: ElementTree.Element, field: Field, to: str) -> None:
         bounds = dict(zip(("min", "max"), map(str, field.scale), strict=True)) if field.scale else {}
         ElementTree.SubElement(view, "Number", {**named, **bounds}, step="1" if field.scale else "any")
     else:
-        area = ElementTree.SubElement(view, "TextArea", named, rows="4", editable="true")
-        if field.kind == "text":
-            area.set("maxSubmissions", "1")
-
-
-def task(record: Row) -> Row:
-    """A task to import."""
-    return {"data": {**record["ids"], **record["texts"]}}
+        once = {"maxSubmissions": "1"} if field.kind == "text" else {}
+        ElementTree.SubElement(view, "TextArea", {**named, "rows": "4", "editable": "true", **once})
 
 
 # ---------------------------------------------------------------- read back

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from longform.artifacts.rows import Rejected, Row
 from tasks.annotation.form import NEITHER, Form, Task
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("task_id", "item_id", "field", "annotator_id", "value", "labelled_at", "source")
 UNIT = ["task_id", "item_id", "field"]
-Rule = Literal["majority", "plurality", "unanimous", "median", "mean"]
 _OTHER = {"A": "B", "B": "A", NEITHER: NEITHER}
 
 
@@ -59,43 +58,14 @@ def _other_side(form: Form, name: str) -> str:
     return f"{name[:-2]}{other}" if other and any(each.name == f"{name[:-2]}{other}" for each in form.fields) else name
 
 
-def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority", least: int = 1) -> pd.DataFrame:
-    """What annotators say together: a row for each unit and field with at least `least` labels.
-
-    Columns: task_id, item_id, field, value, votes, labels, tied. `value` is None where no value has the votes that the
-    rule asks for: majority, more than half of the labels; plurality, more than any other value; unanimous, all of them.
-    `tied` says that values with the most votes share that place. Of median and mean, which numbers have, `votes` is 0.
-    """
-    import pandas as pd
-
-    found = [
-        {**dict(zip(UNIT, map(str, unit), strict=True)), **_together(list(values), rule)}
-        for unit, values in labels.groupby(UNIT, sort=False)["value"]
-        if len(values) >= least
-    ]
-    return pd.DataFrame(found, columns=[*UNIT, "value", "votes", "labels", "tied"])
-
-
-def _together(values: list[Any], rule: Rule) -> Row:
-    import statistics
-
-    number = len(values)
-    if rule in ("median", "mean"):
-        measure = statistics.median if rule == "median" else statistics.fmean
-        return {"value": measure(map(float, values)), "votes": 0, "labels": number, "tied": False}
-    (first, votes), *others = Counter(values).most_common()
-    tied = bool(others) and others[0][1] == votes
-    enough = {"majority": 2 * votes > number, "plurality": not tied, "unanimous": votes == number}[rule]
-    return {"value": first if enough else None, "votes": votes, "labels": number, "tied": tied}
-
-
 def majorities(labels: pd.DataFrame) -> pd.DataFrame:
-    """Of each field with labels: units that two annotators or more labelled, those with a majority, and ties."""
-    found = aggregate(labels, least=2)
-    counted = found.assign(majority=found["value"].notna(), tied=found["tied"].astype(bool)).groupby(
-        "field", sort=False
-    )
-    return counted.agg(units=("votes", "size"), majority=("majority", "sum"), tied=("tied", "sum")).reset_index()
+    """Of each field with labels: units that two annotators or more labelled; those of which more than half of the
+    labels are the same; and ties, of which two values or more have the most labels."""
+    votes = labels.groupby([*UNIT, "value"], sort=False).size().groupby(UNIT, sort=False)
+    units = votes.agg(labels="sum", most="max", alike=lambda counts: (counts == counts.max()).sum()).query("labels > 1")
+    counted = units.assign(units=1, majority=2 * units["most"] > units["labels"], tied=units["alike"] > 1)
+    by_field: pd.DataFrame = counted.groupby("field", sort=False)[["units", "majority", "tied"]].sum()
+    return by_field.astype(int).reset_index()
 
 
 def reasons(found: Iterable[Checked | Rejected]) -> dict[str, int]:

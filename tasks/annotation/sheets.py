@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,33 +45,27 @@ class Part:
 def parts(form: Form) -> list[Part]:
     """The parts of a form that something is asked of."""
     whole = form.texts(of_item=False)
-    found = []
-    for of_item, key in ((False, form.key), (True, form.item_key)):
-        shown, fields = whole + (form.texts(of_item=True) if of_item else ()), form.asked(of_item=of_item)
-        if fields:
-            found.append(Part(form, of_item, f"{noun(key)}s" if form.items else "", shown, fields))
-    return found
+    shown = ((False, form.key, whole), (True, form.item_key, whole + form.texts(of_item=True)))
+    return [
+        Part(form, of_item, f"{noun(key)}s" if form.items else "", texts, fields)
+        for of_item, key, texts in shown
+        if (fields := form.asked(of_item=of_item))
+    ]
 
 
 def records(part: Part, tasks: Sequence[Task]) -> Iterator[Row]:
     """For a tool: {"id", "ids": columns that tell what it is of, "texts"} of each task, or of each item."""
     form = part.form
     for task in tasks:
-        ids = {form.key: task.id, **_known({**task.context, form.annotator: task.annotator})}
-        if not part.of_item:
-            yield {"id": task.id, "ids": ids, "texts": _texts(part.shown, task.texts)}
-            continue
-        for item in task.items:
-            texts = _texts(part.shown, {**task.texts, **item.texts})
-            yield {"id": item.id, "ids": {**ids, form.item_key: item.id}, "texts": texts}
-
-
-def _known(values: Mapping[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _texts(shown: Sequence[Shown], texts: Mapping[str, str]) -> dict[str, str]:
-    return {each.name: texts.get(each.name) or "" for each in shown}
+        ids = {form.key: task.id, **task.context, form.annotator: task.annotator}
+        for item in task.items if part.of_item else (Item(task.id, {}),):
+            of = {**ids, form.item_key: item.id} if part.of_item else ids
+            texts = {**task.texts, **item.texts}
+            yield {
+                "id": item.id,
+                "ids": {name: value for name, value in of.items() if value is not None},
+                "texts": {each.name: texts.get(each.name) or "" for each in part.shown},
+            }
 
 
 # ---------------------------------------------------------------- our own
@@ -111,21 +105,23 @@ def rows(form: Form, tasks: Sequence[Task]) -> Iterator[Row]:
     """The rows of CSV: of each task, or of each of its items."""
     for task in tasks:
         whole = {form.key: task.id, **task.context, form.annotator: task.annotator, **task.texts}
-        yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items)
-        if not task.items:
-            yield whole
+        yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items or (Item("", {}),))
 
 
 def csv_file(form: Form, tasks: Sequence[Task], *, spreadsheet: bool) -> bytes:
     """CSV to the letter; or for spreadsheets: with a byte order mark, and without a cell that would run."""
     names = columns(form) + ([] if spreadsheet else [PLAIN])
     written = io.StringIO(newline="")
-    lines = csv.writer(written)
-    lines.writerow(names)
+    write, cell = csv.writer(written).writerow, harmless if spreadsheet else str
+    write(names)
     for row in rows(form, tasks):
-        cells = [row.get(name) or "" for name in names]
-        lines.writerow([harmless(cell) for cell in cells] if spreadsheet else [*cells[:-1], "yes"])
+        write([cell({PLAIN: "yes", **row}.get(name) or "") for name in names])
     return ((MARK if spreadsheet else "") + written.getvalue()).encode()
+
+
+def title(name: str) -> str:
+    """A name of the form as people read it."""
+    return name.replace("_", " ").capitalize()
 
 
 def as_json(document: Any) -> bytes:

@@ -135,11 +135,9 @@ def annotator_name(said: Any, accounts: Mapping[str, str]) -> str:
 
 def seconds(said: Any, of: str) -> float | None:
     """A duration; Unfit where it is none."""
-    if said is None:
-        return None
-    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= LONGEST_TIME:
+    if isinstance(said, bool) or not isinstance(said, int | float | None) or not 0 <= (said or 0) <= LONGEST_TIME:
         raise Unfit("ill-formed annotation_time", of)
-    return float(said)
+    return None if said is None else float(said)
 
 
 def moment(name: str, said: Any) -> int | None:

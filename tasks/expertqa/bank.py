@@ -51,10 +51,9 @@ Record = dict[str, Any]
 
 def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
     """The sources of the bank's files; those after the first carry their number, which `question_id` uses."""
-    sources = open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
-    first, others = sources[:1], sources[1:]
-    return first + [
-        replace(source, facts=(*source.facts, ("number", str(number)))) for number, source in enumerate(others, 2)
+    return [
+        replace(source, facts=(*source.facts, ("number", str(number)))) if number > 1 else source
+        for number, source in enumerate(open_files(paths, group=GROUP, endings=ENDINGS, digest=digest), 1)
     ]
 
 
@@ -217,8 +216,8 @@ def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iter
             record = read_exact(line)
         except IllFormed as error:
             yield defect(position, "ill-formed JSON", line, str(error))
-            continue
-        yield record if isinstance(record, dict) else defect(position, "no record", line)
+        else:
+            yield record if isinstance(record, dict) else defect(position, "no record", line)
 
 
 def defect(position: int, reason: str, raw: str | bytes, detail: str | None = None) -> Rejected:
@@ -247,11 +246,10 @@ def _columns(headers: list[str]) -> list[str | None]:
 
 
 def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> Record | Rejected:
-    try:
-        "".join(cells).encode()
-    except UnicodeEncodeError:
-        return defect(position, "no UTF-8", "\t".join(cells))
+    raw = "\t".join(cells)
+    if raw != raw.encode("utf-8", "replace").decode():
+        return defect(position, "no UTF-8", raw)
     if len(cells) != len(columns):
         detail = f"{len(cells)} cells, the first line has {len(columns)}"
-        return defect(position, "another number of cells than the first line", "\t".join(cells), detail)
+        return defect(position, "another number of cells than the first line", raw, detail)
     return {name: cell for name, cell in zip(columns, cells, strict=True) if name and cell.strip()}

@@ -26,7 +26,7 @@ from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.expertqa import DOCUMENTS
-from tasks.sources.files.found import moment, open_files
+from tasks.sources.files.found import moment, open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches
 from tasks.sources.files.sizes import of_source, records_at_most
@@ -141,11 +141,9 @@ def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
     """(key, record, raw text) of each record; for an unreadable one the reason in place of the record."""
     if is_parquet(Path(files.source.path)):
         yield from _parquet(files)
-        return
-    for number, line in enumerate(read_lines(files), start=1):
-        if line.strip():
-            raw = line[: 4 * RAW_CHARACTERS].decode("utf-8", "replace")[:RAW_CHARACTERS]
-            yield f"{files.key}/line {number}", _loaded(line), raw
+    else:
+        lines = ((number, line) for number, line in enumerate(read_lines(files), start=1) if line.strip())
+        yield from ((f"{files.key}/line {number}", _loaded(line), raw_text(line)) for number, line in lines)
 
 
 def _loaded(line: bytes) -> Any:

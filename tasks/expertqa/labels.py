@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import partial, reduce
 
 import orjson
 import pyarrow as pa
@@ -93,10 +93,7 @@ def _merged(rows: list[Row]) -> tuple[Row, int]:
 
 
 def _latest(rows: list[Row]) -> Row | None:
-    found = rows[0] if rows else None
-    for row in rows[1:]:
-        found = later(found or row, row)
-    return found
+    return reduce(later, rows) if rows else None
 
 
 # ---------------------------------------------------------------- stages
@@ -105,7 +102,7 @@ def _latest(rows: list[Row]) -> Row | None:
 @stage(LABELS, revision=4)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """Labels of annotators for answers and their claims, from files of filled-in sheets."""
-    yield from _read(context, files, claims, answers)
+    yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
 @stage(LABELS, revision=4)
@@ -113,10 +110,6 @@ def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:
     """Labels of a second labelling, used only to compute the agreement of annotators (section 4.2)."""
-    yield from _read(context, files, claims, answers)
-
-
-def _read(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 

@@ -49,9 +49,8 @@ def bertscore(bert: Bert, pairs: Sequence[Pair]) -> list[tuple[float | None, str
 
 def _left_out(bert: Bert, text: int, reference: int) -> str | None:
     sides = {"draft": text, "reference": reference}
-    for name, tokens in sides.items():
-        if not tokens:
-            return f"empty {name}"
+    if empty := [name for name, tokens in sides.items() if not tokens]:
+        return f"empty {empty[0]}"
     long = [name for name, tokens in sides.items() if tokens > bert.most_tokens]
     return f"{' and '.join(long)} over {bert.most_tokens} tokens" if long else None
 

@@ -29,6 +29,7 @@ BEST_SENTENCES = 2
 BATCH = 16
 ENTAILING = ("entailment", "entailed", "entails", "supports", "supported")  # what models call it
 UNLOADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
+WEIGHTS = (".safetensors", ".bin")  # of files
 DECIMALS = 6  # of a score: below it floating point differs from machine to machine
 
 _WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
@@ -222,7 +223,10 @@ def check_nli(model: str) -> Opened:
     """All of a model but its weights; UsageError where that, or a package that it needs, is missing."""
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
-            raise _lacks(model, package)
+            raise UsageError(
+                f'The entailment model "{model}" needs the package {package}: install the extra with '
+                '`pip install -c constraints.txt -e ".[nli]"`, or set the backend to lexical or model.'
+            )
     return open_nli(import_module("transformers"), model)
 
 
@@ -236,21 +240,18 @@ def open_nli(transformers: Any, model: str) -> Opened:
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, split_special_tokens=True)
     except UNLOADABLE as error:
         raise _unloadable(model, error) from None
-    if Path(model).is_dir() and not _has_weights(Path(model)):
+    if Path(model).is_dir() and not any(each.suffix in WEIGHTS for each in Path(model).iterdir()):
         raise _unloadable(model, OSError("the folder holds no weights"))
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise _unloadable(model, OSError("it has no tokenizer"))
-    writes = config.is_encoder_decoder and not _classifies(config)
+    classifies = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+    writes = config.is_encoder_decoder and not classifies
     if not writes:
         entailment_place(model, config.id2label)
     elif len({tuple(reply) for reply in _replies(tokenizer)}) == 1:
         raise _unloadable(model, ValueError("its tokenizer knows neither 1 nor 0"))
     positions = getattr(config, "max_position_embeddings", None) or MOST_TOKENS
     return Opened(config, tokenizer, writes, min(MOST_TOKENS, tokenizer.model_max_length, positions))
-
-
-def _has_weights(folder: Path) -> bool:
-    return any(each.suffix in (".safetensors", ".bin") for each in folder.iterdir())
 
 
 def load_nli(model: str) -> Nli:
@@ -286,17 +287,6 @@ def _unloadable(model: str, error: Exception) -> UsageError:
         f'The entailment model "{model}" cannot be loaded ({reason}): give a folder that holds it, '
         "or set the backend to lexical or model."
     )
-
-
-def _lacks(model: str, package: str) -> UsageError:
-    return UsageError(
-        f'The entailment model "{model}" needs the package {package}: install the extra with '
-        '`pip install -c constraints.txt -e ".[nli]"`, or set the backend to lexical or model.'
-    )
-
-
-def _classifies(config: Any) -> bool:
-    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
 
 
 def premise(evidence: str, claim: str) -> str:

@@ -1,9 +1,9 @@
-"""95 % intervals by scipy: of a mean or a ratio by bootstrap over clusters, of a share of trials by Wilson."""
+"""95 % intervals: of what sums over units decide, such as a mean or a ratio, by bootstrap; of a share by Wilson."""
 
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,6 @@ Bounds = tuple[float, float]  # both NaN where there is no interval
 Floats = NDArray[np.float64]
 
 RESAMPLES = 1_000
-DRAWS_AT_ONCE = 1_000_000
 DECIMALS_OF_DATA, DECIMALS = 9, 6  # what the order of a sum can change neither decides the draws nor is shown
 NONE: Bounds = (math.nan, math.nan)
 
@@ -24,33 +23,35 @@ def mean_interval(values: ArrayLike) -> Bounds:
 
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Bounds:
-    """Bounds of sum(parts) / sum(wholes), by percentile bootstrap: a resample draws entries with replacement.
+    """Bounds of sum(parts) / sum(wholes); an entry is a cluster, of which both sums are passed."""
+    rows = np.stack([np.asarray(parts, np.float64), np.asarray(wholes, np.float64)], axis=1)
+    return bootstrap(rows, lambda sums: ratio(sums[..., 0], sums[..., 1]))
 
-    An entry is a cluster, of which both sums are passed. Equal data have equal bounds, in whatever order they come.
-    Resamples whose wholes sum to 0 are left out. NaN of fewer than two entries, or where every resample is left out.
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """part / whole, NaN over 0."""
+    found: Floats = np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole != 0)
+    return found
+
+
+def bootstrap(rows: Floats, of: Callable[[Floats], Floats], *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
+    """Bounds of a measure by percentile bootstrap (Efron 1979): a resample draws rows with replacement.
+
+    `of` makes the measure of the sums of the rows: (draws, columns) -> (draws,). Equal rows have equal bounds, in
+    whatever order they come. Resamples without a value (NaN) are left out. NaN of fewer than two rows, or where every
+    resample is left out.
     """
-    from scipy.stats import DegenerateDataWarning, bootstrap
-
-    rows = np.stack([np.asarray(parts, np.float64), np.asarray(wholes, np.float64)], axis=1).round(DECIMALS_OF_DATA)
-    if len(rows) < 2:
+    number = len(rows)
+    if number < 2:
         return NONE
-    data = (rows + 0.0)[np.lexsort(rows.T[::-1])].T
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)  # of scipy's own bounds, where a resample has no ratio
-        ratios = bootstrap(
-            tuple(data), _ratio, paired=True, vectorized=True, method="percentile", rng=0,
-            n_resamples=RESAMPLES, batch=max(1, DRAWS_AT_ONCE // len(rows)),
-        ).bootstrap_distribution  # fmt: skip
-    if np.isnan(ratios).all():
+    rounded, rng = rows.round(DECIMALS_OF_DATA) + 0.0, np.random.default_rng(seed)
+    ordered = rounded[np.lexsort(rounded.T[::-1])]
+    times_drawn = (np.bincount(rng.integers(number, size=number), minlength=number) for _ in range(draws))
+    found = of(np.stack([times @ ordered for times in times_drawn]))
+    if np.isnan(found).all():
         return NONE
-    low, high = np.nanquantile(ratios, [0.025, 0.975]).round(DECIMALS) + 0.0
+    low, high = np.nanquantile(found, [0.025, 0.975]).round(DECIMALS) + 0.0
     return float(low), float(high)
-
-
-def _ratio(parts: Floats, wholes: Floats, axis: int) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: Floats = parts.sum(axis=axis) / wholes.sum(axis=axis)
-    return np.where(np.isfinite(ratios), ratios, np.nan)
 
 
 def share_interval(successes: int, trials: int) -> Bounds:

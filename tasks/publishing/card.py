@@ -181,7 +181,7 @@ def card(version: Version) -> str:
     """README.md: YAML front matter, then what the rows are, how they were built, licensed and are read."""
     sections = (
         _opening(version),
-        _splits(version),
+        f"## Splits\n\n{_markdown(splits_table(version))}",
         *_columns(version),
         *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in version.counts),
         _built(version),
@@ -196,21 +196,11 @@ def rows_of(version: Version) -> int:
     return sum(split.rows for config in version.configs for split in config.splits)
 
 
-def default_config(version: Version) -> Config:
-    """The config marked as default, else the first."""
-    return next((config for config in version.configs if config.default), version.configs[0])
-
-
 def schemas_of(version: Version) -> list[tuple[list[str], pa.Schema]]:
     """Every schema once, in order, with the names of the configs that have it."""
-    found: list[tuple[list[str], pa.Schema]] = []
-    for config in version.configs:
-        names = next((names for names, schema in found if schema.equals(config.schema)), None)
-        if names is None:
-            found.append(([config.name], config.schema))
-        else:
-            names.append(config.name)
-    return found
+    alike = [[other for other in version.configs if other.schema.equals(config.schema)] for config in version.configs]
+    firsts = [same for config, same in zip(version.configs, alike, strict=True) if same[0] is config]
+    return [([config.name for config in same], same[0].schema) for same in firsts]
 
 
 def model_columns(schemas: Iterable[pa.Schema]) -> list[str]:
@@ -371,23 +361,16 @@ def _globs(split: Split) -> list[str]:
 
 def _opening(version: Version) -> str:
     note = offline_note(version)
+    published = f"published {escaped(version.date_published)}, " if version.date_published else ""
     parts = [
         f"# {escaped(version.title)}",
         escaped(version.summary),
         f"> **Offline model.** {escaped(note)}" if note else "",
-        f"Version {escaped(version.version)}, {_published(version)}{figure(rows_of(version))} rows. "
+        f"Version {escaped(version.version)}, {published}{figure(rows_of(version))} rows. "
         f"It rebuilds the dataset of *{escaped(version.paper.title)}*: "
         f"{escaped(version.paper.citation)}",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _published(version: Version) -> str:
-    return f"published {escaped(version.date_published)}, " if version.date_published else ""
-
-
-def _splits(version: Version) -> str:
-    return f"## Splits\n\n{_markdown(splits_table(version))}"
 
 
 def _columns(version: Version) -> list[str]:
@@ -415,25 +398,22 @@ def _built(version: Version) -> str:
 
 
 def _licence(version: Version) -> str:
-    named = ", ".join(_linked(licence) for licence in version.licence)
-    text = f"Licences found in the rows: {named or 'none'}. {version.wording.licences}\n\n{version.wording.credit}"
-    if any("BY-SA" in licence.upper() for licence in version.licence):
-        text += " CC BY-SA is share-alike: what is adapted from these texts goes under the same licence."
-    changed = _changed(version)
-    text += f"\n\n{changed}" if changed else ""
-    text += f"\n\n{escaped(version.terms)}" if version.terms else ""
-    return f"## Licence and attribution\n\n{text}"
-
-
-def _changed(version: Version) -> str:
-    """What was done to the texts: CC BY-SA wants changes marked."""
-    text = version.wording.changes
-    if version.scrubbed:
-        text += (
-            f" In {figure(version.scrubbed)} posts, mail addresses, phone numbers or handles were replaced by "
-            "`[mail]`, `[phone]` or `[handle]`; columns named `scrubbed` or `…_scrubbed` count these marks."
-        )
-    return text
+    """With what was done to the texts: CC BY-SA wants changes marked."""
+    wording = version.wording
+    named = ", ".join(_linked(licence) for licence in version.licence) or "none"
+    alike = " CC BY-SA is share-alike: what is adapted from these texts goes under the same licence."
+    marks = (
+        f" In {figure(version.scrubbed)} posts, mail addresses, phone numbers or handles were replaced by "
+        "`[mail]`, `[phone]` or `[handle]`; columns named `scrubbed` or `…_scrubbed` count these marks."
+    )
+    paragraphs = (
+        "## Licence and attribution",
+        f"Licences found in the rows: {named}. {wording.licences}",
+        wording.credit + (alike if any("BY-SA" in licence.upper() for licence in version.licence) else ""),
+        wording.changes + (marks if version.scrubbed else ""),
+        escaped(version.terms),
+    )
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _linked(licence: str) -> str:
@@ -443,7 +423,7 @@ def _linked(licence: str) -> str:
 
 def _loading(version: Version) -> str:
     """Code that runs as it stands; `load_dataset(".")` would not, it names the dataset after the path."""
-    config = default_config(version)
+    config = next((config for config in version.configs if config.default), version.configs[0])
     split = next(split for split in config.splits if split.files)
     parquet = PurePosixPath(split.files[0].path).parent
     others = [other.name for other in version.configs if other is not config]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,8 @@ def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
 
     if not keys:
         return {}
-    stored = open_responses(responses(store.home), read_only=True)
-    try:
+    with closing(open_responses(responses(store.home), read_only=True)) as stored:
         found = stored.get(list(keys))
-    finally:
-        stored.close()
     names = ("input_tokens", "output_tokens", "cost_nano", "batch")
     return {key: {name: getattr(record, name) for name in names} for key, record in found.items()}
 

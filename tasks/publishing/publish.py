@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from longform.artifacts.parts import group_of
+from longform.artifacts.parts import group_of, open_parquet
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, read_parquet
 from longform.artifacts.store import Store
@@ -122,10 +122,6 @@ def free_name(home: Path, dataset: str, today: date) -> str:
     return next(name for n in range(1, 10_000) if (name := day if n == 1 else f"{day}.{n}") not in taken)
 
 
-def no_figures() -> list[card.Figure]:
-    return []
-
-
 def publish(
     builder: Builder,
     about: About,
@@ -133,7 +129,7 @@ def publish(
     attribution: Rows,
     *,
     tables: Callable[[], list[card.ReportTable]],
-    figures: Callable[[], list[card.Figure]] = no_figures,
+    figures: Callable[[], list[card.Figure]] = list,
 ) -> None:
     """Name what is published once all stages are made: the last line of a flow."""
     builder.publication = Publication(about, published, attribution, tables, figures)
@@ -261,12 +257,13 @@ def _rejected(build: Build) -> card.ReportTable:
 
 
 def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> list[card.Split]:
-    """Each part into the folder of its split, byte by byte: a published file is a part."""
+    """Each part into the folder of its split, byte by byte: a published file is a part.
+
+    Splits that a reader knows come in the order they are used, then others by name.
+    """
     files: dict[str, list[card.File]] = {}
     counts: dict[str, int] = {}
-    for part in table.rows.parts or ():
-        if not part.rows:
-            continue
+    for part in (part for part in table.rows.parts or () if part.rows):
         split = part.key.rsplit("/", 1)[1]
         place = split if first else f"{table.config}/{split}"
         path = f"{place}/{group_of(part.key)}-{part.key.split('/')[1]}.parquet"
@@ -278,18 +275,11 @@ def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> li
         counts[split] = counts.get(split, 0) + part.rows
     return [
         card.Split(split, counts[split], sorted(files[split], key=lambda file: file.path))
-        for split in sorted(files, key=_split_order)
+        for split in sorted(files, key=lambda name: (SPLITS.index(name) if name in SPLITS else len(SPLITS), name))
     ]
 
 
-def _split_order(name: str) -> tuple[int, str]:
-    """Those that a reader knows in the order they are used, then others by name."""
-    return (SPLITS.index(name) if name in SPLITS else len(SPLITS), name)
-
-
 def _concatenate(rows: Rows, path: Path) -> None:
-    from longform.artifacts.parts import open_parquet
-
     with open_parquet(path, rows.schema) as writer:
         for batch in rows.batches(size=20_000):
             writer.write_batch(batch.cast(rows.schema))
@@ -344,10 +334,9 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
 
 def _stage(entry: Any) -> card.Stage:
-    kinds = {"filtered": 0, "defect": 0}
-    for (kind, _), number in entry.artifact.rejected().items():
-        kinds[kind] += number
-    return card.Stage(entry.stage, entry.artifact.fingerprint, entry.artifact.rows, kinds["filtered"], kinds["defect"])
+    made, reasons = entry.artifact, entry.artifact.rejected().items()
+    left_out = (sum(number for (of, _), number in reasons if of == kind) for kind in ("filtered", "defect"))
+    return card.Stage(entry.stage, made.fingerprint, made.rows, *left_out)
 
 
 def _facts(attribution: Rows) -> dict[str, Any]:

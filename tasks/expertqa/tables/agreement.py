@@ -20,26 +20,20 @@ def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[s
     usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
     """
     compared = both_labelled(reference, second)
-    named: list[str | None] = [None, *sorted({fields[row["question_id"]] for row, _ in compared})]
+    of_field: dict[str | None, list[tuple[Row, Row]]] = {None: compared}
+    for row, other in sorted(compared, key=lambda both: fields[both[0]["question_id"]]):
+        of_field.setdefault(fields[row["question_id"]], []).append((row, other))
     return [
-        _agreed(field, name, list(_of_field(compared, field, fields, name))) for field in named for name in PROPERTIES
+        _agreed(field, name, [pair for row, other in own for pair in pairs(row, other, name)])
+        for field, own in of_field.items()
+        for name in PROPERTIES
     ]
 
 
 def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
     """Of each answer the first reference row, with each second row."""
-    first_of: dict[str, Row] = {}
-    for row in reference:
-        first_of.setdefault(row["answer_id"], row)
+    first_of = {row["answer_id"]: row for row in reversed(list(reference))}
     return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
-
-
-def _of_field(
-    compared: list[tuple[Row, Row]], field: str | None, fields: Mapping[str, str], name: str
-) -> Iterator[Pair]:
-    for first, second in compared:
-        if field is None or fields[first["question_id"]] == field:
-            yield from pairs(first, second, name)
 
 
 def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
@@ -59,5 +53,5 @@ def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
         "labelled": len(both),
         "agreed": sum(one == other for one, other in both),
         "agreement": pairwise_share(both),
-        "kappa": kappa(both),
+        "kappa": kappa(both).value,
     }

@@ -118,5 +118,5 @@ def _agreed(name: str, units: Iterable[list[Any]], *, ordinal: bool) -> dict[str
         "judged by two or more": len(judged_twice),
         "judgements of these": sum(map(len, judged_twice)),
         "agreed, %": None if agreed is None else 100 * agreed,
-        "Krippendorff's alpha": alpha(judged_twice, ordinal=ordinal),
+        "Krippendorff's alpha": alpha(judged_twice, ordinal=ordinal).value,
     }

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.metrics.agreement import AnnotationTask
+from nltk.metrics.distance import binary_distance, interval_distance
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.inter_rater import fleiss_kappa
 
-from tasks.annotation.agreement import agreement, alpha, fleiss, interval, kappa, matrix, units
+from tasks.annotation.agreement import agreement, alpha, fleiss, kappa, units
 from tasks.annotation.form import Field, Form, Item, Shown, Task
-from tasks.annotation.labels import UNIT, aggregate, by_annotator, later, majorities, progress
+from tasks.annotation.labels import UNIT, by_annotator, later, majorities, progress
 
 FORM = Form(
     "toys",
@@ -54,11 +65,11 @@ def test_alpha_is_that_of_krippendorffs_example_from_a_table_of_labels() -> None
             if cell != "."
         )
     )
-    found = units(matrix(table))
+    found = units(table)
     assert (len(found), sum(map(len, found))) == (11, 40)
-    assert alpha(found) == pytest.approx(0.743, abs=5e-4)
-    assert alpha(found, ordinal=True) == pytest.approx(0.815, abs=5e-4)
-    assert alpha(found, interval=True) == pytest.approx(0.849, abs=5e-4)
+    assert alpha(found).value == pytest.approx(0.743, abs=5e-4)
+    assert alpha(found, ordinal=True).value == pytest.approx(0.815, abs=5e-4)
+    assert alpha(found, interval=True).value == pytest.approx(0.849, abs=5e-4)
     row = agreement(FORM, table, draws=200).set_index("field").loc["score"]
     assert (row["units"], row["labels"]) == (11, 40)
     assert row["alpha"] == pytest.approx(0.849, abs=5e-4)
@@ -69,25 +80,77 @@ def test_alpha_is_that_of_krippendorffs_example_from_a_table_of_labels() -> None
 def test_fleiss_kappa_is_that_of_the_worked_example_and_leaves_other_sizes_out() -> None:
     counts = [[int(cell) for cell in line.split()] for line in FLEISS.splitlines()]
     rated = [[category for category, number in enumerate(row) for _ in range(number)] for row in counts]
-    assert fleiss(rated) == pytest.approx(0.210, abs=5e-4)
-    assert fleiss([*rated, [1, 2], [3]]) == pytest.approx(0.210, abs=5e-4)
-    assert fleiss([["a", "a"], ["a", "a"]]) is None
-    assert fleiss([]) is None
+    assert fleiss(rated).value == pytest.approx(0.210, abs=5e-4)
+    assert fleiss([*rated, [1, 2], [3]]).value == pytest.approx(0.210, abs=5e-4)
+    assert fleiss([["a", "a"], ["a", "a"]]).value is None
+    assert fleiss([]).value is None
 
 
 def test_intervals_are_of_the_measure_the_same_for_a_seed_and_narrower_for_more_units() -> None:
     some = [("a", "a"), ("b", "b"), ("a", "b"), ("b", "b"), ("a", "a"), ("b", "a")] * 5
-    low, high = interval(some, kappa, draws=300)
-    assert low is not None
-    assert high is not None
-    assert low < kappa(some) < high  # type: ignore[operator]
-    assert interval(some, kappa, draws=300) == (low, high)
-    assert interval(some, kappa, draws=300, seed=1) != (low, high)
-    wide = interval(some[:12], kappa, draws=300)
-    assert wide[1] - wide[0] > high - low  # type: ignore[operator]
-    assert interval([("a", "a"), ("b", "b")] * 9, kappa, draws=100) == (1.0, 1.0)
-    assert interval([("a", "a")] * 9, kappa) == (None, None)
-    assert interval([("a", "b")], kappa) == (None, None)
+    low, high = kappa(some).interval(draws=300)
+    assert low < kappa(some).value < high  # type: ignore[operator]
+    assert kappa(some).interval(draws=300) == (low, high)
+    assert kappa(some).interval(draws=300, seed=1) != (low, high)
+    wide = kappa(some[:12]).interval(draws=300)
+    assert wide[1] - wide[0] > high - low
+    assert kappa([("a", "a"), ("b", "b")] * 9).interval(draws=100) == (1.0, 1.0)
+    assert all(map(math.isnan, kappa([("a", "a")] * 9).interval()))
+    assert all(map(math.isnan, kappa([("a", "b")]).interval()))
+
+
+UNITS = st.lists(st.lists(st.integers(1, 4), max_size=5), max_size=12)
+
+
+def of_nltk(units: Sequence[Sequence[int]], distance: Any) -> float:
+    data = [(coder, unit, label) for unit, labels in enumerate(units) for coder, label in enumerate(labels)]
+    return float(AnnotationTask(data=data, distance=distance).alpha())
+
+
+def rank_distance(counts: Counter[int]) -> Callable[[int, int], float]:
+    """Krippendorff's ordinal difference, from how many labels have each value."""
+
+    def distance(one: int, other: int) -> float:
+        low, high = sorted((one, other))
+        return (sum(counts[value] for value in range(low, high + 1)) - (counts[low] + counts[high]) / 2) ** 2
+
+    return distance
+
+
+@settings(max_examples=60, deadline=None)
+@given(UNITS)
+def test_alpha_is_nltks(units: list[list[int]]) -> None:
+    compared = [labels for labels in units if len(labels) > 1]
+    counts = Counter(label for labels in compared for label in labels)
+    if len(counts) < 2:
+        assert (alpha(units).value, alpha(units, ordinal=True).value, alpha(units, interval=True).value) == (None,) * 3
+        return
+    assert alpha(units).value == pytest.approx(of_nltk(compared, binary_distance))
+    assert alpha(units, interval=True).value == pytest.approx(of_nltk(compared, interval_distance))
+    assert alpha(units, ordinal=True).value == pytest.approx(of_nltk(compared, rank_distance(counts)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=12))
+def test_fleiss_kappa_is_that_of_statsmodels(units: list[list[int]]) -> None:
+    counts = [[labels.count(value) for value in range(4)] for labels in units]
+    if len({label for labels in units for label in labels}) > 1:
+        assert fleiss(units).value == pytest.approx(fleiss_kappa(counts))
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        (alpha, lambda units: of_nltk(units, binary_distance)),
+        (partial(alpha, interval=True), lambda units: of_nltk(units, interval_distance)),
+        (kappa, lambda units: cohen_kappa_score(*zip(*units, strict=True))),
+    ],
+)
+def test_intervals_are_of_what_libraries_make_of_each_resample(measure: Any, value: Any) -> None:
+    units = [[1, 1], [2, 2], [1, 2], [3, 3], [2, 2], [1, 1], [3, 1]] * 5
+    rng = np.random.default_rng(11)
+    found = [value([units[place] for place in rng.integers(35, size=35)]) for _ in range(500)]
+    assert measure(units).interval() == pytest.approx(np.quantile(found, [0.025, 0.975]), abs=0.05)
 
 
 def test_agreement_of_each_field_with_cohens_kappa_where_two_annotate() -> None:
@@ -116,27 +179,6 @@ VOTES = labels(
 )
 
 
-@pytest.mark.parametrize(
-    ("rule", "values"),
-    [
-        ("majority", ["a", None, "c", None]),
-        ("plurality", ["a", None, "c", "a"]),
-        ("unanimous", [None, None, "c", None]),
-    ],
-)
-def test_together_they_say_what_the_rule_asks_for_and_ties_stand_apart(rule: Any, values: list[str | None]) -> None:
-    found = aggregate(VOTES, rule=rule)
-    assert [None if pd.isna(value) else value for value in found["value"]] == values
-    assert list(found["tied"]) == [False, True, False, False]
-    assert list(found["votes"]) == [2, 1, 1, 2]
-    assert list(aggregate(VOTES, rule=rule, least=3)["item_id"]) == ["1", "4"]
-
-
-def test_numbers_have_a_median_and_a_mean() -> None:
-    table = labels(*(("t", "", "score", who, score) for who, score in (("a", 1), ("b", 2), ("c", 5))))
-    assert [aggregate(table, rule=rule)["value"][0] for rule in ("median", "mean")] == [2, pytest.approx(8 / 3)]
-
-
 def test_progress_counts_units_by_how_many_labelled_them() -> None:
     tasks = [Task("t", items=tuple(Item(str(n), {}) for n in range(1, 7))), Task("u")]
     found = progress(FORM, tasks, VOTES).set_index("field")
@@ -148,7 +190,16 @@ def test_progress_counts_units_by_how_many_labelled_them() -> None:
         ("cy", 1, 2),
         ("di", 1, 1),
     ]
+
+
+def test_majorities_are_more_than_half_and_ties_stand_apart() -> None:
+    """Of units 1 to 4: two of three, one of each, one alone, two of four (more than any other, but no majority)."""
     assert [tuple(row) for row in majorities(VOTES).to_numpy()] == [("verdict", 3, 1, 1)]
+    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "1"]).to_numpy()] == [("verdict", 1, 1, 0)]
+    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "2"]).to_numpy()] == [("verdict", 1, 0, 1)]
+    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "4"]).to_numpy()] == [("verdict", 1, 0, 0)]
+    assert majorities(VOTES[:0]).empty
+    assert majorities(VOTES[VOTES["item_id"] == "3"]).empty
 
 
 @pytest.mark.parametrize(("first", "second", "kept"), [(1, 2, 2), (2, 1, 1), (1, 1, 1), (None, 2, 1), (1, None, 1)])

@@ -16,7 +16,7 @@ from http_server import Answer, serve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.artifacts.rows import Rejected, Row
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.annotation.argilla import UNKNOWN_STATE
@@ -247,7 +247,7 @@ def test_accounts_are_annotators_by_server_and_one_that_is_not_named_is_rejected
     named = {}
     for folder in (lab, field, other):  # files of equal content
         sources = open_sheets([folder], sha256_of, group="g", accounts=accounts)
-        named[folder.name] = list(read_files(FORM, sources, KNOWN))
+        named[folder.name] = list(read_files(FORM, [Shard(source, 0) for source in sources], KNOWN))
     assert [one.annotator for one in named["lab"] + named["field"] if isinstance(one, Checked)] == ["e7", "e9"]
     (rejected,) = named["other"]
     assert isinstance(rejected, Rejected)

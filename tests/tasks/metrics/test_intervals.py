@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import bootstrap as scipy_bootstrap
 
 from tasks.metrics.intervals import mean_interval, ratio_interval, share_interval
 
@@ -67,7 +68,13 @@ def test_too_little_has_no_interval_and_what_never_differs_no_width(
     assert ratio_interval(parts, wholes) == pytest.approx(expected, nan_ok=True)
 
 
-def test_many_answers_are_drawn_in_blocks_of_bounded_size() -> None:
+def test_resamples_are_those_of_scipy() -> None:
+    values = np.sort(np.random.default_rng(5).exponential(10, 90))
+    bounds = scipy_bootstrap((values,), np.mean, n_resamples=1_000, method="percentile", rng=0).confidence_interval
+    assert mean_interval(values) == pytest.approx(bounds, abs=1e-6)
+
+
+def test_bounds_of_many_answers() -> None:
     low, high = mean_interval(np.arange(9_000) % 2)
     assert (low + high) / 2 == pytest.approx(0.5, abs=0.002)
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / 9_000), rel=0.1)

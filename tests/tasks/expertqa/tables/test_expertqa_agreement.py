@@ -37,13 +37,13 @@ def test_shares_and_kappa_by_hand() -> None:
     second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
     both = list(zip(first, second, strict=True))
     assert pairwise_share(both) == 0.7
-    assert kappa(both) == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
+    assert kappa(both).value == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
 
 
 def test_one_label_alone_and_nothing_have_no_kappa() -> None:
-    assert (pairwise_share([]), kappa([])) == (None, None)
-    assert (pairwise_share([("Yes", "Yes")] * 3), kappa([("Yes", "Yes")] * 3)) == (1.0, None)
-    assert kappa([("Yes", "Yes"), ("Yes", "No")]) == 0.0
+    assert (pairwise_share([]), kappa([]).value) == (None, None)
+    assert (pairwise_share([("Yes", "Yes")] * 3), kappa([("Yes", "Yes")] * 3).value) == (1.0, None)
+    assert kappa([("Yes", "Yes"), ("Yes", "No")]).value == 0.0
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30))
@@ -52,11 +52,11 @@ def test_it_is_cohens_formula_and_the_order_of_the_annotators_does_not_matter(bo
     assert pairwise_share(both) == pytest.approx(accuracy_score(first, second))
     chance = sum(Fraction(first.count(word) * second.count(word), len(both) ** 2) for word in {*first})
     if chance == 1:
-        assert kappa(both) is None
+        assert kappa(both).value is None
         return
     observed = Fraction(sum(one == other for one, other in both), len(both))
-    assert kappa(both) == pytest.approx(float((observed - chance) / (1 - chance)))
-    assert kappa([(other, one) for one, other in both]) == pytest.approx(kappa(both))
+    assert kappa(both).value == pytest.approx(float((observed - chance) / (1 - chance)))
+    assert kappa([(other, one) for one, other in both]).value == pytest.approx(kappa(both).value)
 
 
 def test_each_property_of_each_field_with_what_was_compared() -> None:

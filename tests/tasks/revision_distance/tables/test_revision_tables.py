@@ -91,16 +91,16 @@ KRIPPENDORFF = """\
 def test_alpha_is_that_of_krippendorffs_own_example() -> None:
     columns = zip(*(line.split() for line in KRIPPENDORFF.splitlines()), strict=True)
     units = [[int(cell) for cell in column if cell != "."] for column in columns]
-    assert alpha(units) == pytest.approx(0.743, abs=5e-4)
-    assert alpha(units, ordinal=True) == pytest.approx(0.815, abs=5e-4)
+    assert alpha(units).value == pytest.approx(0.743, abs=5e-4)
+    assert alpha(units, ordinal=True).value == pytest.approx(0.815, abs=5e-4)
 
 
 def test_alpha_by_hand() -> None:
     # labels a a, a b: 4 labels, 3 a and 1 b; observed 2 / 4, expected 2 * 3 * 1 / (4 * 3)
-    assert alpha([["a", "a"], ["a", "b"], ["c"]]) == pytest.approx(0.0)
-    assert alpha([["a", "a"], ["b", "b"]]) == 1.0
-    assert alpha([["a", "a"], ["a", "a"]]) is None
-    assert alpha([["a"], []]) is None
+    assert alpha([["a", "a"], ["a", "b"], ["c"]]).value == pytest.approx(0.0)
+    assert alpha([["a", "a"], ["b", "b"]]).value == 1.0
+    assert alpha([["a", "a"], ["a", "a"]]).value is None
+    assert alpha([["a"], []]).value is None
     assert pairwise_share([["a", "a", "b"], ["b", "b"], ["c"]]) == pytest.approx(2 / 4)
     assert pairwise_share([["a"]]) is None
 
