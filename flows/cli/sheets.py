@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_rows, version_at
 from longform.errors import UsageError
+from longform.hints import hint
 
 if TYPE_CHECKING:
     from longform.artifacts.store import Store
@@ -106,6 +107,9 @@ def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:
 def show_labels(
     address: Address,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="filled-in sheets, or exports of a tool")],
+    rule: Annotated[
+        str, typer.Option("--rule", help="what annotators say together: majority, plurality or unanimous")
+    ] = "majority",
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -116,20 +120,24 @@ def show_labels(
     from tasks.annotation.files import open_sheets, read_files
     from tasks.annotation.labelling import Checked
 
+    if rule not in get_args(labels.Rule):
+        raise UsageError(f'There is no rule "{rule}"; {hint(rule, get_args(labels.Rule), "there is")}')
     of = sheets_of(*version_at(address, home))
     sources = open_sheets(files, sha256_of, group="labels", accounts={})
     whole = (Shard(source, 0) for source in sources)
     found = list(read_files(of.form, whole, {task.id: task for task in of.tasks}))
     table = labels.table(of.form, (each for each in found if isinstance(each, Checked)))
+    together = labels.aggregate(table, rule=cast(labels.Rule, rule))
     tables = {
         "progress": labels.progress(of.form, of.tasks, table),
         "annotators": labels.by_annotator(table),
         "agreement": agreement.agreement(of.form, table),
-        "majority": labels.majorities(table),
+        rule: labels.decided(together),
     }
     rejected = labels.reasons(found)
     if as_json:
-        records = {name: json.loads(frame.to_json(orient="records")) for name, frame in tables.items()}
+        shown = tables | {"together": together}
+        records = {name: json.loads(frame.to_json(orient="records")) for name, frame in shown.items()}
         return print_json({**records, "rejected": rejected})
     for name, frame in tables.items():
         print(f"{name}\n{frame.round(3).to_string(index=False, na_rep='-')}\n")

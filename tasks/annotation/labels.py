@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from longform.artifacts.rows import Rejected, Row
 from tasks.annotation.form import NEITHER, Form, Task
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("task_id", "item_id", "field", "annotator_id", "value", "labelled_at", "source")
 UNIT = ["task_id", "item_id", "field"]
+Rule = Literal["majority", "plurality", "unanimous"]
 _OTHER = {"A": "B", "B": "A", NEITHER: NEITHER}
 
 
@@ -58,13 +59,29 @@ def _other_side(form: Form, name: str) -> str:
     return f"{name[:-2]}{other}" if other and any(each.name == f"{name[:-2]}{other}" for each in form.fields) else name
 
 
-def majorities(labels: pd.DataFrame) -> pd.DataFrame:
-    """Of each field with labels: units that two annotators or more labelled; those of which more than half of the
-    labels are the same; and ties, of which two values or more have the most labels."""
-    votes = labels.groupby([*UNIT, "value"], sort=False).size().groupby(UNIT, sort=False)
-    units = votes.agg(labels="sum", most="max", alike=lambda counts: (counts == counts.max()).sum()).query("labels > 1")
-    counted = units.assign(units=1, majority=2 * units["most"] > units["labels"], tied=units["alike"] > 1)
-    by_field: pd.DataFrame = counted.groupby("field", sort=False)[["units", "majority", "tied"]].sum()
+def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
+    """What annotators say together: one row a unit and field, with value, votes, labels, and whether values are tied.
+
+    `value` is null where no value has the votes that the rule asks for: majority, more than half of the labels;
+    plurality, more than any other value; unanimous, all of them. `tied`: values share the most votes.
+    """
+    votes = labels.groupby([*UNIT, "value"], sort=False).size().rename("votes").reset_index()
+    units = votes.groupby(UNIT, sort=False)["votes"]
+    votes = votes.assign(labels=units.transform("sum"), most=units.transform("max"))
+    first = votes[votes["votes"] == votes["most"]].assign(tied=lambda best: best.duplicated(UNIT, keep=False))
+    found = first.drop_duplicates(UNIT).drop(columns="most").reset_index(drop=True)
+    enough = {
+        "majority": 2 * found["votes"] > found["labels"],
+        "plurality": ~found["tied"],
+        "unanimous": found["votes"] == found["labels"],
+    }
+    return found.assign(value=found["value"].where(enough[rule], None))
+
+
+def decided(together: pd.DataFrame) -> pd.DataFrame:
+    """Of each field: units with two labels or more, those for which `aggregate` has a value, and ties."""
+    labelled_twice = together[together["labels"] > 1].assign(units=1, decided=lambda rows: rows["value"].notna())
+    by_field: pd.DataFrame = labelled_twice.groupby("field", sort=False)[["units", "decided", "tied"]].sum()
     return by_field.astype(int).reset_index()
 
 

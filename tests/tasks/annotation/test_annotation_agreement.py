@@ -20,7 +20,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 
 from tasks.annotation.agreement import agreement, alpha, fleiss, kappa, units
 from tasks.annotation.form import Field, Form, Item, Shown, Task
-from tasks.annotation.labels import UNIT, by_annotator, later, majorities, progress
+from tasks.annotation.labels import UNIT, aggregate, by_annotator, decided, later, progress
 
 FORM = Form(
     "toys",
@@ -192,14 +192,23 @@ def test_progress_counts_units_by_how_many_labelled_them() -> None:
     ]
 
 
-def test_majorities_are_more_than_half_and_ties_stand_apart() -> None:
+@pytest.mark.parametrize(
+    ("rule", "values"),
+    [
+        ("majority", ["a", None, "c", None]),
+        ("plurality", ["a", None, "c", "a"]),
+        ("unanimous", [None, None, "c", None]),
+    ],
+)
+def test_aggregate_has_a_value_where_the_rule_is_met_and_ties_stand_apart(rule: Any, values: list[str | None]) -> None:
     """Of units 1 to 4: two of three, one of each, one alone, two of four (more than any other, but no majority)."""
-    assert [tuple(row) for row in majorities(VOTES).to_numpy()] == [("verdict", 3, 1, 1)]
-    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "1"]).to_numpy()] == [("verdict", 1, 1, 0)]
-    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "2"]).to_numpy()] == [("verdict", 1, 0, 1)]
-    assert [tuple(row) for row in majorities(VOTES[VOTES["item_id"] == "4"]).to_numpy()] == [("verdict", 1, 0, 0)]
-    assert majorities(VOTES[:0]).empty
-    assert majorities(VOTES[VOTES["item_id"] == "3"]).empty
+    found = aggregate(VOTES, rule=rule)
+    assert [None if pd.isna(value) else value for value in found["value"]] == values
+    assert list(found["tied"]) == [False, True, False, False]
+    assert list(found["votes"]) == [2, 1, 1, 2]
+    counts = {"majority": ("verdict", 3, 1, 1), "plurality": ("verdict", 3, 2, 1), "unanimous": ("verdict", 3, 0, 1)}
+    assert [tuple(row) for row in decided(found).to_numpy()] == [counts[rule]]
+    assert decided(aggregate(VOTES[:0], rule=rule)).empty
 
 
 @pytest.mark.parametrize(("first", "second", "kept"), [(1, 2, 2), (2, 1, 1), (1, 1, 1), (None, 2, 1), (1, None, 1)])
