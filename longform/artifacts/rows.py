@@ -64,6 +64,11 @@ class Source:
             "pieces": len(self.pieces),
         }
 
+    @property
+    def shards(self) -> list[Shard]:
+        """One shard for each piece, in order."""
+        return [Shard(self, index) for index in range(len(self.pieces))]
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
