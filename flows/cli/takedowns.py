@@ -51,10 +51,9 @@ def add_takedowns(
 
 def _say_listed(new: list[Any], listed_before: list[Any]) -> None:
     """Print the new takedowns, and those that were listed before."""
-    for takedown in new:
-        print(f"taken down     {takedown.id}   {takedown.date}   {takedown.reason}")
-    for takedown in listed_before:
-        print(f"listed before  {takedown.id}   {takedown.date}   {takedown.reason}")
+    for state, takedowns in (("taken down", new), ("listed before", listed_before)):
+        for takedown in takedowns:
+            print(f"{state:<13}  {takedown.id}   {takedown.date}   {takedown.reason}")
 
 
 def _say_held(holders: list[Any]) -> None:

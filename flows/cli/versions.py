@@ -27,8 +27,7 @@ def list_versions(
 
     root = home_of(home)
     names = [checked_name(dataset)] if dataset else versions.datasets(root)
-    found = [version for name in names for version in versions.versions(root, name)]
-    rows = [summary(version) for version in found]
+    rows = [summary(version) for name in names for version in versions.versions(root, name)]
     if as_json:
         return print_json(rows)
     if not rows:

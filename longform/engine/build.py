@@ -273,7 +273,7 @@ class Build:
             while waiting and len(running) < max_at_once and not self._starts_no_more(errors):
                 job = waiting.popleft()
                 future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
-                future.add_done_callback(lambda _, unit=job.unit: finished.put(unit))
+                future.add_done_callback(partial(lambda unit, _: finished.put(unit), job.unit))
             if not running:
                 raise _error_to_raise(errors or [self._unfinished_error(call)])
             unit = finished.get()

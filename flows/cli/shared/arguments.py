@@ -106,8 +106,7 @@ def read_options(
     from longform.settings import home as home_of
 
     all_settings = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
-    chosen = configuration.read(dataset, model_of(dataset), config, all_settings)
-    return chosen, Options(home_of(home), **options)
+    return configuration.read(dataset, model_of(dataset), config, all_settings), Options(home_of(home), **options)
 
 
 def splits_text(splits: dict[str, int]) -> str:

@@ -31,8 +31,7 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
     Raises UsageError if no row, or more than one, begins with `row_id`.
     """
-    module = module_of(version.dataset)
-    of_dataset = getattr(module, "trace", None)
+    of_dataset = getattr(module_of(version.dataset), "trace", None)
     return (
         dict(of_dataset(store, version, row_id))
         if of_dataset
