@@ -30,6 +30,7 @@ from flows.cli.shared.arguments import (
 from flows.cli.shared.ending import INTERRUPTED, Ending, end_soon
 from flows.cli.shared.outputs import outputs
 from flows.registry import model_of
+from longform.errors import LongformError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -165,7 +166,6 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     from flows.builds.server import check_kept, connected
     from longform.artifacts.store import Store
     from longform.engine.runners import check
-    from longform.errors import LongformError
     from longform.settings import quiet_prefect
 
     check(*options.engine)
@@ -220,7 +220,6 @@ def main() -> None:
 
 def _run_command() -> int:
     """Run the command and return its exit code."""
-    from longform.errors import LongformError
 
     try:
         with outputs():

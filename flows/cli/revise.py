@@ -24,6 +24,7 @@ from flows.cli.shared.arguments import (
     print_json,
     with_prompts,
 )
+from longform.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +80,6 @@ def revise(
     as_json: Json = False,
 ) -> None:
     """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
-    from longform.errors import UsageError
     from longform.llm.models import Models
     from longform.settings import home as home_of
     from longform.settings import responses
@@ -104,7 +104,6 @@ def _read(name: str, next_step: str) -> str:
     """The text of a file, or of standard input (`-`), without a byte order mark. UsageError, ending with
     `next_step`.
     """
-    from longform.errors import UsageError
 
     subject = "Standard input" if name == "-" else name
     raw = _bytes(name, next_step)
@@ -123,7 +122,6 @@ def _read(name: str, next_step: str) -> str:
 
 def _bytes(name: str, next_step: str) -> bytes:
     """The file's bytes, at most one more than is allowed."""
-    from longform.errors import UsageError
 
     if name == "-":
         return sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -11,6 +11,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Home, Json, print_json
+from longform.settings import home as home_of
 
 app = typer.Typer()
 
@@ -63,7 +64,6 @@ def fetch_source(
 ) -> None:
     """Fetch files of a source: whole, checked, going on where they stopped; what is there is not fetched again."""
     from flows.builds import fetching
-    from longform.settings import home as home_of
 
     if not what:
         return _show(source, "fetch", as_json)
@@ -96,7 +96,6 @@ def read_source(
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.tasks import Threads
-    from longform.settings import home as home_of
 
     if not paths:
         return _show(source, "read", as_json)

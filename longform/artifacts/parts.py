@@ -328,16 +328,23 @@ def row_check(schema: pa.Schema) -> Callable[[Row], None]:
 
     Arrow itself silently drops unknown keys and truncates fractions.
     """
-    names = set(schema.names)
-    checks = [(field.name, check) for field in schema if (check := _value_check(field.type, field.name))]
+    return _fields_check(schema, "", "A row and its schema differ in the columns")
 
-    def check_row(row: Row) -> None:
-        if row.keys() != names:
-            raise SchemaError(f"A row and its schema differ in the columns {', '.join(sorted(row.keys() ^ names))}.")
-        for name, check in checks:
-            check(row[name])
 
-    return check_row
+def _fields_check(fields: Iterable[pa.Field], path: str, problem: str) -> Callable[[Any], None]:
+    """A check of a mapping with these fields, each checked under its name behind `path`; `problem` begins the error."""
+    checks = {field.name: _value_check(field.type, f"{path}{field.name}") for field in fields}
+    needed = [(name, check) for name, check in checks.items() if check]
+
+    def check_fields(value: Any) -> None:
+        if value is None:
+            return
+        if value.keys() != checks.keys():
+            raise SchemaError(f"{problem} {', '.join(sorted(value.keys() ^ checks.keys()))}.")
+        for name, check in needed:
+            check(value[name])
+
+    return check_fields
 
 
 def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
@@ -347,7 +354,8 @@ def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
     if pa.types.is_list(type):
         inner = _value_check(type.value_type, name)
         return _each(inner) if inner else None
-    return _struct_check(type, name) if pa.types.is_struct(type) else None
+    differ = f"{name} and its schema differ in"
+    return _fields_check(type, f"{name}.", differ) if pa.types.is_struct(type) else None
 
 
 def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -356,21 +364,6 @@ def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
             check(value)
 
     return check_values
-
-
-def _struct_check(type: pa.StructType, name: str) -> Callable[[Any], None]:
-    names = {field.name for field in type}
-    checks = [(field.name, check) for field in type if (check := _value_check(field.type, f"{name}.{field.name}"))]
-
-    def check_struct(value: Any) -> None:
-        if value is None:
-            return
-        if value.keys() != names:
-            raise SchemaError(f"{name} and its schema differ in {', '.join(sorted(value.keys() ^ names))}.")
-        for key, check in checks:
-            check(value[key])
-
-    return check_struct
 
 
 def _no_fraction(value: Any, name: str) -> None:
