@@ -227,8 +227,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
         perspectives=list(PERSPECTIVES),
     )
     cot = write_cot(builder, cases, knowledge, segments, model=model["write_cot"], prompt=prompt["related_cot"])
-    released = take_given(builder, cases)
-    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, released)
+    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, take_given(builder, cases))
 
     edits = propose_edits(
         builder,

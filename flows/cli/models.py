@@ -170,8 +170,7 @@ def export_responses(
     from flows.cli.shared.responses import address_and_file, export
 
     address, path = address_and_file(words)
-    version = version_at(address, home)[1] if address else None
-    done = export(home_of(home), path, version)
+    done = export(home_of(home), path, version_at(address, home)[1] if address else None)
     print(f"Exported {done.rows:,} responses ({done.bytes / 1e6:,.1f} MB) to {path}.")
     if done.missing:
         print(f"{done.missing:,} more that {address} used are not stored here: a rebuild will ask for them again.")

@@ -45,11 +45,11 @@ class Fetch(BaseModel):
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """Fetch `collection` (which also holds queries and some judgements), `queries`, `qrels`, or `all`."""
-    found = []
-    for name, (size, md5) in chosen(what).items():
-        url = f"{config.base_url.rstrip('/')}/{name}"
-        found.append(http.download(url, folder / name, size=size, md5=md5, progress=progress).path)
-    return found
+    base_url = config.base_url.rstrip("/")
+    return [
+        http.download(f"{base_url}/{name}", folder / name, size=size, md5=md5, progress=progress).path
+        for name, (size, md5) in chosen(what).items()
+    ]
 
 
 def chosen(what: list[str]) -> dict[str, tuple[int, str]]:

@@ -103,8 +103,8 @@ class Read(BaseModel):
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     digest = builder.digests
     dumps = open_dumps(paths, digest, config.retrieved_at)
-    home = builder.store.home
-    items = read_items(builder, dumps, subreddits=_subreddits(config), authors=Pseudonyms(home))
+    authors = Pseudonyms(builder.store.home)
+    items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
     threads = join_reddit(builder, admitted)
     if config.states:

@@ -32,8 +32,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     """Fetch `all`: there is one file, comparisons.jsonl, of which no checksum is published."""
     if odd := [name for name in what if name != FILE]:
         raise UsageError(f'webgpt has no "{odd[0]}": it is one file, name all or {FILE}.')
-    url = f"{config.base_url.rstrip('/')}/{FILE}"
-    return [http.download(url, folder / FILE, progress=progress).path]
+    return [http.download(f"{config.base_url.rstrip('/')}/{FILE}", folder / FILE, progress=progress).path]
 
 
 class Read(BaseModel):

@@ -525,5 +525,4 @@ def _shortened(changes: list[str]) -> list[str]:
     """The changes, with at most two changed inputs named and the others counted."""
     inputs = [change for change in changes if change.startswith("its input")]
     others = [change for change in changes if change not in inputs]
-    rest = [f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else []
-    return [*others, *inputs[:2], *rest]
+    return [*others, *inputs[:2], *([f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else [])]

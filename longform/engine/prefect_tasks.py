@@ -31,7 +31,7 @@ from prefect.tasks import exponential_backoff
 
 from longform.addresses import shown
 from longform.artifacts.store import Part
-from longform.engine.build import PartFuture, StageFuture, StageRun
+from longform.engine.build import LEFT_OUT, PartFuture, StageFuture, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
 from longform.settings import Retries
@@ -174,10 +174,9 @@ class PrefectTasks:
 
     def _tabulate(self, stage_run: StageRun) -> None:
         """Write a table of the stage's rows, rejections and counters as a Prefect artifact."""
-        kinds = {"filtered": "filtered", "defect": "rejected"}
         artifact = stage_run.artifact
         rows = [{"kind": "rows", "reason": "", "rows": artifact.rows}]
-        rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
+        rows += [{"kind": LEFT_OUT[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
         key = f"{self.dataset}-{stage_run.stage}".replace("_", "-").lower()
         with ignoring_server_errors():
