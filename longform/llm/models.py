@@ -35,7 +35,7 @@ class Models:
 
     `max_cost` is in US dollars. With `retry_errors` a question that ended as a failure is asked again. `run` and
     `dataset` are for the ledger. `offline` has the rules of the offline model. `transport` takes the place of the
-    network, `key_of` that of the environment.
+    network, `key_of` that of the environment. Closing waits `loop_seconds` for calls to end.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class Models:
         transport: httpx2.AsyncBaseTransport | None = None,
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
+        loop_seconds: float = LOOP_SECONDS,
     ) -> None:
         self.budget = Budget(None if max_cost is None else int(max_cost * NANO))
         self.retry_errors = retry_errors
         self.where, self._transport, self._key_of = where, transport, key_of
-        self._run, self._dataset, self._first_pause_seconds = run, dataset, first_pause_seconds
+        self._run, self._dataset = run, dataset
+        self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
         self.offline: Rules = offline or {}
         self._lock = threading.RLock()
         self._store: ResponseStore | None = None
@@ -178,7 +180,7 @@ class Models:
         dispatchers, self._dispatchers = list(self._dispatchers.values()), {}
         try:
             if loop is not None and self._thread is not None:
-                _end(loop, self._thread, dispatchers)
+                _end(loop, self._thread, dispatchers, self._loop_seconds)
         finally:
             for each in dispatchers:
                 each.refuse()
@@ -194,11 +196,13 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, dispatchers: list[Dispatcher]) -> None:
-    """Close the dispatchers, then the loop. One that hangs is left to end by itself."""
+def _end(
+    loop: asyncio.AbstractEventLoop, thread: threading.Thread, dispatchers: list[Dispatcher], seconds: float
+) -> None:
+    """Close the dispatchers, then the loop. One that hangs for so many seconds is left to end by itself."""
     ending = asyncio.run_coroutine_threadsafe(_close_all(dispatchers), loop)
     ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
-    if wait([ending], LOOP_SECONDS).done:
+    if wait([ending], seconds).done:
         thread.join()
 
 

@@ -41,7 +41,6 @@ ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in
 LONGEST = {"question": 20_000, "annotator_id": 500, "field": 500, "specific_field": 2_000, "question_types": 5_000}
 TYPES = ("question_types", "question_type", "types")
 HEADERS = {**{name: name for name in LONGEST}, **dict.fromkeys(TYPES, "question_types")}
-MOST_BROKEN = 1_000
 LEAST = {"jsonl": '{"question":"a"}', "csv": "a"}
 QUESTIONS_A_PART = 256  # with what is found for them, 100 MB
 
@@ -232,7 +231,7 @@ def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions"
 
     Columns may stand in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
     """
-    rows = csv_rows(lines, subject, MOST_BROKEN)
+    rows = csv_rows(lines, subject)
     headers = next(rows, Rejected("", "defect", ""))
     if isinstance(headers, Rejected) or "question" not in (columns := _columns(headers)):
         raise SourceError(f'{subject} has no column "question" in its first line: name its columns there.')

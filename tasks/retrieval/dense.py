@@ -35,12 +35,16 @@ MORE = 8
 
 
 class DenseIndex:
-    """The index in a folder that `write_vectors` made; `embed` is what its vectors were made with."""
+    """The index in a folder that `write_vectors` made; `embed` is what its vectors were made with.
 
-    def __init__(self, folder: Path, embed: Embed) -> None:
+    It is searched in blocks of `block_bytes`, of which one is in memory.
+    """
+
+    def __init__(self, folder: Path, embed: Embed, *, block_bytes: int = BLOCK_BYTES) -> None:
         shape = json.loads((folder / "shape.json").read_bytes())
         self._embed, self._rows, self._width = embed, shape["rows"], shape["width"]
         self._path, self._ids = folder / "vectors.f32", _ids(folder)
+        self._rows_per_block = max(1, block_bytes // (4 * self._width))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Scores are cosines; a passage counts however unlike it is. An empty query finds nothing."""
@@ -56,14 +60,13 @@ class DenseIndex:
     def _nearest(self, queries: Vectors, k: int) -> list[list[Hit]]:
         """The products of FAISS only find candidates: what is equal may differ there in its last digits."""
         near = [_Candidates(k) for _ in queries]
-        size = max(1, BLOCK_BYTES // (4 * self._width))
-        for start in range(0, self._rows, size):
-            for candidates, found in zip(near, _block_best(self._block(start, size), queries, k), strict=True):
+        for start in range(0, self._rows, self._rows_per_block):
+            for candidates, found in zip(near, _block_best(self._block(start), queries, k), strict=True):
                 candidates.add(found[0] + start, found[1])
         return [self._hits(candidates.positions, query, k) for candidates, query in zip(near, queries, strict=True)]
 
-    def _block(self, start: int, size: int) -> Vectors:
-        rows = min(size, self._rows - start)
+    def _block(self, start: int) -> Vectors:
+        rows = min(self._rows_per_block, self._rows - start)
         block = np.fromfile(self._path, np.float32, rows * self._width, offset=4 * self._width * start)
         return block.reshape(rows, self._width)
 

@@ -58,10 +58,10 @@ def _shared() -> Sentences:
 
 
 class Sentences:
-    """Where sentences begin. It remembers words, so one is kept for the process."""
+    """Where sentences begin. It remembers up to `max_words` words, so one is kept for the process."""
 
-    def __init__(self, cutter: English, marks: frozenset[str]) -> None:
-        self._cutter, self._marks = cutter, marks
+    def __init__(self, cutter: English, marks: frozenset[str], max_words: int = REMEMBERED_WORDS) -> None:
+        self._cutter, self._marks, self._max_words = cutter, marks, max_words
         self._rare = marks - set(COMMON_MARKS)
         self._common_marks, self._all_marks = _from_mark(COMMON_MARKS), _from_mark(marks)
         self._word = re.compile(r"\S++").match
@@ -131,7 +131,7 @@ class Sentences:
             starts, open_ = self._of_tokens(word, tokens, marked=marked, first=[])
             known = Word(tuple(starts), open_, tokens != raw)
             if len(word) <= REMEMBERED_SIGNS:
-                if len(self._seen) >= REMEMBERED_WORDS:
+                if len(self._seen) >= self._max_words:
                     self._seen.clear()
                 self._seen[word, marked] = known
         return known

@@ -26,7 +26,7 @@ from longform.machines import this_machine
 pytestmark = pytest.mark.check
 
 ROOT = paths.ROOT
-LASTING, SHORT = 600.0, 2.0
+LASTING, SHORT = 600.0, 0.5
 
 HOLD = """
 import sys

@@ -39,7 +39,7 @@ from longform.llm.responses.store import ResponseStore
 
 __all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
+MAX_REQUESTS, MAX_BYTES = 50_000, 190_000_000
 ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 
 
@@ -70,16 +70,20 @@ async def prefetch(
     say: Say = lambda _: None,
     clock: Callable[[], float] = time.time,
     sleep: Sleep = asyncio.sleep,
+    max_requests: int = MAX_REQUESTS,
+    max_bytes: int = MAX_BYTES,
 ) -> Counts:
     """Have every item answered that is not stored, and store what comes; returns when all of their jobs have ended.
 
     Jobs of an earlier run are taken up first. `keep` makes a record and a line of the ledger of a reply, or None where
     it is worth nothing; it is given the `context` that its job was written down with. `folder` keeps what was
-    uploaded until its job has ended. One call at a time an endpoint. Raises EndpointError where the endpoint refuses,
-    Incomplete where it cannot be reached for an hour; jobs go on at the provider in either case.
+    uploaded until its job has ended. A file holds at most `max_requests` requests and `max_bytes`, or a single larger
+    request. One call at a time an endpoint. Raises EndpointError where the endpoint refuses, Incomplete where it
+    cannot be reached for an hour; jobs go on at the provider in either case.
     """
     remote = Remote(wire, endpoint, api_key, say, sleep)
-    work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, dict(context), say, clock, sleep)
+    boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
+    work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, *boundaries)
     try:
         await work.run()
     except asyncio.CancelledError:
@@ -107,7 +111,8 @@ class _Chunk:
     """Requests on their way into a file."""
 
     path: Path
-    most_requests: int
+    max_requests: int
+    max_bytes: int
     keys: dict[str, int] = field(default_factory=dict)
     kinds: dict[tuple[str, str], int] = field(default_factory=dict)
     bytes: int = 0
@@ -115,7 +120,7 @@ class _Chunk:
     reserved: int = 0
 
     def has_room(self, item: Item) -> bool:
-        full = len(self.keys) >= self.most_requests or self.bytes + len(line_of(item)) > MOST_BYTES
+        full = len(self.keys) >= self.max_requests or self.bytes + len(line_of(item)) > self.max_bytes
         return not self.keys or not full
 
     def add(self, item: Item, file: Any, reserved: int) -> None:
@@ -162,6 +167,8 @@ class _Prefetch:
         say: Say,
         clock: Callable[[], float],
         sleep: Sleep,
+        max_requests: int,
+        max_bytes: int,
     ) -> None:
         self.counts = Counts()
         self._remote, self._store, self._endpoint, self._keep = remote, store, endpoint, keep
@@ -169,7 +176,7 @@ class _Prefetch:
         self._say, self._clock, self._sleep = say, clock, sleep
         self._open: dict[str, _Open] = {}
         self._ready: deque[Item] = deque()
-        self._most_requests = MOST_REQUESTS
+        self._max_requests, self._max_bytes = max_requests, max_bytes
         self._crowded = False
         self._pauses = pauses()
 
@@ -271,7 +278,7 @@ class _Prefetch:
         return True
 
     async def _chunk(self) -> _Chunk | None:
-        chunk = _Chunk(self._folder / f"{os.getpid()}-{id(self)}.part", self._most_requests)
+        chunk = _Chunk(self._folder / f"{os.getpid()}-{id(self)}.part", self._max_requests, self._max_bytes)
         try:
             with chunk.path.open("wb") as file:
                 while (item := await self._next(chunk)) is not None:
@@ -402,7 +409,7 @@ class _Prefetch:
     async def _split(self, each: _Open, why: str) -> None:
         """Send its requests again in jobs of half the size, one at a time; a single one is left to a single call."""
         job, spool = each.job, self._spool(each.job)
-        self._most_requests, self._crowded = max(1, min(self._most_requests, job.requests) // 2), True
+        self._max_requests, self._crowded = max(1, min(self._max_requests, job.requests) // 2), True
         again = each.wanted and job.requests > 1 and spool.exists()
         if again:
             moved = spool.replace(spool.with_name(f"{os.getpid()}-{job.name}.again"))

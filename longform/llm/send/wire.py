@@ -51,12 +51,18 @@ class Wire:
     batches go through the SDK.
     """
 
-    def __init__(self, endpoint: Endpoint, api_key: str | None, transport: httpx2.AsyncBaseTransport | None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        api_key: str | None,
+        transport: httpx2.AsyncBaseTransport | None,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         import httpx2
 
         self._timeout_seconds = endpoint.timeout_seconds
         self._base = httpx2.URL(endpoint.base_url or "")
-        self._http = _http(endpoint, transport)
+        self._http = _http(endpoint, transport, idle_seconds)
         self._sdk = _sdk(endpoint, api_key, self._http)
         self._headers = [
             (b"Host", self._base.netloc),
@@ -142,17 +148,17 @@ def _below(base: httpx2.URL, path: str) -> httpx2.URL:
     return base.copy_with(raw_path=raw.rstrip(b"/") + path.encode() + mark + query)
 
 
-def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
+def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_seconds: float) -> httpx2.AsyncClient:
     """The SDK's HTTP client over aiohttp. A redirect is an error: the key goes to no other host.
 
-    A connection is not used again after an idle second: servers close theirs after 2 or 5, and a question that meets
+    A connection is not used again after `idle_seconds`: servers close theirs after 2 or 5, and a question that meets
     the closing counts as lost on the way, so as paid.
     """
     import httpx2
     from openai import DefaultAioHttpClient, DefaultAsyncHttpxClient
 
     most = endpoint.concurrency
-    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=IDLE_SECONDS)
+    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=idle_seconds)
     settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False, "limits": pool}
     return DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
 

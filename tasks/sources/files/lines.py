@@ -35,28 +35,29 @@ _MAGIC = {
 }
 
 
-def read_lines(piece: Shard) -> Iterator[bytes]:
+def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """The lines of a piece, without their line feeds. A byte range has the lines that start in it.
 
-    Of a line over MAX_LINE_BYTES only the first MAX_LINE_BYTES are given. A file's byte order mark is left out.
+    Of a longer line only the first `max_line_bytes` (at least BLOCK_BYTES) are given. A file's byte order mark is left
+    out.
     """
-    lines = _lines(piece)
+    lines = _lines(piece, max_line_bytes)
     if piece.start == 0:
         yield from (line.removeprefix(BYTE_ORDER_MARK) for line in islice(lines, 1))
     yield from lines
 
 
-def _lines(piece: Shard) -> Iterator[bytes]:
+def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
     path = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:
-        yield from split_lines(unpacked(path), path)
+        yield from split_lines(unpacked(path), path, max_line_bytes)
         return
     with path.open("rb") as file:
         start = piece.start
         if start:
             file.seek(start - 1)
             start += _rest_of_line(file) - 1
-        yield from _until(_measured(_blocks(file), path), piece.end - start)
+        yield from _until(_measured(_blocks(file), path, max_line_bytes), piece.end - start)
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
@@ -82,19 +83,19 @@ def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
         offset += length + 1
 
 
-def split_lines(blocks: Iterator[bytes], subject: object) -> Iterator[bytes]:
+def split_lines(blocks: Iterator[bytes], subject: object, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """The lines of a stream of blocks; a carriage return before the line feed stays. Errors name the subject."""
-    for line, _ in _measured(blocks, subject):
+    for line, _ in _measured(blocks, subject, max_line_bytes):
         yield line
 
 
-def _measured(blocks: Iterator[bytes], subject: object) -> Iterator[tuple[bytes, int]]:
-    """Each line, at most MAX_LINE_BYTES of it, and how long it is."""
+def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """Each line, at most `max_line_bytes` of it, and how long it is."""
     head, held = b"", 0
     for block in blocks:
         first, *more = block.split(b"\n")
         refuse_chaff(subject, len(more), len(block))
-        head, held = head + first[: MAX_LINE_BYTES - len(head)], held + len(first)
+        head, held = head + first[: max_line_bytes - len(head)], held + len(first)
         if more:
             yield head, held
             yield from zip(more, map(len, more[:-1]), strict=False)

@@ -66,9 +66,11 @@ def _decision(note: dict[str, Any], replies: Replies) -> str:
     return decide(note, by_kind([*direct_replies(note), *replies.to(str(note.get("forum")))])).decision
 
 
-def fetch_pdfs(api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress) -> list[Path]:
+def fetch_pdfs(
+    api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress, *, max_pdf_bytes: int = MAX_PDF_BYTES
+) -> list[Path]:
     """The PDFs that are there in the end. SourceError at the end where some were refused: they are asked for again."""
-    fetch = _Fetch(api, folder / PDFS, progress)
+    fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
     todo = [paper for paper in asked if fetch.is_open(paper)]
     fetch.all(todo)
@@ -76,9 +78,9 @@ def fetch_pdfs(api: Api, wanted: Iterable[Paper], folder: Path, progress: Progre
 
 
 class _Fetch:
-    def __init__(self, api: Api, folder: Path, progress: Progress) -> None:
+    def __init__(self, api: Api, folder: Path, progress: Progress, max_pdf_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.api, self.folder, self.progress = api, folder, progress
+        self.api, self.folder, self.progress, self.max_pdf_bytes = api, folder, progress, max_pdf_bytes
         self.without = noted(folder / WITHOUT)
         self.batches_failed = 0
 
@@ -133,7 +135,7 @@ class _Fetch:
         done = unpacked = 0
         try:
             with zipfile.ZipFile(file) as archive:
-                for member, paper in _members(archive, batch):
+                for member, paper in _members(archive, batch, self.max_pdf_bytes):
                     unpacked += member.file_size
                     if unpacked > MAX_ZIP_BYTES:
                         break
@@ -146,7 +148,7 @@ class _Fetch:
     def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:
         incoming = self.folder / f".{paper.id}.incoming"
         with incoming.open("wb") as file:
-            while file.tell() <= MAX_PDF_BYTES and (block := stream.read(BLOCK_BYTES)):
+            while file.tell() <= self.max_pdf_bytes and (block := stream.read(BLOCK_BYTES)):
                 file.write(block)
         return self._admitted(paper, incoming, "/attachment")
 
@@ -168,7 +170,7 @@ class _Fetch:
     def _asked(self, address: str, incoming: Path) -> int | None:
         """None where it came, else the status; a page where a PDF was expected counts as refused."""
         try:
-            self._download(address, incoming, MAX_PDF_BYTES)
+            self._download(address, incoming, self.max_pdf_bytes)
             return None
         except SourceError as error:
             _remove(incoming)
@@ -181,7 +183,7 @@ class _Fetch:
         """Move what starts as a PDF to its place; remove what does not."""
         with incoming.open("rb") as file:
             start = file.read(1024)
-        if b"%PDF-" not in start or incoming.stat().st_size > MAX_PDF_BYTES:
+        if b"%PDF-" not in start or incoming.stat().st_size > self.max_pdf_bytes:
             _remove(incoming)
             return False
         place, size = self.place(paper), incoming.stat().st_size
@@ -219,7 +221,9 @@ def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
         rest = rest[size:]
 
 
-def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
+def _members(
+    archive: zipfile.ZipFile, batch: list[Paper], max_pdf_bytes: int
+) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
     """The members that are one paper's, each paper once, of a size that a PDF may have."""
     by_id = {paper.id: paper for paper in batch}
     numbers = [paper.number for paper in batch]
@@ -228,7 +232,7 @@ def _members(archive: zipfile.ZipFile, batch: list[Paper]) -> Iterator[tuple[zip
         name = member.filename.replace("\\", "/").rsplit("/", 1)[-1]
         match = _NUMBER.fullmatch(name)
         paper = by_id.get(name.removesuffix(".pdf")) or (by_number.get(int(match[1])) if match else None)
-        if paper is not None and member.file_size <= MAX_PDF_BYTES and paper.id in by_id:
+        if paper is not None and member.file_size <= max_pdf_bytes and paper.id in by_id:
             del by_id[paper.id]
             yield member, paper
 

@@ -21,10 +21,11 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,6 +55,7 @@ SECONDS = 300.0
 PATIENCE_SECONDS = 600.0
 READY_SECONDS = 120.0
 CONNECT_SECONDS = 10.0
+PAUSE_SECONDS = 2.0
 LOST_TRIES = 3
 DEADLINE = "deadline"
 CODES = frozenset(
@@ -70,6 +72,8 @@ CODES = frozenset(
     )
 )
 ONCE_MORE = ("TIMEOUT", "GENERAL", "")
+
+Ask = Callable[[str], tuple[int | None, bytes]]  # path -> status and body
 
 _CODE = re.compile(r"\s*\[([A-Z_]{3,40})\]\s*(.*)", re.DOTALL)
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.~%+-]+){2,}[/\\]?")
@@ -113,23 +117,26 @@ def connect(
     seconds: float = SECONDS,
     patience_seconds: float = PATIENCE_SECONDS,
     ready_seconds: float = READY_SECONDS,
+    connect_seconds: float = CONNECT_SECONDS,
+    pause_seconds: float = PAUSE_SECONDS,
 ) -> Grobid:
     """The server at this address, once it is ready. SourceError where there is none, Incomplete where it stays unready.
 
     `seconds` one PDF may take, `patience_seconds` it may wait for a busy server; no more PDFs at once than engines.
+    `connect_seconds` bound a question about the server itself; between two tries lie about `pause_seconds`.
     """
     base = url.rstrip("/").removesuffix("/api")
     origin(base)
-    connections = Wire(user_agent())
-    _wait_until_ready(connections, base, ready_seconds)
-    at_once = min(concurrency, _engines(connections, base) or concurrency)
-    return Grobid(base, _version(connections, base), max(1, at_once), seconds, patience_seconds)
+    ask = partial(_get, Wire(user_agent()), base, connect_seconds)
+    _wait_until_ready(ask, base, ready_seconds, pause_seconds)
+    at_once = min(concurrency, _engines(ask) or concurrency)
+    return Grobid(base, _version(ask), max(1, at_once), seconds, patience_seconds, pause_seconds)
 
 
-def _wait_until_ready(connections: Wire, base: str, seconds: float) -> None:
+def _wait_until_ready(ask: Ask, base: str, seconds: float, pause_seconds: float) -> None:
     until = time.monotonic() + seconds
     while True:
-        status, body = _get(connections, base, "isalive")
+        status, body = ask("isalive")
         if status == 200 and body.strip().lower() == b"true":
             return
         if status is None:
@@ -138,21 +145,21 @@ def _wait_until_ready(connections: Wire, base: str, seconds: float) -> None:
             raise SourceError(f"{shown(base)} answers, but not as GROBID does (status {status}): {_START}.")
         if time.monotonic() > until:
             raise Incomplete(f"GROBID at {shown(base)} is still starting: run the same command again in a minute.")
-        time.sleep(min(2.0, seconds / 10))
+        time.sleep(min(pause_seconds, seconds / 10))
 
 
-def _get(connections: Wire, base: str, path: str) -> tuple[int | None, bytes]:
+def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int | None, bytes]:
     """(status, body); no status where nobody answers."""
     request = requests.Request("GET", f"{base}/api/{path}")
     try:
-        with connections.send(request, (CONNECT_SECONDS, CONNECT_SECONDS)) as reply:
-            return reply.status_code, wire.body(reply, limit=1 << 20, within=CONNECT_SECONDS)
+        with connections.send(request, (seconds, seconds)) as reply:
+            return reply.status_code, wire.body(reply, limit=1 << 20, within=seconds)
     except Dropped:
         return None, b""
 
 
-def _version(connections: Wire, base: str) -> str:
-    status, body = _get(connections, base, "version")
+def _version(ask: Ask) -> str:
+    status, body = ask("version")
     if status != 200:
         return "unknown"
     try:
@@ -163,10 +170,10 @@ def _version(connections: Wire, base: str) -> str:
     return " ".join(" ".join(str(part).split()) for part in parts if part)[:60] or "unknown"
 
 
-def _engines(connections: Wire, base: str) -> int | None:
+def _engines(ask: Ask) -> int | None:
     """PDFs the server works on at once, where it says so (from 0.9 on)."""
     try:
-        engines = json.loads(_get(connections, base, "health")[1])["pool"]["maxActive"]
+        engines = json.loads(ask("health")[1])["pool"]["maxActive"]
     except (ValueError, KeyError, TypeError):
         return None
     return engines if isinstance(engines, int) and engines > 0 else None
@@ -175,9 +182,17 @@ def _engines(connections: Wire, base: str) -> int | None:
 class Grobid:
     """A server that was there. Identity: its version, not where it stands or how patiently it is asked."""
 
-    def __init__(self, base: str, version: str, concurrency: int, seconds: float, patience_seconds: float) -> None:
+    def __init__(
+        self,
+        base: str,
+        version: str,
+        concurrency: int,
+        seconds: float,
+        patience_seconds: float,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
         self.base, self.version, self.concurrency = base, version, concurrency
-        self.seconds, self.patience_seconds = seconds, patience_seconds
+        self.seconds, self.patience_seconds, self.pause_seconds = seconds, patience_seconds, pause_seconds
 
     def identity(self) -> dict[str, Any]:
         return {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
@@ -242,7 +257,7 @@ class _Asking:
 
     def _wait(self, until: float, what: str) -> None:
         """Wait some seconds; Incomplete where that would be past `until`, or when another PDF ended the unit."""
-        pause = self.draw.uniform(0.5, 1.5) * min(5.0, self.server.patience_seconds / 8)
+        pause = self.draw.uniform(1.25, 3.75) * min(self.server.pause_seconds, self.server.patience_seconds / 20)
         if time.monotonic() + pause > until or self.stopped.wait(pause):
             raise Incomplete(
                 f"GROBID at {shown(self.server.base)} {what}: what was finished is kept; run the same command again."

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from longform.artifacts.parts import key_hash
-from longform.artifacts.rows import PerGroup, Rejected, Row, Shard, read_parquet
+from longform.artifacts.rows import PerGroup, Rejected, Row, Rows, Shard, read_parquet
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import METADATA
 from schemas.sources.s2orc import CITATIONS, METADATA_RECORDS
@@ -148,8 +148,15 @@ _FIRST = ("title", "year", "venue", "doi", "arxiv_id", "acl_id", "licence", "ret
 @stage(METADATA, revision=1)
 def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """One row a paper, of what its newest records in all files say: title and authors of papers, text of abstracts."""
-    with database(context.scratch()) as connection:
-        for rows in _ranges(connection, records, context.scratch()):
+    yield from merged(records, context.scratch())
+
+
+def merged(
+    records: Rows, scratch: Path, *, rows_per_range: int = ROWS_PER_RANGE
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Batches of METADATA, and the records that do not count, about `rows_per_range` records held at once."""
+    with database(scratch) as connection:
+        for rows in _ranges(connection, records, scratch, rows_per_range):
             connection.execute(_RANKED.format(rows=rows))
             yield from _lost(connection)
             yield from _merged(connection)
@@ -170,11 +177,11 @@ def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
         yield batch.select(METADATA.names).cast(METADATA)
 
 
-def _ranges(connection: duckdb.DuckDBPyConnection, records: PerGroup, scratch: Path) -> Iterator[str]:
+def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path, rows_per_range: int) -> Iterator[str]:
     """The records in ranges of paper_hash, each small enough to be held."""
     if not records.paths:
         return
-    bits = max(0, min(MOST_RANGES, records.count // ROWS_PER_RANGE).bit_length())
+    bits = max(0, min(MOST_RANGES, records.count // rows_per_range).bit_length())
     if bits == 0:
         yield read_parquet(records.paths)
         return

@@ -81,7 +81,7 @@ class Extractor:
             raise UsageError(
                 'Web pages need trafilatura: install the extra with `pip install -c constraints.txt -e ".[web]"`.'
             )
-        self._folder, self._seconds, self._child = folder, seconds, Child(command, max_bytes=MAX_ANSWER_BYTES)
+        self._folder, self.seconds, self._child = folder, seconds, Child(command, max_bytes=MAX_ANSWER_BYTES)
         self._pdfs: Reader | None = None
         self._named = f"trafilatura {version('trafilatura')}"
 
@@ -108,9 +108,9 @@ class Extractor:
     def _html(self, page: str, declared: str | None) -> Text:
         check_html(page)
         try:
-            found = self._child.ask(_SURROGATE.sub("\ufffd", page), self._seconds)
+            found = self._child.ask(_SURROGATE.sub("\ufffd", page), self.seconds)
         except TimeoutError:
-            raise Unusable("page too complex", f"not read in {self._seconds:g} s") from None
+            raise Unusable("page too complex", f"not read in {self.seconds:g} s") from None
         except EOFError:
             raise Unusable("page too complex", "it ended the process that read it") from None
         if found is None:

@@ -279,6 +279,7 @@ class Place:
         stage: str = "s",
         sleep: Callable[[float], Any] | None = None,
         shared: Callable[[Any], Any] = lambda store: store,
+        **limits: int,
     ) -> Counts:
         async def go() -> Counts:
             wire, store = Wire(self.endpoint, KEY, None), open_responses(self.where)
@@ -296,6 +297,7 @@ class Place:
                     api_key=KEY,
                     say=self.said.append,
                     sleep=sleep or self.sleep,
+                    **limits,
                 )
             finally:
                 await wire.close()
@@ -416,22 +418,19 @@ def test_what_is_stored_or_asked_for_twice_is_sent_once(place: Place) -> None:
     assert set(place.provider.asked.values()) == {1}
 
 
-def test_a_file_holds_so_many_requests_and_bytes_at_most(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MOST_REQUESTS", 4)
+def test_a_file_holds_so_many_requests_and_bytes_at_most(place: Place) -> None:
     items = items_of(10)
-    assert place.run(items + items).jobs == 3
+    assert place.run(items + items, max_requests=4).jobs == 3
     assert place.provider.sizes == [4, 4, 2]
     assert set(place.provider.asked.values()) == {1}
-    monkeypatch.setattr(batches, "MOST_BYTES", 600)
     more = items_of(5, start=10)
-    place.run(more)
+    place.run(more, max_requests=4, max_bytes=600)
     assert len(place.stored(items + more)) == 15
     assert place.provider.sizes[3:] == [2, 2, 1]
 
 
-def test_a_request_larger_than_a_file_may_be_goes_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MOST_BYTES", 10)
-    assert place.run(items_of(2)).stored == 2
+def test_a_request_larger_than_a_file_may_be_goes_alone(place: Place) -> None:
+    assert place.run(items_of(2), max_bytes=10).stored == 2
     assert place.provider.sizes == [1, 1]
 
 

@@ -458,7 +458,7 @@ def test_who_waits_for_an_answer_when_the_models_are_closed_is_told_although_the
 ) -> None:
     unanswered(server)
     goes_on = threading.Event()
-    with ThreadPoolExecutor(2) as pool, client_of(server, store) as client:
+    with ThreadPoolExecutor(2) as pool, asking(endpoint(server), store, CANARY, loop_seconds=0.5) as client:
         waiting = [pool.submit(ask, client, question) for question in ("a", "b")]
         wait_for(lambda: len(server.asked) == 2)
         loop = client.models.loop

@@ -30,14 +30,17 @@ pytestmark = pytest.mark.check
 
 ROOT = paths.ROOT
 RPM, CONCURRENCY = 600, 8
+SILENT_SECONDS = 6.0  # after which a process counts as dead: six times those between two of its words
 
 ASK = """
 import sys
 from itertools import count
 from longform.llm.models import Models
 from longform.llm.ask.types import Endpoint, Request
+from longform.llm.responses.store import open_responses
 store, url, first, step, number = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 rpm, concurrency = int(sys.argv[6]) or None, int(sys.argv[7])  # 0: no rate of our own
+open_responses(store).allowances.seconds = float(sys.argv[8])
 endpoint = Endpoint("mine", "m", base_url=url, concurrency=concurrency, rpm=rpm)
 numbers = range(first, first + step * number, step) if number else count(first, step)
 asked = ((n, Request((("user", f"Question {n}"),), task="x", max_tokens=64)) for n in numbers)
@@ -53,7 +56,7 @@ def asking(
     store: str, server: Server, first: int, *, step: int = 4, number: int = 0, rpm: int = RPM
 ) -> Iterator[subprocess.Popen[str]]:
     """A process that asks every `step`th question from `first` on; as many as there are, where `number` is 0."""
-    told = [store, server.url, first, step, number, rpm, CONCURRENCY]
+    told = [store, server.url, first, step, number, rpm, CONCURRENCY, SILENT_SECONDS]
     command = [sys.executable, "-c", ASK, *map(str, told)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as started:

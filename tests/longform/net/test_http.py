@@ -358,7 +358,7 @@ def test_a_connection_that_comes_too_late_is_not_used(server: Server, monkeypatc
     resolve = socket.getaddrinfo
 
     def late(*args: Any, **options: Any) -> Any:
-        time.sleep(1.0)
+        time.sleep(0.2)
         return resolve(*args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", late)
@@ -410,7 +410,7 @@ def test_no_error_and_no_log_holds_a_secret(server: Server, caplog: pytest.LogCa
         assert "s3cret" not in str(raised.value)
         assert raised.value.__suppress_context__ or raised.value.__context__ is None
     server.on("/a", Answer(headers={"No Colon\r\nX": "1"}))  # urllib3 warns of such a head
-    hasty, _ = client(tries=2, timeout_seconds=(5, 1))  # the length is lost with that head
+    hasty, _ = client(tries=2, timeout_seconds=(5, 0.3))  # the length is lost with that head
     with suppress(LongformError):
         hasty.get(server.url + "/a?signature=s3cret-key", credentials=KEY)
     assert "s3cret" not in caplog.text

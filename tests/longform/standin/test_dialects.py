@@ -5,6 +5,7 @@ No sample is a copy: each is written in the shape that the page named beside it 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -32,9 +33,8 @@ from longform.llm.ask.types import Answer, Capability, Endpoint, Failure, Price,
 from longform.llm.client import Client
 from longform.llm.gate.limits import Gate
 from longform.llm.models import Models
-from longform.llm.send import wire
 from longform.llm.send.completion import read_choices, read_completion, read_embeddings
-from longform.llm.send.wire import seconds_to_wait
+from longform.llm.send.wire import IDLE_SECONDS, Wire, seconds_to_wait
 
 
 class Reply(NamedTuple):
@@ -842,18 +842,24 @@ def test_a_moment_to_come_back_at_is_no_number_of_seconds() -> None:
 # connections
 
 
-@pytest.mark.parametrize(("idle", "connections"), [(wire.IDLE_SECONDS, 2), (600.0, 1)])
+@pytest.mark.parametrize(("idle_seconds", "connections"), [(0.1, 2), (600.0, 1)])
 def test_a_connection_that_the_server_may_close_is_not_used_again(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: float, connections: int
+    server: Server, idle_seconds: float, connections: int
 ) -> None:
-    # https://github.com/NVIDIA-NeMo/Gym/pull/1555: uvicorn closes idle connections after 5 seconds
-    monkeypatch.setattr(wire, "IDLE_SECONDS", idle)
-    with client_of(server, tmp_path, concurrency=1, price=Price(0.0, 1_000_000.0)) as client:
-        ask(client, "one")
-        time.sleep(1.2)
-        ask(client, "two")
-        assert server.connections == connections
-        assert client.models.budget.spent_nano == 2 * 4 * 10**9
+    # https://github.com/NVIDIA-NeMo/Gym/pull/1555: uvicorn closes idle connections after 5 seconds, others after 2
+    endpoint = Endpoint("e", "m", base_url=server.url, timeout_seconds=600)
+
+    async def ask_twice() -> list[int]:
+        wire, body = Wire(endpoint, None, None, idle_seconds), json.dumps({"messages": []})
+        first = await wire.post("/chat/completions", body)
+        await asyncio.sleep(0.3)
+        second = await wire.post("/chat/completions", body)
+        await wire.close()
+        return [first.status, second.status]
+
+    assert asyncio.run(ask_twice()) == [200, 200]
+    assert (len(server.bodies), server.connections) == (2, connections)
+    assert IDLE_SECONDS < 2
 
 
 def test_a_server_that_closes_after_each_answer_without_saying_so_is_asked_to_the_end(

@@ -33,6 +33,7 @@ from tasks.expertqa.vocabulary import (
     type_text,
     type_texts,
 )
+from tasks.sources.files.csv_cells import csv_rows
 from tasks.sources.files.lines import read_lines
 
 REAL = paths.REAL_DATA / "expertqa"
@@ -448,10 +449,12 @@ def test_cells_and_records_are_bounded():
     assert all(len(one.raw or "") <= 2_000 for one in rejected)
 
 
-def test_a_hostile_csv_file_ends_in_an_error_and_not_in_hours(monkeypatch):
-    monkeypatch.setattr(bank, "MOST_BROKEN", 20)
+def test_a_hostile_csv_file_ends_in_an_error_and_not_in_hours():
+    with pytest.raises(SourceError, match="more than 1,000 lines that are no CSV"):
+        parsed_csv("question,field\n" + '"c"x,Law\n' * 1_000)
+    hostile = [b"question,field", *[b'a","'] * 100_000]
     with pytest.raises(SourceError, match="more than 20 lines that are no CSV"):
-        parsed_csv("question,field\n" + 'a","\n' * 100_000)
+        list(csv_rows(hostile, "own/q.csv", most_broken=20))
 
 
 def test_bytes_that_are_no_utf8_cost_their_record():

@@ -20,7 +20,7 @@ from spacy.pipeline import Sentencizer
 from benchmarks.claims import PLANTED, SIGNS, WORDS, random_texts
 from tasks.text.english import WINDOW, english
 from tasks.text.lists import listed_spans
-from tasks.text.sentences import Folded, Sentences, folded_spans, sentence_spans, splitter
+from tasks.text.sentences import Folded, Sentences, folded_spans, sentence_spans
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 Spans = list[tuple[int, int]]
@@ -206,9 +206,8 @@ def test_there_is_no_limit_of_length() -> None:
     assert len(sentence_spans(text)) == 120_000
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.text.sentences.REMEMBERED_WORDS", 10)
-    kept = splitter()
+def test_what_is_remembered_is_bounded() -> None:
+    kept = Sentences(english(), frozenset(MARKS), max_words=10)
     text = " ".join(f"word{number}. A" for number in range(100))
     assert kept.spans(text) == their_spans(text)
     assert len(kept._seen) <= 10

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from tasks.sources.files import found as files
-from tasks.sources.files import lines
-from tasks.sources.files.found import open_files
-from tasks.sources.files.lines import read_lines, split_lines, unpacked
+from tasks.sources.files.found import RATIO_FROM_BYTES, open_files
+from tasks.sources.files.lines import BLOCK_BYTES, read_lines, split_lines, unpacked
 
 PACK = {".gz": gzip.compress, ".zst": zstd.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".jsonl": bytes}
 CONTENT = b"".join(
@@ -73,7 +71,7 @@ def test_blocks_are_bounded_whatever_the_packing(tmp_path: Path, ending: str) ->
     path.write_bytes(PACK[ending](bytes(8 << 20)))
     sizes = [len(block) for block in unpacked(path)]
     assert sum(sizes) == 8 << 20
-    assert max(sizes) <= lines.BLOCK_BYTES
+    assert max(sizes) <= BLOCK_BYTES
 
 
 @given(st.lists(st.binary(max_size=30), max_size=40), st.integers(1, 60))
@@ -111,24 +109,20 @@ def test_a_page_that_is_named_like_a_packed_file_is_refused(tmp_path: Path) -> N
         list(unpacked(path))
 
 
-def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "RATIO_FROM_BYTES", 4 << 20)
+def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.zst"
-    path.write_bytes(zstd.compress(bytes(64 << 20)))
+    path.write_bytes(zstd.compress(bytes(RATIO_FROM_BYTES + 1)))
     blocks = unpacked(path)
     with pytest.raises(SourceError, match="1000 times its size"):
         sum(1 for _ in iter(lambda: len(next(blocks)), 0))
     assert list(blocks) == []
 
 
-def test_of_a_line_without_end_only_the_start_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
-    path = tmp_path / "x.txt"
-    path.write_bytes(b"a\n" + b"b" * 1_000 + b"\nc\nd")
-    assert [line for piece in pieces(path, 300) for line in read_lines(piece)] == [b"a", b"b" * 100, b"c", b"d"]
+def test_of_a_line_without_end_only_the_start_is_held(tmp_path: Path) -> None:
+    path, held = tmp_path / "x.txt", BLOCK_BYTES
+    path.write_bytes(b"a\n" + b"b" * (10 * held) + b"\nc\nd")
+    read = [line for piece in pieces(path, 3 * held) for line in read_lines(piece, max_line_bytes=held)]
+    assert read == [b"a", b"b" * held, b"c", b"d"]
 
 
 def test_a_folder_stands_for_its_files_and_a_file_counts_once(tmp_path: Path) -> None:

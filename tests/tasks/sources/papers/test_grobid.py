@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-import random
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import paths
@@ -51,24 +48,10 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Hasty(random.Random):
-    """Draws pauses a hundredth as long."""
-
-    def uniform(self, a: float, b: float) -> float:
-        return super().uniform(a, b) / 100
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses are short and deadlines far: a machine that is busy with other things fails no test."""
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: time.sleep(seconds / 100))
-    monkeypatch.setattr("tasks.sources.papers.grobid.time", clock)
-    monkeypatch.setattr("tasks.sources.papers.grobid.random", SimpleNamespace(Random=Hasty))
-    monkeypatch.setattr("tasks.sources.papers.grobid.CONNECT_SECONDS", 600.0)
-
-
 def quick(server: Server, **options: Any) -> Grobid:
-    return connect(server.url, **{"seconds": 600, "patience_seconds": 600, "ready_seconds": 600, **options})
+    """Pauses are short and deadlines far: a machine that is busy with other things fails no test."""
+    far = dict.fromkeys(("seconds", "patience_seconds", "ready_seconds", "connect_seconds"), 600.0)
+    return connect(server.url, **{**far, "pause_seconds": 0.01, **options})
 
 
 def member(content: bytes = PDF, name: str = "a.pdf") -> Member:
@@ -165,13 +148,10 @@ def test_what_passes_is_waited_for(server: Server, tmp_path: Path, answers: list
     assert len(posts(server)) == len(answers)
 
 
-def test_a_server_that_stays_busy_leaves_the_part_open(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    looks = itertools.count()  # at a clock that goes on by a tenth of a second with each
-    monkeypatch.setattr("tasks.sources.papers.grobid.time", SimpleNamespace(monotonic=lambda: next(looks) / 10))
+def test_a_server_that_stays_busy_leaves_the_part_open(server: Server, tmp_path: Path):
     server.on(FULLTEXT, *[BUSY] * 30, tei(KITES))
     with pytest.raises(Incomplete, match="is busy"):
-        asked(server, tmp_path, patience_seconds=2)
-    assert len(posts(server)) > 1
+        asked(server, tmp_path, patience_seconds=0.2)  # 30 pauses are longer
 
 
 @pytest.mark.parametrize(
@@ -189,7 +169,7 @@ def test_a_server_that_went_away_leaves_the_part_open(server: Server, tmp_path: 
     parser = quick(server)
     with socket.socket() as bound:  # and nothing listens
         bound.bind(("127.0.0.1", 0))
-        moved = Grobid(f"http://127.0.0.1:{bound.getsockname()[1]}", parser.version, 2, 600, 600)
+        moved = Grobid(f"http://127.0.0.1:{bound.getsockname()[1]}", parser.version, 2, 600, 600, 0.01)
         with pytest.raises(Incomplete, match="refused the connection"):
             list(moved.papers([member()], tmp_path))
 
@@ -200,8 +180,8 @@ def test_a_server_that_went_away_leaves_the_part_open(server: Server, tmp_path: 
 def test_a_pdf_has_a_deadline_of_our_own(server: Server, tmp_path: Path, slow: Answer):
     server.on(FULLTEXT, slow)
     started = time.monotonic()
-    (told,) = asked(server, tmp_path, seconds=1)
-    assert reason_of(told) == ("GROBID: too slow", "more than 1 seconds")
+    (told,) = asked(server, tmp_path, seconds=0.3)
+    assert reason_of(told) == ("GROBID: too slow", "more than 0.3 seconds")
     assert time.monotonic() - started < 600  # the whole body would take longer
 
 

@@ -1,21 +1,24 @@
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import paths
+import pyarrow as pa
 import pytest
 
 from benchmarks.building import Silent
 from flows.sources import s2orc as source
-from longform.artifacts.rows import Row, Rows
+from longform.artifacts.rows import Rejected, Row, Rows
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from tasks.sources.papers.papers import introduction, paragraphs_of, related_work
-from tasks.sources.s2orc import s2_metadata
+from tasks.sources.s2orc.s2_metadata import merged, read_s2_metadata
+from tasks.sources.s2orc.s2_releases import open_release
 from tasks.sources.s2orc.s2orc import from_record
 
 SAMPLES = paths.SAMPLES / "s2orc"
@@ -175,14 +178,19 @@ def test_deletions_of_one_dataset_leave_the_other(build: Build, tmp_path: Path) 
     }
 
 
-def test_metadata_in_many_ranges_is_the_same(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_in_many_ranges_is_the_same(build: Build, tmp_path: Path) -> None:
     with (tmp_path / "papers.jsonl").open("w") as file:
         for number in range(3_000):
             file.write(json.dumps({"corpusid": number % 2_500, "title": f"T{number % 2_500}", "authors": []}) + "\n")
-    monkeypatch.setattr(s2_metadata, "ROWS_PER_RANGE", 100)
-    rows = metadata(build, tmp_path)
-    assert {name: row["title"] for name, row in rows.items()} == {f"s2/{n}": f"T{n}" for n in range(2_500)}
-    assert rejected(build, "merge_metadata") == {("filtered", "duplicate id"): 500}
+    files = open_release([tmp_path], digest=build.digests)["metadata"]
+    items = list(merged(read_s2_metadata(build, files), tmp_path, rows_per_range=100))
+    lost = Counter((item.kind, item.reason) for item in items if isinstance(item, Rejected))
+    titles = {
+        row["paper_id"]: row["title"] for item in items if isinstance(item, pa.RecordBatch) for row in item.to_pylist()
+    }
+    assert titles == {f"s2/{n}": f"T{n}" for n in range(2_500)}
+    assert lost == {("filtered", "duplicate id"): 500}
+    assert len(list((tmp_path / "ranges").iterdir())) == 32
 
 
 @pytest.mark.parametrize(

@@ -252,9 +252,9 @@ def test_what_was_committed_survives_a_kill(folder: Path) -> None:
 # ---------------------------------------------------------------- embeddings
 
 
-def dense(folder: Path, vectors: np.ndarray, queries: np.ndarray, width: int = 4) -> DenseIndex:
+def dense(folder: Path, vectors: np.ndarray, queries: np.ndarray, **options: Any) -> DenseIndex:
     write_vectors(((f"p{(7 * n) % 101:03}", vector.tolist()) for n, vector in enumerate(vectors)), folder)
-    return DenseIndex(folder, lambda texts: [queries[int(text)] for text in texts])
+    return DenseIndex(folder, lambda texts: [queries[int(text)] for text in texts], **options)
 
 
 @given(
@@ -266,9 +266,9 @@ def dense(folder: Path, vectors: np.ndarray, queries: np.ndarray, width: int = 4
 @settings(max_examples=80)
 def test_the_nearest_are_those_of_a_plain_product(vectors: Any, queries: Any, k: int) -> None:
     one, asked = (np.array(each, float).reshape(-1, 4) for each in (vectors, queries))
-    with tempfile.TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.retrieval.dense.BLOCK_BYTES", 16 * 7)  # seven rows a block
-        found = dense(Path(path), one, asked).search([str(n) for n in range(len(asked))], k)
+    with tempfile.TemporaryDirectory() as path:
+        index = dense(Path(path), one, asked, block_bytes=16 * 7)  # seven rows
+        found = index.search([str(n) for n in range(len(asked))], k)
     unit = [each / np.where((n := np.linalg.norm(each, axis=1, keepdims=True)) > 0, n, 1) for each in (one, asked)]
     for hits, scores in zip(found, unit[1] @ unit[0].T, strict=True):
         ranked = sorted((-round(score, 5) + 0.0, f"p{(7 * n) % 101:03}") for n, score in enumerate(scores.tolist()))[:k]
@@ -276,12 +276,11 @@ def test_the_nearest_are_those_of_a_plain_product(vectors: Any, queries: Any, k:
         assert [hit.passage_id for hit in hits] == [name for _, name in ranked]
 
 
-def test_a_large_index_is_searched_block_by_block(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_index_is_searched_block_by_block(folder: Path) -> None:
     rng = np.random.default_rng(0)
     vectors, queries = rng.normal(size=(5_000, 32)), rng.normal(size=(20, 32))
     write_vectors(((str(n), vector.tolist()) for n, vector in enumerate(vectors)), folder)
-    monkeypatch.setattr("tasks.retrieval.dense.BLOCK_BYTES", 128 * 999)
-    found = DenseIndex(folder, lambda texts: queries).search(["x"] * 20, 10)
+    found = DenseIndex(folder, lambda texts: queries, block_bytes=128 * 999).search(["x"] * 20, 10)
     lengths = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(vectors, axis=1)
     for hits, scores in zip(found, queries @ vectors.T / lengths, strict=True):
         assert [int(hit.passage_id) for hit in hits] == np.argsort(-scores)[:10].tolist()

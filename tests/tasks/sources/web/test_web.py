@@ -550,13 +550,17 @@ def test_a_result_on_a_private_host_is_not_fetched_unless_allowed(toy: Toy) -> N
 def test_a_redirect_to_a_private_host_is_not_followed(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longform.net.hosts.public", lambda address: address == "127.0.0.2")
+    """The server is the proxy, too: it answers for a host of the public web."""
+    monkeypatch.setenv("HTTP_PROXY", toy.server.url)
+    monkeypatch.setenv("NO_PROXY", "")
+    toy.server.on("/a", Answer(302, headers={"Location": f"{toy.server.url}/secret"}))
     toy.server.on("/secret", html())
-    with serve("127.0.0.2") as outside, open_web(tmp_path) as web:
-        outside.on("/a", Answer(302, headers={"Location": f"{toy.server.url}/secret"}))
-        page = web.visitor(QUICK).get(Ask(f"{outside.url}/a", robots=False))
-    assert (page.error, page.content) == ("private address", b"")
-    assert toy.server.asked == []
+    with open_web(tmp_path) as web:
+        page = web.visitor(QUICK).get(Ask("http://outside.example/a", robots=False))
+        assert (page.error, page.content) == ("private address", b"")
+        assert toy.server.paths() == ["/a"]
+        followed = web.visitor(QUICK).get(Ask("http://outside.example/a", robots=False, private_hosts=True))
+        assert (followed.error, toy.server.paths()) == (None, ["/a", "/a", "/secret"])
 
 
 def test_a_name_that_leads_elsewhere_once_it_was_checked_is_not_asked(
@@ -855,8 +859,9 @@ def test_a_page_that_kills_its_reader_costs_only_itself(tmp_path: Path) -> None:
 
 def test_a_page_that_takes_too_long_costs_only_itself(tmp_path: Path) -> None:
     busy = "import sys, time; [time.sleep(600) if 'slow' in page else print('null', flush=True) for page in sys.stdin]"
-    with Extractor(tmp_path, seconds=5.0, command=[sys.executable, "-c", busy]) as extractor:
-        for page, detail in (("slow", "not read in 5 s"), ("quick", None), ("slow", "not read in 5 s")):
+    with Extractor(tmp_path, command=[sys.executable, "-c", busy]) as extractor:
+        for page, seconds, detail in (("slow", 0.5, "not read in 0.5 s"), ("quick", 600.0, None)) * 2:
+            extractor.seconds = seconds
             with pytest.raises(Unusable) as error:
                 extractor.text(f"<html>{page}".encode(), {"content-type": "text/html"})
             assert error.value.detail == detail
