@@ -209,40 +209,20 @@ class ExpertqaConfig(ModelSettings):
         return not_ours(value)
 
     @model_validator(mode="after")
-    def windows_move_on(self) -> Self:
+    def settings_agree(self) -> Self:
         if self.overlap >= self.window:
             raise ValueError("overlap must be less than window, else a passage would not move on")
-        return self
-
-    @model_validator(mode="after")
-    def questions_are_named(self) -> Self:
         if not listed(self.questions):
             raise ValueError("questions names no file: give one, or a list")
-        return self
-
-    @model_validator(mode="after")
-    def systems_are_told_apart(self) -> Self:
         if len(set(self.systems)) < len(self.systems):
             raise ValueError("systems names one of them twice: name each once")
         if self.commercial_system in SYSTEMS:
             raise ValueError(
                 f'commercial_system is "{self.commercial_system}", which one of ours is called: name another'
             )
-        return self
-
-    @model_validator(mode="after")
-    def accounts_are_of_labels(self) -> Self:
         check_accounts(self.accounts, self.labels, self.second_labels)
-        return self
-
-    @model_validator(mode="after")
-    def one_web(self) -> Self:
         if self.web is not None and self.pages:
             raise ValueError("pages and web are both set: pages stand in for the web, so leave out one of them")
-        return self
-
-    @model_validator(mode="after")
-    def post_hoc_needs_closed_book(self) -> Self:
         if any(name in POST_HOC for name in self.systems) and "gpt4" not in self.systems:
             raise ValueError('systems names a post-hoc system, which cites the answers of gpt4: add "gpt4"')
         return self

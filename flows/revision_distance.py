@@ -181,12 +181,8 @@ class RevisionDistanceConfig(ModelSettings):
         return not_ours(value)
 
     @model_validator(mode="after")
-    def accounts_are_of_judgements(self) -> Self:
+    def settings_agree(self) -> Self:
         check_accounts(self.accounts, self.judgements)
-        return self
-
-    @model_validator(mode="after")
-    def lengths_are_a_range(self) -> Self:
         if self.least_words > self.most_words:
             raise ValueError("least_words is more than most_words, so that no text fits")
         return self
@@ -231,8 +227,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
         perspectives=list(PERSPECTIVES),
     )
     cot = write_cot(builder, cases, knowledge, segments, model=model["write_cot"], prompt=prompt["related_cot"])
-    released = take_given(builder, cases)
-    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, released)
+    drafts = collect_drafts(builder, cases, weak, strong, vanilla, cot, take_given(builder, cases))
 
     edits = propose_edits(
         builder,

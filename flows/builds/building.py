@@ -26,6 +26,7 @@ from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
 from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
+from longform.hints import hint
 from longform.llm.models import Models
 from longform.llm.price.budget import NANO
 from longform.settings import responses
@@ -78,8 +79,6 @@ def known_version(method: Method, options: Options) -> Version | None:
 
 def _check_stages(dataset: str, method: Method, options: Options) -> None:
     """Raise UsageError if --until or --force names a stage that the build does not reach."""
-    import difflib
-
     names = [call.name for call in method.calls]
     for option in ("until", "force"):
         name = getattr(options, option)
@@ -88,9 +87,7 @@ def _check_stages(dataset: str, method: Method, options: Options) -> None:
                 raise UsageError(
                     f"The build ends with {options.until} (--until), before {name} (--force): leave out one of the two."
                 )
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names)}."
-            raise UsageError(f'{dataset} has no stage "{name}" (--{option}); {hint}')
+            raise UsageError(f'{dataset} has no stage "{name}" (--{option}); {hint(name, names, "it has")}')
 
 
 def build(
@@ -189,10 +186,8 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
 
 def _write_quietly(path: Path, record: dict[str, Any]) -> None:
     """Write a record; a record that cannot be written (a full disk) must not hide the error that it records."""
-    try:
+    with suppress(StoreError):
         write_json(path, record)
-    except StoreError:
-        return
 
 
 def durations(home: Path, dataset: str) -> dict[str, float]:

@@ -17,7 +17,8 @@ def datasets(incomplete: str) -> list[str]:
 
 def addresses(context: typer.Context, incomplete: str) -> list[str]:
     """Each dataset and each `dataset@version` in the home that begins with the typed text."""
-    names = [name for dataset in DATASETS for name in (dataset, *_addresses(context, dataset))]
+    folders = {dataset: _versions(context, dataset) for dataset in DATASETS}
+    names = [name for dataset in DATASETS for name in (dataset, *(f"{dataset}@{f.name}" for f in folders[dataset]))]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -36,10 +37,6 @@ def sources(incomplete: str) -> list[str]:
     from flows.sources import SOURCES
 
     return [name for name in SOURCES if name.startswith(incomplete)]
-
-
-def _addresses(context: typer.Context, dataset: str) -> list[str]:
-    return [f"{dataset}@{folder.name}" for folder in _versions(context, dataset)]
 
 
 def _versions(context: typer.Context, dataset: str) -> list[Path]:

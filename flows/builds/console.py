@@ -69,6 +69,12 @@ def visible(text: str) -> str:
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def print_line(text: str) -> None:
+    """Print a line on stderr in one piece, as stages say what they do at the same time."""
+    sys.stderr.write(f"{visible(text)}\n")
+    sys.stderr.flush()
+
+
 class Lines:
     """Progress as plain lines on stderr, for logs, pipes and Prefect workers."""
 
@@ -76,27 +82,23 @@ class Lines:
         self.running: dict[str, threading.Event] = {}
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
-        self._say(f"{stage}: {start_phrase(units, calls, endpoint)}")
+        print_line(f"{stage}: {start_phrase(units, calls, endpoint)}")
         finished = self.running[stage] = threading.Event()
-        report_periodically(finished, StageStatus(calls, watch), lambda phrase: self._say(f"{stage}: {phrase}"))
+        report_periodically(finished, StageStatus(calls, watch), lambda phrase: print_line(f"{stage}: {phrase}"))
 
     def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None:
         if entry.stage in self.running:
             self.running.pop(entry.stage).set()
-        self._say(end_line(entry))
+        print_line(end_line(entry))
 
     def close(self) -> None:
         for finished in self.running.values():
             finished.set()
 
     def say(self, text: str) -> None:
-        self._say(f"  {text}")
-
-    def _say(self, text: str) -> None:
-        sys.stderr.write(f"{visible(text)}\n")  # in one piece: stages say what they do at the same time
-        sys.stderr.flush()
+        print_line(f"  {text}")
 
 
 def report_periodically(finished: threading.Event, status: StageStatus, say: Callable[[str], None]) -> None:
@@ -209,13 +211,10 @@ def end_line(entry: StageRun) -> str:
 
 def remarks(artifact: Artifact) -> str:
     """Rejected rows by reason, and counters, in one phrase."""
-    kinds: dict[str, list[str]] = {"filtered": [], "defect": []}
-    for (kind, reason), number in artifact.rejected().items():
-        kinds[kind].append(f"{number:,} {reason}")
     phrases = [
-        f"{word}: {', '.join(kinds[kind])}"
+        f"{word}: {', '.join(f'{number:,} {reason}' for reason, number in reasons.items())}"
         for kind, word in (("filtered", "filtered"), ("defect", "rejected"))
-        if kinds[kind]
+        if (reasons := artifact.reasons(kind))
     ]
     phrases += [f"{number:,} {name}" for name, number in artifact.counts().items() if number]
     return f"   {'; '.join(phrases)}" if phrases else ""
@@ -227,32 +226,18 @@ def plan_table(stages: Iterable[Planned]) -> Table:
     It has columns for tokens and USD only if something may cost money.
     """
     stages = list(stages)
-    return _priced_table(stages) if any(map(_online, stages)) else _plain_table(stages)
-
-
-def _plain_table(stages: list[Planned]) -> Table:
-    table = _table_of(("rows", "calls"))
-    for planned in stages:
-        table.add_row(planned.stage, planned.state, planned.why, _rows(planned, _in_full), _calls_of(planned, _in_full))
-    return table
-
-
-def _priced_table(stages: list[Planned]) -> Table:
-    table = _table_of(("rows", "calls", "cached", "tokens in/out", "USD"))
-    for planned in stages:
-        why = planned.why + ("; price unknown" if planned.unpriced else "")
-        cells = _rows(planned, _figure), _calls_of(planned, _figure), *_cost_cells(planned)
-        table.add_row(planned.stage, planned.state, why.removeprefix("; "), *cells)
-    return table
-
-
-def _table_of(figures: Iterable[str]) -> Table:
+    priced = any(map(_online, stages))
+    shown = _figure if priced else _in_full
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("stage", no_wrap=True)
     table.add_column("state", no_wrap=True)
     table.add_column("why", ratio=1, min_width=11)
-    for name in figures:
+    for name in ("rows", "calls", "cached", "tokens in/out", "USD") if priced else ("rows", "calls"):
         table.add_column(name, justify="right", no_wrap=True)
+    for planned in stages:
+        why = (planned.why + ("; price unknown" if planned.unpriced else "")).removeprefix("; ")
+        cells = _rows(planned, shown), _calls_of(planned, shown), *(_cost_cells(planned) if priced else ())
+        table.add_row(planned.stage, planned.state, why, *cells)
     return table
 
 
@@ -301,8 +286,7 @@ def _tokens(planned: Planned) -> str:
         return f"{_figure(planned.input_tokens or 0)} / {out}"
     about = _pair(planned.input_tokens, planned.output_tokens)
     most = _pair(planned.input_tokens_at_most, planned.output_tokens_at_most)
-    lines = [f"~ {about}"] if about else []
-    return "\n".join([*lines, f"≤ {most}" if most else "?"])
+    return (f"~ {about}\n" if about else "") + (f"≤ {most}" if most else "?")
 
 
 def _pair(sent: int | None, made: int | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Mapping
 from importlib import import_module
@@ -18,6 +17,7 @@ from flows.sources import SOURCES, Terms
 from longform.addresses import shown
 from longform.errors import UsageError
 from longform.files import read_json, sha256_of
+from longform.hints import hint
 from longform.net.download import Downloader, Fetched, Progress, side_file
 
 Act = Literal["fetch", "read"]
@@ -28,9 +28,7 @@ ADDRESSES = {"base_url", "base_url_v1", "token_url"}
 def module_of(source: str, act: Act | None = None) -> ModuleType:
     """The module of a source that supports `act`; UsageError with the most similar name if there is none."""
     if source not in SOURCES:
-        near = difflib.get_close_matches(source, SOURCES, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(SOURCES)}."
-        raise UsageError(f'There is no source "{source}"; {hint}')
+        raise UsageError(f'There is no source "{source}"; {hint(source, SOURCES, "there are")}')
     module = import_module(f"flows.sources.{source}")
     if act is not None and not hasattr(module, act):
         done = "fetched" if act == "fetch" else "read"
@@ -70,17 +68,12 @@ def config_of(source: str, act: Act, settings: list[str]) -> Any:
     )
     config = configuration.read(source, strict, None, settings, listing=f"longform {act} {source}")
     for name in ADDRESSES & type(config).model_fields.keys():
-        _check_address(name, getattr(config, name))
+        if (url := getattr(config, name)) and {"@", "?", "#"} & set(url):  # it is shown, and written beside files
+            raise UsageError(
+                f"{name} = {shown(url)} holds more than an address: give it without user, password and query, "
+                "keys stand in the environment."
+            )
     return config
-
-
-def _check_address(name: str, url: str | None) -> None:
-    """Raise UsageError if an address may hold a secret: addresses are shown, and written beside files."""
-    if url and ("@" in url or "?" in url or "#" in url):
-        raise UsageError(
-            f"{name} = {shown(url)} holds more than an address: give it without user, password and query, "
-            "keys stand in the environment."
-        )
 
 
 def check_terms(source: str, accepted: bool, again: str) -> None:

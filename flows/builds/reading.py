@@ -55,15 +55,12 @@ def read(
 def described(entry: StageRun, store: Store) -> dict[str, Any]:
     """A stage as a JSON value: rows, filtered and rejected rows by reason, counters, seconds, Parquet files."""
     artifact = entry.artifact
-    kinds: dict[str, dict[str, int]] = {"filtered": {}, "defect": {}}
-    for (kind, reason), number in artifact.rejected().items():
-        kinds[kind][reason] = number
     return {
         "stage": entry.stage,
         "state": entry.state,
         "rows": artifact.rows,
-        "filtered": kinds["filtered"],
-        "rejected": kinds["defect"],
+        "filtered": artifact.reasons("filtered"),
+        "rejected": artifact.reasons("defect"),
         "counters": artifact.counts(),
         "seconds": round(entry.seconds, 2),
         "fingerprint": artifact.fingerprint,

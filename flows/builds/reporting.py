@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from typing import Any
-from uuid import UUID
 
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -61,13 +60,13 @@ class Bar:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self._artifact: UUID | None = None
+        self._artifact: Any = None
 
     def report(self, phrase: str, fraction: float) -> None:
         log(logging.INFO, phrase)
         with ignoring_server_errors():
             if self._artifact is None:
-                self._artifact = _id(create_progress_artifact(100 * fraction, key=self.key))
+                self._artifact = create_progress_artifact(100 * fraction, key=self.key)
             else:
                 update_progress_artifact(self._artifact, 100 * fraction)
 
@@ -117,8 +116,3 @@ def _table_of(runs: list[StageRun]) -> list[str]:
 def _key(name: str) -> str:
     """The name in the form of artifact keys: lower case, dashes."""
     return name.replace("_", "-").lower()
-
-
-def _id(made: Any) -> UUID:
-    assert isinstance(made, UUID)
-    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from typing import Any
@@ -17,7 +16,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from flows.builds.console import duration, visible
+from flows.builds.console import duration, print_line, visible
 
 EVERY_SECONDS = 10
 WORTH_A_LINE_BYTES = 10_000_000
@@ -77,8 +76,7 @@ class TransferLines:
 
     def _say(self, text: str) -> None:
         self.last_line = time.monotonic()
-        sys.stderr.write(f"{visible(text)}\n")
-        sys.stderr.flush()
+        print_line(text)
 
 
 class _Transfer:

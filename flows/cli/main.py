@@ -13,14 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.builds.options import flags
-from flows.cli import exports as cli_exports
-from flows.cli import models as cli_models
-from flows.cli import prefects as cli_prefect
-from flows.cli import revise as cli_revise
-from flows.cli import sheets as cli_sheets
-from flows.cli import sources as cli_sources
-from flows.cli import takedowns as cli_takedowns
-from flows.cli import versions as cli_versions
+from flows.cli import exports, models, prefects, revise, sheets, sources, takedowns, versions
 from flows.cli.shared.arguments import (
     ConfigFile,
     Dataset,
@@ -37,6 +30,7 @@ from flows.cli.shared.arguments import (
 from flows.cli.shared.ending import INTERRUPTED, Ending, end_soon
 from flows.cli.shared.outputs import outputs
 from flows.registry import model_of
+from longform.errors import LongformError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,14 +38,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Rebuild datasets for long-form question answering and writing from raw public sources.",
 )
-app.add_typer(cli_versions.app)
-app.add_typer(cli_models.app)
-app.add_typer(cli_takedowns.app)
-app.add_typer(cli_sources.app)
-app.add_typer(cli_sheets.app)
-app.add_typer(cli_exports.app)
-app.add_typer(cli_revise.app)
-app.add_typer(cli_prefect.app)
+for commands in (versions, models, takedowns, sources, sheets, exports, revise, prefects):
+    app.add_typer(commands.app)
 
 
 def _say_version(context: typer.Context, asked: bool) -> None:
@@ -102,14 +90,15 @@ def build(
     method = building.declare(dataset, chosen, run_options)
     planned, existing = building.plan(method, run_options)
     if existing and planned.nothing_to_do:
-        return _nothing_to_do(existing, time.monotonic() - started, as_json)
+        return _finished(existing, time.monotonic() - started, as_json, new=False)
     _check_endpoints(chosen, run_options)
     published = _run(dataset, chosen, run_options, method)
     if published is None:
         return _stopped(dataset, run_options.until, as_json)
     from longform.artifacts.versions import find
 
-    _built(find(run_options.home, f"{dataset}@{Path(published).name}"), time.monotonic() - started, as_json)
+    version = find(run_options.home, f"{dataset}@{Path(published).name}")
+    _finished(version, time.monotonic() - started, as_json, new=True)
 
 
 @app.command()
@@ -177,7 +166,6 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     from flows.builds.server import check_kept, connected
     from longform.artifacts.store import Store
     from longform.engine.runners import check
-    from longform.errors import LongformError
     from longform.settings import quiet_prefect
 
     check(*options.engine)
@@ -205,16 +193,6 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
             progress.close()
 
 
-def _nothing_to_do(version: Any, seconds: float, as_json: bool) -> None:
-    """Print that the version exists already."""
-    if as_json:
-        return print_json(
-            {**summary(version), "new": False, "folder": str(version.folder), "seconds": round(seconds, 2)}
-        )
-    print(f"Nothing to do: {version.dataset} {version.name} has this recipe ({seconds:.1f} s).")
-    print(f"  {version.folder}")
-
-
 def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
     """Print that the build ended at --until."""
     if as_json:
@@ -222,27 +200,26 @@ def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
     print(f"Stopped after {until}; nothing was published. Run without --until to go on from there.")
 
 
-def _built(version: Any, seconds: float, as_json: bool) -> None:
-    """Print the new version."""
+def _finished(version: Any, seconds: float, as_json: bool, *, new: bool) -> None:
+    """Print the new version, or that the version exists already."""
     if as_json:
-        return print_json(
-            {**summary(version), "new": True, "folder": str(version.folder), "seconds": round(seconds, 2)}
+        return print_json({**summary(version), "new": new, "folder": str(version.folder), "seconds": round(seconds, 2)})
+    if not new:
+        return print(
+            f"Nothing to do: {version.dataset} {version.name} has this recipe ({seconds:.1f} s).\n  {version.folder}"
         )
     from flows.cli.shared.inspection import summary_lines
 
-    for line in summary_lines(version, seconds):
-        print(line)
+    print("\n".join(summary_lines(version, seconds)))
 
 
 def main() -> None:
     """The entry point: every expected error ends with one sentence on stderr and its exit code."""
-    ending = Ending()
-    ending.leave(_run_command())
+    Ending().leave(_run_command())
 
 
 def _run_command() -> int:
     """Run the command and return its exit code."""
-    from longform.errors import LongformError
 
     try:
         with outputs():

@@ -10,6 +10,8 @@ import typer
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, PromptsFolder, Settings, print_json, version_at
 from flows.registry import checked_name
+from longform.errors import UsageError
+from longform.settings import home as home_of
 
 app = typer.Typer()
 responses = typer.Typer(no_args_is_help=True, help="Export, import and count the stored model responses.")
@@ -34,7 +36,6 @@ def list_prompts(
     """List the prompts: what goes into each, what is read from its reply, its hash; or render one."""
     from flows.builds.console import console, table
     from flows.config.prompts import described, rendered
-    from longform.errors import UsageError
 
     if form and not render:
         raise UsageError("--form says how to render a prompt: name it with --render.")
@@ -61,7 +62,6 @@ def costs(address: Address, home: Home = None, as_json: Json = False) -> None:
     """Show what was paid for a dataset, or under a version's recipes: calls, tokens and USD by stage and model."""
     from flows.builds.console import console
     from flows.cli.shared.costs import costs_lines, costs_table, paid
-    from longform.settings import home as home_of
 
     checked_name(address.partition("@")[0])
     found = paid(home_of(home), address)
@@ -87,7 +87,6 @@ def list_batches(
     """List the batch jobs that are open at a provider, or stop them; a build collects what they have made."""
     from flows.builds.console import console
     from flows.cli.shared import batches
-    from longform.settings import home as home_of
 
     jobs = batches.open_jobs(home_of(home))
     if cancel is not None:
@@ -169,11 +168,9 @@ def export_responses(
 ) -> None:
     """Write responses to a Parquet file: all, or those a version used, which rebuild it without a call."""
     from flows.cli.shared.responses import address_and_file, export
-    from longform.settings import home as home_of
 
     address, path = address_and_file(words)
-    version = version_at(address, home)[1] if address else None
-    done = export(home_of(home), path, version)
+    done = export(home_of(home), path, version_at(address, home)[1] if address else None)
     print(f"Exported {done.rows:,} responses ({done.bytes / 1e6:,.1f} MB) to {path}.")
     if done.missing:
         print(f"{done.missing:,} more that {address} used are not stored here: a rebuild will ask for them again.")
@@ -186,7 +183,6 @@ def import_responses(
 ) -> None:
     """Add the responses of a Parquet file to those stored here; what is there stays as it is."""
     from flows.cli.shared.responses import load
-    from longform.settings import home as home_of
 
     added, there = load(home_of(home), file)
     print(f"Imported {added:,} responses; {there:,} were there already.")
@@ -197,7 +193,6 @@ def count_responses(home: Home = None, as_json: Json = False) -> None:
     """Count the stored responses by endpoint, model and task."""
     from flows.builds.console import console, table
     from flows.cli.shared.responses import stats
-    from longform.settings import home as home_of
 
     rows = stats(home_of(home))
     if as_json:

@@ -24,6 +24,7 @@ from flows.cli.shared.arguments import (
     print_json,
     with_prompts,
 )
+from longform.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +49,11 @@ NOTHING_LEFT = {
     "exactly": "The draft is the reference.",
     "words": "The draft has the words of the reference; only white space differs.",
     "no": "The draft is not the reference, but the editor finds nothing to change.",
+}
+OUTCOMES = {
+    "exactly": "give the reference.",
+    "words": "give the words of the reference; its white space differs.",
+    "no": "do not give the reference.",
 }
 _CHARACTER = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
 _SIGN = r"!\"#$%&()*+,./:;<=>?@\[\\\]^`{|}~«»“”„…–—।؟،؛۔"
@@ -74,7 +80,6 @@ def revise(
     as_json: Json = False,
 ) -> None:
     """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
-    from longform.errors import UsageError
     from longform.llm.models import Models
     from longform.settings import home as home_of
     from longform.settings import responses
@@ -87,10 +92,8 @@ def revise(
         raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
     text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
     editor, editor_options = _editor(config, with_prompts(settings, prompts))
-    root = home_of(home)
-    cap = amount(max_cost)
     model_options: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
-    with Models(responses(root), max_cost=cap, **model_options) as models:
+    with Models(responses(home_of(home)), max_cost=amount(max_cost), **model_options) as models:
         found = distance(text, reference_text, models.client(editor, stage="revise"), request=request, **editor_options)
     if as_json:
         return print_json(document(found))
@@ -101,7 +104,6 @@ def _read(name: str, next_step: str) -> str:
     """The text of a file, or of standard input (`-`), without a byte order mark. UsageError, ending with
     `next_step`.
     """
-    from longform.errors import UsageError
 
     subject = "Standard input" if name == "-" else name
     raw = _bytes(name, next_step)
@@ -120,7 +122,6 @@ def _read(name: str, next_step: str) -> str:
 
 def _bytes(name: str, next_step: str) -> bytes:
     """The file's bytes, at most one more than is allowed."""
-    from longform.errors import UsageError
 
     if name == "-":
         return sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -153,10 +154,10 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
 
 def document(found: Revision) -> dict[str, Any]:
     """The measurement as one JSON value: each edit with its seven fields and its place in the draft."""
-    edits = []
-    for placed in found.edits:
-        place = {name: value for name, value in asdict(placed).items() if name != "edit"}
-        edits.append({**placed.edit.model_dump(), **place})
+    edits = [
+        placed.edit.model_dump() | {name: value for name, value in asdict(placed).items() if name != "edit"}
+        for placed in found.edits
+    ]
     summary = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "edits"}
     return {**summary, "edits": edits}
 
@@ -168,17 +169,12 @@ def show(found: Revision, draft: str) -> None:
     from flows.builds.console import console
 
     out = console()
-    out.print(_head(found))
+    out.print(f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}")
     for number, placed in enumerate(found.edits, start=1):
         out.print(Text("\n").join([Text(), *_edit_lines(out, number, placed, draft)]), soft_wrap=True)
     out.print()
     for line in _foot(found):
         out.print(line)
-
-
-def _head(found: Revision) -> str:
-    """The line with the distance and the editor's name."""
-    return f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}"
 
 
 def _foot(found: Revision) -> Iterator[str]:
@@ -189,12 +185,8 @@ def _foot(found: Revision) -> Iterator[str]:
         yield f"{overlapping:,} in the way of one before: counted, not applied."
     if not found.distance:
         yield NOTHING_LEFT[found.reproduces]
-    elif found.reproduces == "exactly":
-        yield "Applied to the draft, they give the reference."
-    elif found.reproduces == "words":
-        yield "Applied to the draft, they give the words of the reference; its white space differs."
-    elif found.reproduces == "no":
-        yield "Applied to the draft, they do not give the reference."
+    elif found.reproduces is not None:
+        yield f"Applied to the draft, they {OUTCOMES[found.reproduces]}"
 
 
 def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Iterator[Text]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Home, Json, print_json
+from longform.settings import home as home_of
 
 app = typer.Typer()
 
@@ -62,7 +64,6 @@ def fetch_source(
 ) -> None:
     """Fetch files of a source: whole, checked, going on where they stopped; what is there is not fetched again."""
     from flows.builds import fetching
-    from longform.settings import home as home_of
 
     if not what:
         return _show(source, "fetch", as_json)
@@ -70,11 +71,8 @@ def fetch_source(
     config = fetching.config_of(source, "fetch", all_settings)
     fetching.check_terms(source, accept, _again(source, what, all_settings, to, home))
     folder = (to or home_of(home) / "sources" / source).absolute()
-    progress = _progress()
-    try:
+    with closing(_progress()) as progress:
         files = fetching.fetch(source, what, config, folder, accepted=accept, progress=progress)
-    finally:
-        progress.close()
     if as_json:
         return print_json({"source": source, "folder": str(folder), "files": files})
     _print_files(files)
@@ -98,17 +96,13 @@ def read_source(
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.tasks import Threads
-    from longform.settings import home as home_of
 
     if not paths:
         return _show(source, "read", as_json)
     config, root = fetching.config_of(source, "read", settings or []), home_of(home)
     out = console(stderr=True)
-    progress = Bars(out) if out.is_terminal else Lines()
-    try:
+    with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
-    finally:
-        progress.close()
     written = reading.export(rows, entries, Store(root), to) if to else []
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
@@ -169,8 +163,8 @@ def _print_files(files: list[dict[str, Any]]) -> None:
         out.print(f"{file['path']}  {file['bytes']:,} bytes  {file['sha256'][:12]}  {state}", soft_wrap=True)
     if len(files) > SHOWN_FILES:
         print(f"… and {len(files) - SHOWN_FILES:,} more")
-    new = sum(file["new"] for file in files)
-    print(f"{len(files):,} files, {sum(file['bytes'] for file in files) / 1e6:,.1f} MB; {new:,} new.")
+    megabytes, new = sum(file["bytes"] for file in files) / 1e6, sum(file["new"] for file in files)
+    print(f"{len(files):,} files, {megabytes:,.1f} MB; {new:,} new.")
 
 
 def _print_stages(stages: list[dict[str, Any]], written: list[Path]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.shared.arguments import Home, Json, print_json
+from longform.settings import home as home_of
 
 app = typer.Typer()
 takedowns = typer.Typer(no_args_is_help=True, help="List records that must not be used, and add to them.")
@@ -31,7 +32,6 @@ def add_takedowns(
 
     from flows.cli.shared import takedowns as flow
     from longform.artifacts import takedowns as listed
-    from longform.settings import home as home_of
 
     root = home_of(home)
     requested = flow.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
@@ -51,10 +51,9 @@ def add_takedowns(
 
 def _say_listed(new: list[Any], listed_before: list[Any]) -> None:
     """Print the new takedowns, and those that were listed before."""
-    for takedown in new:
-        print(f"taken down     {takedown.id}   {takedown.date}   {takedown.reason}")
-    for takedown in listed_before:
-        print(f"listed before  {takedown.id}   {takedown.date}   {takedown.reason}")
+    for state, takedowns in (("taken down", new), ("listed before", listed_before)):
+        for takedown in takedowns:
+            print(f"{state:<13}  {takedown.id}   {takedown.date}   {takedown.reason}")
 
 
 def _say_held(holders: list[Any]) -> None:
@@ -73,7 +72,6 @@ def list_takedowns(home: Home = None, as_json: Json = False) -> None:
     """List the records that must not be used, in the order they were added."""
     from flows.builds.console import console, table
     from longform.artifacts.takedowns import load
-    from longform.settings import home as home_of
 
     found = load(home_of(home))
     if as_json:

@@ -10,6 +10,8 @@ import typer
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, Home, Json, JsonLines, print_json, splits_text, summary, version_at
 from flows.registry import DATASETS, checked_name
+from longform.errors import UsageError
+from longform.settings import home as home_of
 
 app = typer.Typer()
 
@@ -23,12 +25,10 @@ def list_versions(
     """List the published versions."""
     from flows.builds.console import console, table
     from longform.artifacts import versions
-    from longform.settings import home as home_of
 
     root = home_of(home)
     names = [checked_name(dataset)] if dataset else versions.datasets(root)
-    found = [version for name in names for version in versions.versions(root, name)]
-    rows = [summary(version) for version in found]
+    rows = [summary(version) for name in names for version in versions.versions(root, name)]
     if as_json:
         return print_json(rows)
     if not rows:
@@ -124,7 +124,6 @@ def _kinds_named(name: str | None) -> list[str]:
     rejected.
     """
     from flows.cli.shared.inspection import WORDS
-    from longform.errors import UsageError
 
     found = [kind for kind, word in WORDS.items() if name in (None, kind, word)]
     if not found:
@@ -198,7 +197,6 @@ def verify(
     from flows.cli.shared.inspection import check
     from longform.artifacts import versions
     from longform.artifacts.store import Store
-    from longform.settings import home as home_of
 
     root = home_of(home)
     store = Store(root)
@@ -237,8 +235,6 @@ def withdraw(
     """Remove a published version; its stages stay until `longform gc`."""
     from longform.artifacts import versions
     from longform.artifacts.store import Store
-    from longform.errors import UsageError
-    from longform.settings import home as home_of
 
     if "@" not in address or address.endswith(("@", "@latest")):
         raise UsageError(f"Name the version to withdraw, as {address.split('@')[0]}@VERSION; `longform ls` lists them.")
@@ -263,7 +259,6 @@ def gc(
     from longform.artifacts import versions
     from longform.artifacts.store import Store
     from longform.files import remove
-    from longform.settings import home as home_of
 
     store = Store(home_of(home))
     with ExitStack() as locks:

@@ -44,8 +44,9 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
                 "publications, or a letter such as W for the texts in Base_JSON/prefixW."
             )
     paths = [TABLE if name == "table" else f"Base_JSON/prefix{name.upper()}/*.json" for name in what]
-    base_url = config.base_url.rstrip("/")
-    return fetch_hub(http, config.repository, config.revision, paths, folder, progress, base_url=base_url)
+    return fetch_hub(
+        http, config.repository, config.revision, paths, folder, progress, base_url=config.base_url.rstrip("/")
+    )
 
 
 class Read(BaseModel):

@@ -37,8 +37,9 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     if not what:
         raise UsageError("Name the languages to fetch, as the hub's folders name them, e.g. python.")
     paths = [f"data/{name.lower()}/data.jsonl" for name in what]
-    base_url = config.base_url.rstrip("/")
-    return fetch_hub(http, config.repository, config.revision, paths, folder, progress, base_url=base_url)
+    return fetch_hub(
+        http, config.repository, config.revision, paths, folder, progress, base_url=config.base_url.rstrip("/")
+    )
 
 
 class Read(BaseModel):

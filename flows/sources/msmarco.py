@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows
@@ -37,8 +37,6 @@ FILES = {
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     base_url: str = Field(
         "https://msmarco.z22.web.core.windows.net/msmarcoranking",
         description="the folder of the files: a mirror's, where the bytes are the same",
@@ -47,11 +45,11 @@ class Fetch(BaseModel):
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """Fetch `collection` (which also holds queries and some judgements), `queries`, `qrels`, or `all`."""
-    found = []
-    for name, (size, md5) in chosen(what).items():
-        url = f"{config.base_url.rstrip('/')}/{name}"
-        found.append(http.download(url, folder / name, size=size, md5=md5, progress=progress).path)
-    return found
+    base_url = config.base_url.rstrip("/")
+    return [
+        http.download(f"{base_url}/{name}", folder / name, size=size, md5=md5, progress=progress).path
+        for name, (size, md5) in chosen(what).items()
+    ]
 
 
 def chosen(what: list[str]) -> dict[str, tuple[int, str]]:
@@ -63,8 +61,6 @@ def chosen(what: list[str]) -> dict[str, tuple[int, str]]:
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     repair: bool = Field(True, description="fix UTF-8 that was read as Latin-1; rows say which text they hold")
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
@@ -72,12 +68,11 @@ class Read(BaseModel):
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Four tables: passages, passage ids that occur more than once, queries, judgements."""
     msmarco.check_names(paths)
-    digest = builder.digests
     files = open_files(
         paths,
         group=msmarco.GROUP,
         endings=msmarco.ENDINGS,
-        digest=digest,
+        digest=builder.digests,
         retrieved_at=config.retrieved_at,
         piece_bytes=msmarco.PIECE_BYTES,
     )

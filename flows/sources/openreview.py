@@ -80,9 +80,8 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    digest = builder.digests
     sources = open_files(
-        paths, group=GROUP, endings=(".jsonl", ".jsonl.gz"), digest=digest, retrieved_at=config.retrieved_at
+        paths, group=GROUP, endings=(".jsonl", ".jsonl.gz"), digest=builder.digests, retrieved_at=config.retrieved_at
     )
     reply_files = [source for source in sources if REPLIES in source.path]
     notes = [source for source in sources if source not in reply_files]

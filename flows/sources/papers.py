@@ -49,11 +49,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
             f"{', '.join(map(str, paths)) or 'Nothing'} holds no paper: give .tei.xml, .xml or .pdf files, folders of "
             "them, or a .zip or .tar."
         )
-    found: list[Rows] = []
-    if documents:
-        found.append(tei.read_tei(builder, documents))
-    if prints:
-        found.append(pdfs.read_pdfs(builder, prints, parser=parser_of(config)))
+    found = [tei.read_tei(builder, documents)] if documents else []
+    found += [pdfs.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, [tei.GROUP]) for papers in found]
     return [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
 

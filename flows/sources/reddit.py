@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows
@@ -42,8 +42,6 @@ class Fetch(BaseModel):
     """Asks for the current state of items, named by id, permalink, or a file of them (Parquet of posts or threads, JSON
     lines, or one id on each line). Dumps are not fetched: their archives distribute them by BitTorrent.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     base_url: str = Field(API, description="the Data API")
     token_url: str | None = Field(None, description="where tokens are given; unset: Reddit's, or below base_url")
@@ -91,8 +89,6 @@ def _token_url(config: Fetch) -> str:
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     subreddits: list[str] | None = Field(None, description="of these only; unset: those of the preset, else all")
     preset: Literal["none", "eli5", "writing_prompts"] = Field("none", description="the rules of a published dataset")
     min_score: int | None = Field(None, description="presets: of questions and answers; unset: eli5 2, prompts any")
@@ -107,8 +103,8 @@ class Read(BaseModel):
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     digest = builder.digests
     dumps = open_dumps(paths, digest, config.retrieved_at)
-    home = builder.store.home
-    items = read_items(builder, dumps, subreddits=_subreddits(config), authors=Pseudonyms(home))
+    authors = Pseudonyms(builder.store.home)
+    items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
     threads = join_reddit(builder, admitted)
     if config.states:

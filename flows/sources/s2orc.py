@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows, Source
@@ -27,8 +27,6 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     base_url: str = Field(s2_api.BASE_URL, description="the Datasets API, or a mirror of it")
     release: str = Field("latest", description="release to fetch, e.g. 2025-01-07, or latest")
     since: str | None = Field(
@@ -49,8 +47,6 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 

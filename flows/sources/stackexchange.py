@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows
@@ -41,8 +41,6 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     base_url: str = Field(BASE_URL, description="archive.org, or a mirror with its paths /metadata and /download")
     item: str = Field(
         ITEM, pattern=r"^[A-Za-z0-9._-]+$", description="of archive.org; the default holds the dumps to 2024-04"
@@ -115,8 +113,6 @@ def _size(entry: Mapping[str, Any]) -> int | None:
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     site: str | list[str] | None = Field(
         None, description="host of each dump, e.g. beer.stackexchange.com, where its name does not tell"
     )

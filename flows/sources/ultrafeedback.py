@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows, Source
@@ -24,8 +24,6 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     base_url: str = Field(HUB, description="the hub, or a mirror of it")
     repository: str = Field(ultrafeedback.REPOSITORY, description="of the hub's datasets")
     revision: str = Field(
@@ -41,16 +39,15 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     if odd := [name for name in what if not name.replace("_", "").isalnum()]:
         raise UsageError(f'"{odd[0]}" is no source of {config.repository}: write e.g. evol_instruct.')
     paths = [f"{name}.jsonl" for name in what or SOURCES]
-    base_url = config.base_url.rstrip("/")
-    return fetch_hub(http, config.repository, config.revision, paths, folder, progress, base_url=base_url)
+    return fetch_hub(
+        http, config.repository, config.revision, paths, folder, progress, base_url=config.base_url.rstrip("/")
+    )
 
 
 SOURCES = ("evol_instruct", "false_qa", "flan", "sharegpt", "ultrachat")
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     revision: str | None = Field(None, description="commit that the files are of, where no fetch noted it")
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.addresses import shown
@@ -24,8 +24,6 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     sha256: str | None = Field(None, pattern=r"^[0-9a-fA-F]{64}$", description="its SHA-256, if known")
     md5: str | None = Field(None, pattern=r"^[0-9a-fA-F]{32}$", description="its MD5, if known")
     size: int | None = Field(None, ge=0, description="its bytes, if known")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows
@@ -25,8 +25,6 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     base_url: str = Field(webgpt.URL.removesuffix(f"/{FILE}"), description=f"the folder of {FILE}, or of a mirror's")
 
 
@@ -34,19 +32,15 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     """Fetch `all`: there is one file, comparisons.jsonl, of which no checksum is published."""
     if odd := [name for name in what if name != FILE]:
         raise UsageError(f'webgpt has no "{odd[0]}": it is one file, name all or {FILE}.')
-    url = f"{config.base_url.rstrip('/')}/{FILE}"
-    return [http.download(url, folder / FILE, progress=progress).path]
+    return [http.download(f"{config.base_url.rstrip('/')}/{FILE}", folder / FILE, progress=progress).path]
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    digest = builder.digests
     files = open_files(
-        paths, group=webgpt.GROUP, endings=webgpt.ENDINGS, digest=digest, retrieved_at=config.retrieved_at
+        paths, group=webgpt.GROUP, endings=webgpt.ENDINGS, digest=builder.digests, retrieved_at=config.retrieved_at
     )
     return [admit(builder, admit_comparisons, webgpt.read_comparisons(builder, files), [webgpt.GROUP])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from flows.sources import Terms
 from longform.artifacts.rows import Rows, Source
@@ -24,8 +24,6 @@ TERMS = Terms(
 
 
 class Fetch(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     base_url: str = Field(HUB, description="the hub, or a mirror of it")
     repository: str = Field("allenai/WildChat-1M", description="of the hub's datasets")
     revision: str | None = Field(
@@ -40,13 +38,12 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     if odd := [name for name in what if not name.endswith(".parquet")]:
         raise UsageError(f'"{odd[0]}" is no file of {config.repository}: write data/train-00000-of-00014.parquet.')
     paths = what or ["data/*.parquet"]
-    base_url = config.base_url.rstrip("/")
-    return fetch_hub(http, config.repository, config.revision or "", paths, folder, progress, base_url=base_url)
+    return fetch_hub(
+        http, config.repository, config.revision or "", paths, folder, progress, base_url=config.base_url.rstrip("/")
+    )
 
 
 class Read(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     toxic: bool = Field(False, description="keep conversations that were flagged as toxic")
     revision: str | None = Field(None, description="commit that the files are of, where no fetch noted it")
     retrieved_at: str | None = Field(None, description="ISO 8601 date of the download, where no fetch noted it")

@@ -79,8 +79,7 @@ def _check(
     parents = [_select(column, outputs) for column in columns if outputs]
     parents += [_rejected(rejected, other_files)] if rejected else []
     inputs, allowed = (_select(key, paths) if paths else NONE for paths in (input_files, input_files + side_files))
-    known = " UNION ALL ".join(parents) or NONE
-    _compare(store, stage, key, inputs, known, allowed)
+    _compare(store, stage, key, inputs, " UNION ALL ".join(parents) or NONE, allowed)
 
 
 def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
@@ -97,11 +96,10 @@ def _database(home: Path) -> duckdb.DuckDBPyConnection:
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
     place = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
-    spill = str(place / temporary())
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": "512MB",
         "threads": 2,
-        "temp_directory": spill,
+        "temp_directory": str(place / temporary()),
         "enable_external_file_cache": False,  # memory of every worker that lives as long as it
     }
     return duckdb.connect(config=settings)

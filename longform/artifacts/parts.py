@@ -87,7 +87,8 @@ class Parts:
     def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
         """Write one row, batch or rejected row to the part it belongs to; SchemaError if it breaks schema or order."""
         if isinstance(item, Rejected):
-            self._reject(item)
+            self._flush()
+            self._open(None).reject(item)
         elif isinstance(item, pa.RecordBatch):
             self._flush()
             self._batch(item)
@@ -170,18 +171,11 @@ class Parts:
         for value in sorted(pc.unique(values).to_pylist()):
             self._open(value).write(batch.filter(pc.equal(values, value)))
 
-    def _reject(self, item: Rejected) -> None:
-        self._flush()
-        self._open(None).reject(item)
-
     def _open(self, split: str | None) -> PartWriter:
         key = self.keys[self.position] + (f"/{split}" if split is not None else "")
         if key not in self.open:
-            self.open[key] = self._writer(key)
+            self.open[key] = PartWriter(self.store, self.stage, key, self.schema)
         return self.open[key]
-
-    def _writer(self, key: str) -> PartWriter:
-        return PartWriter(self.store, self.stage, key, self.schema)
 
     def _close(self) -> None:
         if not self.open:
@@ -258,8 +252,7 @@ class PartWriter:
 
     def _write_group(self) -> None:
         if self.batches and self.writer:
-            table = pa.Table.from_batches(self.batches, schema=self.schema)
-            self.writer.write_table(table, row_group_size=GROUP_ROWS)
+            self.writer.write_table(pa.Table.from_batches(self.batches, schema=self.schema), row_group_size=GROUP_ROWS)
         self.batches, self.buffered = [], 0
 
     def _write_rejected(self) -> None:
@@ -296,9 +289,7 @@ def _bare(field: pa.Field) -> pa.Field:
 def _bare_type(type: pa.DataType) -> pa.DataType:
     if pa.types.is_list(type):
         return pa.list_(_bare(type.value_field))
-    if pa.types.is_struct(type):
-        return pa.struct([_bare(field) for field in type])
-    return type
+    return pa.struct([_bare(field) for field in type]) if pa.types.is_struct(type) else type
 
 
 def _leaves(type: pa.DataType, path: str) -> list[str]:
@@ -337,17 +328,23 @@ def row_check(schema: pa.Schema) -> Callable[[Row], None]:
 
     Arrow itself silently drops unknown keys and truncates fractions.
     """
-    names = set(schema.names)
-    checks = [(field.name, check) for field in schema if (check := _value_check(field.type, field.name))]
+    return _fields_check(schema, "", "A row and its schema differ in the columns")
 
-    def check_row(row: Row) -> None:
-        if row.keys() != names:
-            odd = sorted(row.keys() ^ names)
-            raise SchemaError(f"A row and its schema differ in the columns {', '.join(odd)}.")
-        for name, check in checks:
-            check(row[name])
 
-    return check_row
+def _fields_check(fields: Iterable[pa.Field], path: str, problem: str) -> Callable[[Any], None]:
+    """A check of a mapping with these fields, each checked under its name behind `path`; `problem` begins the error."""
+    checks = {field.name: _value_check(field.type, f"{path}{field.name}") for field in fields}
+    needed = [(name, check) for name, check in checks.items() if check]
+
+    def check_fields(value: Any) -> None:
+        if value is None:
+            return
+        if value.keys() != checks.keys():
+            raise SchemaError(f"{problem} {', '.join(sorted(value.keys() ^ checks.keys()))}.")
+        for name, check in needed:
+            check(value[name])
+
+    return check_fields
 
 
 def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
@@ -357,9 +354,8 @@ def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
     if pa.types.is_list(type):
         inner = _value_check(type.value_type, name)
         return _each(inner) if inner else None
-    if pa.types.is_struct(type):
-        return _struct_check(type, name)
-    return None
+    differ = f"{name} and its schema differ in"
+    return _fields_check(type, f"{name}.", differ) if pa.types.is_struct(type) else None
 
 
 def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -368,21 +364,6 @@ def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
             check(value)
 
     return check_values
-
-
-def _struct_check(type: pa.StructType, name: str) -> Callable[[Any], None]:
-    names = {field.name for field in type}
-    checks = [(field.name, check) for field in type if (check := _value_check(field.type, f"{name}.{field.name}"))]
-
-    def check_struct(value: Any) -> None:
-        if value is None:
-            return
-        if value.keys() != names:
-            raise SchemaError(f"{name} and its schema differ in {', '.join(sorted(value.keys() ^ names))}.")
-        for key, check in checks:
-            check(value[key])
-
-    return check_struct
 
 
 def _no_fraction(value: Any, name: str) -> None:

@@ -64,6 +64,11 @@ class Source:
             "pieces": len(self.pieces),
         }
 
+    @property
+    def shards(self) -> list[Shard]:
+        """One shard for each piece, in order."""
+        return [Shard(self, index) for index in range(len(self.pieces))]
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -100,8 +105,7 @@ def read_batches(path: str | Path, size: int, columns: list[str] | None = None) 
 
     with pq.ParquetFile(path, pre_buffer=False) as file:  # such buffers are kept to the end of the file
         for number in range(file.num_row_groups):
-            group = file.read_row_group(number, columns=columns, use_threads=False)
-            yield from group.to_batches(max_chunksize=size)
+            yield from file.read_row_group(number, columns=columns, use_threads=False).to_batches(max_chunksize=size)
 
 
 class Rows:

@@ -83,6 +83,10 @@ class Artifact:
                 sums[kind, reason] = sums.get((kind, reason), 0) + number
         return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
+    def reasons(self, kind: str) -> dict[str, int]:
+        """reason -> number of rejected rows of this kind (`filtered` or `defect`), largest first."""
+        return {reason: number for (of_kind, reason), number in self.rejected().items() if of_kind == kind}
+
     def counts(self) -> dict[str, int]:
         """counter -> its sum over all parts."""
         sums: dict[str, int] = {}

@@ -54,8 +54,7 @@ def load(home: Path) -> list[Takedown]:
         return []
     except OSError as error:
         raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
-    lines = content.split(b"\n")
-    return [_read(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [_read(path, number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip()]
 
 
 def _read(path: Path, number: int, line: bytes) -> Takedown:

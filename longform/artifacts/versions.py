@@ -53,9 +53,8 @@ class Version:
 
     def files(self, config: str, split: str) -> list[Path]:
         """The Parquet files of a split, in order."""
-        first = config == next(iter(self.configs))
-        folder = self.folder / split if first else self.folder / config / split
-        return sorted(folder.glob("*.parquet"))
+        folder = self.folder if config == next(iter(self.configs)) else self.folder / config
+        return sorted((folder / split).glob("*.parquet"))
 
     def tables(self) -> dict[str, list[Path]]:
         """config -> all of its Parquet files, split after split; configs without files are left out."""
@@ -128,11 +127,10 @@ def find(home: Path, address: str) -> Version:
         raise UsageError(f"{dataset} has no version in {home}: {hint(dataset, datasets(home), build)}")
     if name in ("", "latest"):
         return published[-1]
-    for version in published:
-        if version.name == name:
-            return version
-    names = [version.name for version in published]
-    raise UsageError(f"{dataset} has no version {name}; {hint(name, names, 'there are', most=5)}")
+    by_name = {version.name: version for version in published}
+    if name not in by_name:
+        raise UsageError(f"{dataset} has no version {name}; {hint(name, by_name, 'there are', most=5)}")
+    return by_name[name]
 
 
 def check_name(name: str) -> str:

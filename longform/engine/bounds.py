@@ -113,8 +113,8 @@ def records_at_most(call: StageCall) -> dict[str, int]:
     unknown: set[str] = set()
     others = {name: float(rows.count) for name, rows in call.upstream.items()}
     for source in next(iter(call.inputs.values())):
-        for index in range(len(source.pieces)):
-            bound = rows_at_most(call.stage, shard_sizes(call, Shard(source, index), others), UNKNOWN)
+        for shard in source.shards:
+            bound = rows_at_most(call.stage, shard_sizes(call, shard, others), UNKNOWN)
             if bound == UNKNOWN:
                 unknown.add(source.group)
             else:
@@ -126,9 +126,8 @@ def bytes_by_group(call: StageCall) -> dict[str, float]:
     """group -> the most bytes, unpacked, of the sources that a source stage reads."""
     found: dict[str, float] = {}
     for source in next(iter(call.inputs.values())):
-        for index in range(len(source.pieces)):
-            sizes = shard_sizes(call, Shard(source, index), {})
-            found[source.group] = found.get(source.group, 0.0) + sizes.bytes
+        unpacked = sum(shard_sizes(call, shard, {}).bytes for shard in source.shards)
+        found[source.group] = found.get(source.group, 0.0) + unpacked
     return found
 
 

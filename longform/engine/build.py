@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from longform.artifacts.recipe import Recipe
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
 from longform.engine.dry import walk
@@ -36,6 +35,7 @@ MODEL_REASON = "model: "
 MODEL_PARTS_AT_ONCE = 8
 SMALL_BYTES = 1 << 18
 ALLOWANCE_BYTES = 24 << 20
+LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
 Watch = Callable[[], dict[str, Any]]
 
@@ -70,11 +70,9 @@ class Tasks(Protocol):
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
         """Run a stage once the stages upstream have succeeded; if one of them failed, it does not run."""
-        ...
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
         """Run one part of a stage, again if it failed for a passing reason."""
-        ...
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Call `stop` with the reason if someone outside ends the build; `say` announces what is about to happen."""
@@ -97,11 +95,9 @@ class StageRun:
     @property
     def sentence(self) -> str:
         """What the stage made, e.g. `189 rows · 2 filtered · 1 rejected · 3 of 4 parts reused · USD 0.12`."""
-        kinds: Counter[str] = Counter()
-        for (kind, _), number in self.artifact.rejected().items():
-            kinds["filtered" if kind == "filtered" else "rejected"] += number
         units = self.units_run + self.units_reused
-        phrases = [f"{self.artifact.rows:,} rows", *(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))]
+        left_out = {word: sum(self.artifact.reasons(kind).values()) for kind, word in LEFT_OUT.items()}
+        phrases = [f"{self.artifact.rows:,} rows", *(f"{n:,} {word}" for word, n in left_out.items() if n)]
         phrases += [f"{self.units_reused} of {units} parts reused"] if self.units_reused else []
         phrases += [f"USD {self.spent_nano / NANO:,.2f}"] if self.spent_nano else []
         return " · ".join(phrases)
@@ -209,7 +205,7 @@ class Build:
         """The stored artifact of a call if it can be reused, else a newly made one."""
         started = time.monotonic()
         input_hash = hash_of_inputs(call.inputs)
-        artifact = self._reusable(call.stage, call.recipe, input_hash)
+        artifact = stored_artifact(self.store, call, input_hash, self.force, self.models.retry_errors)
         if artifact:
             return StageRun(call.name, artifact, "reuse", 0.0)
         if self._is_ending:
@@ -218,19 +214,15 @@ class Build:
         stage_run.seconds = time.monotonic() - started
         return stage_run
 
-    def _reusable(self, work: Stage, recipe: Recipe, input_hash: str) -> Artifact | None:
-        """The stored artifact if its inputs are unchanged and nothing in it is to be made again; else None."""
-        if work.name == self.force:
-            return None
-        artifact = self.store.artifact(work.name, recipe.fingerprint)
-        if artifact is None or artifact.input_hash != input_hash:
-            return None
-        return None if self.models.retry_errors and failed(artifact.parts) else artifact
-
     def _make(self, call: StageCall, input_hash: str) -> StageRun:
         """Make the parts of a stage that are not stored yet, and write its artifact."""
-        jobs = [self._with_worker_settings(call, job) for job in jobs_of(self.store, call)]
-        parts_of = {job.unit: self._finished_parts(call.stage, job) for job in jobs}
+        rules = self.models.offline if call.endpoints else {}
+        jobs = [
+            replace(job, shared=self.shared, responses=self.models.where, offline=rules)
+            for job in jobs_of(self.store, call)
+        ]
+        retry_errors = self.models.retry_errors
+        parts_of = {job.unit: stored_parts(self.store, call, job, self.force, retry_errors) for job in jobs}
         to_make = {job.unit: job for job in jobs if parts_of[job.unit] is None}
         endpoint = next(iter(call.endpoints), None)
         calls = sum(job.rows for job in to_make.values()) if endpoint and not call.stage.fan_out else 0
@@ -253,11 +245,6 @@ class Build:
         spent = self.models.budget.spent_by(call.name)
         return StageRun(call.name, artifact, "run", 0.0, len(to_make), len(jobs) - len(to_make), spent)
 
-    def _with_worker_settings(self, call: StageCall, job: Job) -> Job:
-        """The job with everything that a worker needs, wherever it runs."""
-        rules = self.models.offline if call.endpoints else {}
-        return replace(job, shared=self.shared, responses=self.models.where, offline=rules)
-
     def _status(
         self, call: StageCall, weights: dict[str, int], parts_of: dict[str, list[Part] | None]
     ) -> dict[str, Any]:
@@ -274,13 +261,6 @@ class Build:
         meter = self._meters.get(unit)
         return meter.fraction() if meter else reported_fraction(self.shared, unit)
 
-    def _finished_parts(self, work: Stage, job: Job) -> list[Part] | None:
-        """The stored parts of a unit of work; None if it has to be made."""
-        if work.name == self.force:
-            return None
-        parts = self.store.unit(work.name, job.unit)
-        return None if parts and self.models.retry_errors and failed(parts) else parts
-
     # its parts
 
     def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
@@ -293,7 +273,7 @@ class Build:
             while waiting and len(running) < max_at_once and not self._starts_no_more(errors):
                 job = waiting.popleft()
                 future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
-                future.add_done_callback(partial(_put_finished, finished, job.unit))
+                future.add_done_callback(partial(lambda unit, _: finished.put(unit), job.unit))
             if not running:
                 raise _error_to_raise(errors or [self._unfinished_error(call)])
             unit = finished.get()
@@ -421,10 +401,6 @@ class Allowance:
                 self._changed.notify_all()
 
 
-def _put_finished(finished: queue.SimpleQueue[str], unit: str, _: object) -> None:
-    finished.put(unit)
-
-
 def _error_of(future: StageFuture) -> Exception | None:
     """The error that a stage ended with; None if it succeeded."""
     try:
@@ -442,6 +418,22 @@ def _error_to_raise(errors: list[Exception]) -> Exception:
 def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
     if endpoint == wanted:
         requests.append(request)
+
+
+def stored_artifact(
+    store: Store, call: StageCall, input_hash: str, force: str | None, retry_errors: bool
+) -> Artifact | None:
+    """The stored artifact if its inputs are unchanged and nothing in it is to be made again; else None."""
+    artifact = None if call.name == force else store.artifact(call.name, call.recipe.fingerprint)
+    if artifact is None or artifact.input_hash != input_hash:
+        return None
+    return None if retry_errors and failed(artifact.parts) else artifact
+
+
+def stored_parts(store: Store, call: StageCall, job: Job, force: str | None, retry_errors: bool) -> list[Part] | None:
+    """The stored parts of a unit of work; None if it has to be made."""
+    parts = None if call.name == force else store.unit(call.name, job.unit)
+    return None if parts and retry_errors and failed(parts) else parts
 
 
 def failed(parts: Iterable[Part]) -> int:

@@ -45,8 +45,7 @@ class StageContext:
 
     def scratch(self) -> Path:
         """A temporary folder that is deleted when the unit ends."""
-        if self._scratch is None:
-            self._scratch = self.store.new_folder(self._stage)
+        self._scratch = self._scratch or self.store.new_folder(self._stage)
         return self._scratch
 
     @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from longform.engine.at_most import UNKNOWN, Sizes, tokens_at_most
 from longform.engine.stage import StageCall
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Endpoint, Price
+from longform.llm.ask.types import Endpoint
 from longform.llm.price.budget import NANO
 from longform.llm.price.figures import UNKNOWN_FIGURES, Figures
 
@@ -113,15 +113,11 @@ def _usd(
     price = price_of(endpoint)
     if price is None:
         return None
-    if _is_free(price):
+    if not (price.input or price.output):
         return 0.0
     if input_tokens is None or output_tokens is None or UNKNOWN in (input_tokens, output_tokens):
         return None
     return cost_nano(price, math.ceil(input_tokens), 0, math.ceil(output_tokens), batch=batch) / NANO
-
-
-def _is_free(price: Price) -> bool:
-    return not (price.input or price.output)
 
 
 def _whole(number: float) -> int | None:

@@ -62,8 +62,8 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
     for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
         hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
         unit = call.recipe.unit({**hashes, "keys": keys})
-        fields = (work.module, work.name, store.home, unit, label, keys)
-        yield Job(*fields, unit_inputs, call.arguments, call.recipe.fingerprint)
+        names = work.module, work.name, store.home, unit, label
+        yield Job(*names, keys, unit_inputs, call.arguments, call.recipe.fingerprint)
 
 
 def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
@@ -74,7 +74,9 @@ def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[s
         return
     parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
     for number, (unit, own_parts) in enumerate(_by_unit(first, work.shape).items()):
-        unit_inputs = {name: _rows_of_unit(rows, work.inputs[name], parts[name], unit) for name, rows in inputs.items()}
+        unit_inputs = {
+            name: rows.of(parts[name].get(_unit_of(unit, work.inputs[name]), [])) for name, rows in inputs.items()
+        }
         numbered_keys = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if work.max_rows_per_part else None
         yield unit or "all", numbered_keys or _keys_of(work, unit, own_parts), unit_inputs
 
@@ -84,8 +86,7 @@ def _shards(inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, 
     (name, sources), *others = inputs.items()
     side_rows = {other: rows.of(rows.parts) for other, rows in others}
     for source in sources:
-        for index in range(len(source.pieces)):
-            shard = Shard(source, index)
+        for shard in source.shards:
             yield shard.key, [shard.key], {name: shard, **side_rows}
 
 
@@ -102,34 +103,20 @@ def _unit_of(key: str, shape: Shape) -> str:
     return "" if shape is Shape.ALL else group_of(key) if shape is Shape.GROUP else key
 
 
-def _rows_of_unit(rows: Rows, shape: Shape, parts: dict[str, list[Part]], unit: str) -> Rows:
-    """The rows of an input that one unit sees."""
-    return rows.of(parts.get(_unit_of(unit, shape), []))
-
-
 def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
-    """The keys of the parts that a unit makes."""
-    if work.shape is Shape.GROUP:
-        return _output_keys(unit, parts)
-    return _all_rows_keys(parts) if work.shape is Shape.ALL else _keys(parts)
-
-
-def _keys(parts: list[Part]) -> list[str]:
-    return [part.key for part in parts]
-
-
-def _all_rows_keys(parts: list[Part]) -> list[str]:
-    """The part keys of a stage that sees all rows: those of its first input if it is cut by hash, else one key."""
-    keys = _keys(parts)
-    kept = len(keys) == 1 or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys))
-    return keys if kept else [ALL_ROWS_KEY]
-
-
-def _output_keys(group: str, parts: list[Part]) -> list[str]:
-    """The part keys of a group: those of the first input if it is cut by hash, else a cut by its number of rows."""
-    keys = _keys(parts)
-    if all(CUT.fullmatch(key.split("/")[1]) for key in keys):
+    """The keys of the parts that a unit makes: those of its first input, as long as that is cut by hash or the unit
+    sees no more than a part; else one key for all rows, or the keys of a group that is cut by its number of rows.
+    """
+    keys = [part.key for part in parts]
+    if work.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
         return keys
+    if work.shape is Shape.GROUP:
+        return _keys_of_group(unit, parts)
+    return keys if len(keys) == 1 else [ALL_ROWS_KEY]
+
+
+def _keys_of_group(group: str, parts: list[Part]) -> list[str]:
+    """The keys of a group that is cut by its number of rows."""
     rows, (fewest, most) = sum(part.rows for part in parts), ROWS_PER_PART
     rows_per_part = min(max(rows / PARTS, fewest), most)
     return part_keys(group, math.ceil(math.log2(max(1, rows / rows_per_part))))

@@ -33,14 +33,13 @@ from longform.engine.bounds import (
     shard_sizes,
     unmade,
 )
-from longform.engine.build import failed
+from longform.engine.build import failed, stored_artifact, stored_parts
 from longform.engine.costs import Pricing, free
 from longform.engine.dry import walk
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
-from longform.llm.ask.types import Endpoint
 from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
@@ -207,10 +206,12 @@ class Plan:
             for name, value in call.inputs.items()
         }
         whole = all(self.rows(rows).built for rows in call.upstream.values())
-        units = Units(call, self._reusable(call, inputs) if whole else None)
+        options = self.force, self.retry_errors
+        reused = stored_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
+        units = Units(call, reused)
         for job in jobs_of(self.store, call, inputs) if units.artifact is None else ():
             if whole or not self._inputs_missing(call, job):
-                units.add(job, self._made(call, job), inputs_missing=False)
+                units.add(job, stored_parts(self.store, call, job, *options), inputs_missing=False)
             else:
                 units.add(job, None, inputs_missing=True)
         return units
@@ -225,22 +226,6 @@ class Plan:
             _misses_rows(known_rows, call.stage.inputs[name], call.stage.shape, job.label)
             for name, known_rows in known.items()
         )
-
-    def _reusable(self, call: StageCall, inputs: dict[str, Any]) -> Artifact | None:
-        """The stored artifact if a build would reuse it whole; else None."""
-        if call.name == self.force:
-            return None
-        artifact = self.store.artifact(call.name, call.recipe.fingerprint)
-        if artifact is None or artifact.input_hash != hash_of_inputs(inputs):
-            return None
-        return None if self.retry_errors and failed(artifact.parts) else artifact
-
-    def _made(self, call: StageCall, job: Job) -> list[Part] | None:
-        """The stored parts of a unit of work; None if a build would make it."""
-        if call.name == self.force:
-            return None
-        parts = self.store.unit(call.name, job.unit)
-        return None if parts and self.retry_errors and failed(parts) else parts
 
     # how many rows they make
 
@@ -271,18 +256,13 @@ class Plan:
         With `of_about` the bound is computed from estimates of the inputs in place of bounds.
         """
         if call.stage.shape is Shape.SHARD:
-            sizes = [self._shard_sizes(call, job, of_about) for job in jobs]
+            others = {name: self._total(rows, None, of_about) for name, rows in call.upstream.items()}
+            sizes = [shard_sizes(call, next(iter(job.inputs.values())), others) for job in jobs]
             most = sum(rows_at_most(call.stage, shard_size, UNKNOWN) for shard_size in sizes)
             return most, most if most != UNKNOWN else None, frozenset()
         unit_sizes, rows_in = self._sizes(call, jobs, units.rows_made, of_about=of_about)
         about, like = self._about_in(call, group_of_job(call, jobs[0]), units.rows_made)
         return rows_at_most(call.stage, unit_sizes, default_rows_in(call, rows_in)), about, like
-
-    def _shard_sizes(self, call: StageCall, job: Job, of_about: bool) -> Sizes:
-        """The sizes that one unit of a source stage is called with."""
-        shard = next(iter(job.inputs.values()))
-        others = {name: self._total(rows, None, of_about) for name, rows in call.upstream.items()}
-        return shard_sizes(call, shard, others)
 
     def _sizes(
         self, call: StageCall, jobs: list[Job], *taken: dict[tuple[str, str], int], of_about: bool = False
@@ -388,9 +368,8 @@ class Plan:
         """What has to be built before more is known: the last stage upstream that is not built, or `read` for
         sources.
         """
-        if call.stage.shape is Shape.SHARD and not units.waiting:
-            return "read"
-        return next(reversed(self._unbuilt(call)), None)
+        reads = call.stage.shape is Shape.SHARD and not units.waiting
+        return "read" if reads else next(reversed(self._unbuilt(call)), None)
 
     def _unbuilt(self, call: StageCall) -> list[str]:
         """The stages upstream whose rows are not built yet, in the order of the flow."""
@@ -425,8 +404,8 @@ class Plan:
         """(costs of the requests of the units to make, whether these are all requests); None in place of costs not
         counted.
         """
-        online = any(not endpoint.offline for endpoint in call.endpoints)
-        if self._pricing is None or (not online and _rows_of(units.to_make) > OFFLINE_ROWS):
+        rows = sum(rows.count for job in units.to_make for rows in job.inputs.values() if isinstance(rows, Rows))
+        if self._pricing is None or (not call.online and rows > OFFLINE_ROWS):
             return None, not units.to_make
         return self._walked(call, units.to_make)
 
@@ -468,13 +447,12 @@ class Plan:
                 rows_seen = sum(rows.get((group, next(iter(call.inputs))), 0) for rows in taken)
                 about = rate.calls_about(about_in, min(most, most_about), rows_seen)
             for endpoint in call.endpoints:
-                total += self._bounded(call, endpoint, most, about, sizes)
+                total += (
+                    free(most, about)
+                    if self._pricing is None or endpoint.offline
+                    else self._pricing.bounded(call, endpoint, most, about, sizes)
+                )
         return total
-
-    def _bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
-        if self._pricing is None or endpoint.offline:
-            return free(most, about)
-        return self._pricing.bounded(call, endpoint, most, about, sizes)
 
 
 SUMMED = ("calls", "input_tokens_at_most", "output_tokens_at_most", "usd_at_most", "usd_batch_at_most")
@@ -489,12 +467,10 @@ def total(stages: Iterable[Planned]) -> dict[str, Any]:
     """
     asking = [planned for planned in stages if planned.endpoint and not planned.offline and planned.calls != 0]
     known = [planned for planned in asking if planned.unpriced or None not in (planned.calls, planned.usd_at_most)]
-    found: dict[str, Any] = {name: _sum(known, name) for name in SUMMED}
-    found |= {name: _sum(asking, name) for name in ("calls_about", "usd")}
-    exact = all(planned.exact for planned in asking)
     return {
-        **found,
-        "exact": exact,
+        **{name: _sum(known, name) for name in SUMMED},
+        **{name: _sum(asking, name) for name in ("calls_about", "usd")},
+        "exact": all(planned.exact for planned in asking),
         "without": {planned.stage: planned.waits_for for planned in asking if planned not in known},
     }
 
@@ -549,10 +525,4 @@ def _shortened(changes: list[str]) -> list[str]:
     """The changes, with at most two changed inputs named and the others counted."""
     inputs = [change for change in changes if change.startswith("its input")]
     others = [change for change in changes if change not in inputs]
-    rest = [f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else []
-    return [*others, *inputs[:2], *rest]
-
-
-def _rows_of(jobs: list[Job]) -> int:
-    """The number of input rows of these jobs."""
-    return sum(rows.count for job in jobs for rows in job.inputs.values() if isinstance(rows, Rows))
+    return [*others, *inputs[:2], *([f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else [])]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -31,7 +31,7 @@ from prefect.tasks import exponential_backoff
 
 from longform.addresses import shown
 from longform.artifacts.store import Part
-from longform.engine.build import PartFuture, StageFuture, StageRun
+from longform.engine.build import LEFT_OUT, PartFuture, StageFuture, StageRun
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
 from longform.settings import Retries
@@ -174,10 +174,9 @@ class PrefectTasks:
 
     def _tabulate(self, stage_run: StageRun) -> None:
         """Write a table of the stage's rows, rejections and counters as a Prefect artifact."""
-        kinds = {"filtered": "filtered", "defect": "rejected"}
         artifact = stage_run.artifact
         rows = [{"kind": "rows", "reason": "", "rows": artifact.rows}]
-        rows += [{"kind": kinds[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
+        rows += [{"kind": LEFT_OUT[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
         key = f"{self.dataset}-{stage_run.stage}".replace("_", "-").lower()
         with ignoring_server_errors():
@@ -238,19 +237,15 @@ def lost_server() -> ServerError:
     )
 
 
-@contextmanager
-def ignoring_server_errors() -> Iterator[None]:
+def ignoring_server_errors() -> suppress:
     """For reports that people look at: without a server, or where it refuses them, the stage goes on."""
-    with suppress(httpx.HTTPError):
-        yield
+    return suppress(httpx.HTTPError)
 
 
 def log(level: int, text: str, error: Exception | None = None) -> None:
     """Write into the log of the current task or flow run; does nothing outside of one."""
-    try:
+    with suppress(MissingContextError):
         get_run_logger().log(level, text, exc_info=error)
-    except MissingContextError:
-        return
 
 
 def _reasons(stage_run: StageRun) -> str:
@@ -263,9 +258,7 @@ def _kind(call: StageCall) -> str:
     """The kind of a stage, for its tag: model, source, join or rows."""
     if call.endpoints:
         return "model"
-    if call.stage.shape is Shape.SHARD:
-        return "source"
-    return "join" if call.stage.sees_more_than_a_part else "rows"
+    return "source" if call.stage.shape is Shape.SHARD else "join" if call.stage.sees_more_than_a_part else "rows"
 
 
 def _set_signature(body: Any, name: str, parameters: Any) -> None:

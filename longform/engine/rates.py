@@ -120,14 +120,14 @@ class Rates:
         bound = self._earlier_bound(call, earlier.artifact, rows_in)
         answers_of = self._answers(call, earlier)
         answers_read = sum(answers_of.get(group, 0) for group in groups)
-        stored = rows_in if answers_read and of_group and self._same_questions(call, earlier.artifact) else 0
+        still_apply = of_group and not _own_changes(call, earlier.artifact) and self._same_rows(call, earlier.artifact)
         at_bound = rows_out > 0 and bound != UNKNOWN and rows_out >= AT_ITS_BOUND * bound
         settings_changed = self._changes(call, earlier.artifact)[0] > 0
         return Rate(
             rows_out / rows_in,
             at_bound,
             answers_read / rows_in if answers_read else None,
-            stored,
+            rows_in if answers_read and still_apply else 0,
             frozenset(groups),
             settings_changed,
         )
@@ -137,7 +137,7 @@ class Rates:
     def _earlier_build(self, call: StageCall, artifact: Artifact) -> EarlierBuild:
         """An artifact's numbers by group, computed once."""
         if artifact.fingerprint not in self._earlier:
-            groups = _all_as_one if call.stage.shape is Shape.ALL else group_of
+            groups = group_of if call.stage.shape is not Shape.ALL else lambda _: ""
             rows_out: Counter[str] = Counter()
             for part in artifact.parts:
                 rows_out[groups(part.key)] += part.rows
@@ -160,8 +160,7 @@ class Rates:
 
     def _recorded(self, stage: str, fingerprint: object) -> Artifact | None:
         """The artifact of a stage with this fingerprint, if it is still recorded."""
-        found = (artifact for artifact in self.artifacts(stage) if artifact.fingerprint == fingerprint)
-        return next(found, None)
+        return next((artifact for artifact in self.artifacts(stage) if artifact.fingerprint == fingerprint), None)
 
     def _earlier_bound(self, call: StageCall, artifact: Artifact, rows_in: int) -> float:
         """The bound that the stage's declaration gives for the earlier build's arguments; infinite if it needs more
@@ -218,12 +217,6 @@ class Rates:
 
     # whether answers of then are answers of now
 
-    def _same_questions(self, call: StageCall, artifact: Artifact) -> bool:
-        """Whether the earlier build asked the same for each row that is still there, so that its answers
-        still apply.
-        """
-        return not _own_changes(call, artifact) and self._same_rows(call, artifact)
-
     def _same_rows(self, call: StageCall, artifact: Artifact) -> bool:
         """Whether all inputs hold at least the rows they held, unchanged."""
         return all(self._same_input(value, artifact.recipe.inputs.get(name)) for name, value in call.inputs.items())
@@ -276,8 +269,3 @@ def _holds_all(sources: list[Source], then: list[Any]) -> bool:
     """Whether all sources of the earlier recipe are still there."""
     now = [source.identity() for source in sources]
     return all(source in now for source in then)
-
-
-def _all_as_one(key: str) -> str:
-    """The group "" for every key."""
-    return ""

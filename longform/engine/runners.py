@@ -52,7 +52,6 @@ class Runner(Protocol):
 
     def run(self, job: Job) -> list[Part]:
         """The parts of a job. LostWorker if the worker or the cluster went away; else the error that the job raised."""
-        ...
 
     def stop(self) -> None:
         """End the jobs that are being made."""

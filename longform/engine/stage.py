@@ -17,7 +17,6 @@ all rows. `Shard`: one for each shard of a list of sources. In a stage of parts,
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import typing
 from collections.abc import Callable, Iterator
@@ -33,12 +32,12 @@ from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
 from longform.engine.context import StageContext
 from longform.errors import FlowError
+from longform.hints import hint
 from longform.llm.ask.types import Endpoint
 
 __all__ = ["AllRows", "AtMost", "PerGroup", "Rejected", "Row", "Rows", "Shard", "Stage", "StageContext", "stage"]
 
 P = ParamSpec("P")
-Yielded = Row | Rejected | pa.RecordBatch
 
 
 class Shape(Enum):
@@ -167,9 +166,9 @@ class Stage:
         """argument -> value; FlowError if an argument is unknown, missing or no rows."""
         for name in arguments:
             if name not in self.signature.parameters:
-                near = difflib.get_close_matches(name, self.signature.parameters, n=1)
-                hint = f'did you mean "{near[0]}"?' if near else f"it takes {', '.join(self.signature.parameters)}."
-                raise FlowError(f'{self.name} has no argument "{name}"; {hint}')
+                raise FlowError(
+                    f'{self.name} has no argument "{name}"; {hint(name, self.signature.parameters, "it takes")}'
+                )
         try:
             bound = self.signature.bind(*inputs, **arguments).arguments
         except TypeError as error:
@@ -186,7 +185,10 @@ class Stage:
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
         """The recipe of a call: name, revision, schema, arguments and the identities of its inputs."""
-        input_identities = {name: _input_identity(value) for name, value in inputs.items()}
+        input_identities = {
+            name: value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]
+            for name, value in inputs.items()
+        }
         columns = shape(self.schema) + ([["split by", self.split_by]] if self.split_by else [])
         columns += [["rows each", str(self.max_rows_per_part)]] if self.max_rows_per_part else []
         return Recipe(self.name, self.revision, columns, identity(arguments), input_identities)
@@ -257,12 +259,8 @@ def stage(
 
     def declare(body: Callable[..., Iterator[Any]]) -> Any:
         first = next(iter(list(typing.get_type_hints(body).values())[1:]))
-        stage_class = SourceStage if first is Shard else RowStage
-        return stage_class(body, schema, revision, split_by, at_most, max_rows_per_part)
+        return (SourceStage if first is Shard else RowStage)(
+            body, schema, revision, split_by, at_most, max_rows_per_part
+        )
 
     return declare
-
-
-def _input_identity(value: Any) -> Any:
-    """The identity of an input: the fingerprint of rows, or the identities of sources."""
-    return value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]

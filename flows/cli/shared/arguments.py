@@ -13,6 +13,7 @@ from flows.builds import completion
 from flows.builds.options import Options, flag
 from flows.builds.options import amount as amount
 from flows.registry import DATASETS, checked_name, model_of
+from longform.settings import home as home_of
 
 
 def _nearest_home(context: typer.Context, home: Path | None) -> Path | None:
@@ -56,7 +57,6 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
     """(store, version) of an address; UsageError if there is no such version."""
     from longform.artifacts import versions
     from longform.artifacts.store import Store
-    from longform.settings import home as home_of
 
     checked_name(address.partition("@")[0])
     root = home_of(home)
@@ -125,11 +125,9 @@ def read_options(
 ) -> tuple[Any, Options]:
     """(the configuration, the options of a build) that a command line states."""
     from flows.config import configuration
-    from longform.settings import home as home_of
 
     all_settings = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
-    chosen = configuration.read(dataset, model_of(dataset), config, all_settings)
-    return chosen, Options(home_of(home), **options)
+    return configuration.read(dataset, model_of(dataset), config, all_settings), Options(home_of(home), **options)
 
 
 def splits_text(splits: dict[str, int]) -> str:

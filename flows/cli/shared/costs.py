@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,8 @@ def paid(home: Path, address: str) -> dict[str, Any]:
     """
     dataset, with_version, _ = address.partition("@")
     version = find(home, address) if with_version else None
-    store = open_responses(responses(home), read_only=True)
-    try:
+    with closing(open_responses(responses(home), read_only=True)) as store:
         lines = store.ledger(dataset, None if version is None else set(version.stages.values()))
-    finally:
-        store.close()
     stages = [{**line, "usd": _usd(line)} for line in lines]
     total = {name: sum(line[name] for line in stages) for name in SUMS}
     return {

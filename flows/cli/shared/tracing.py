@@ -31,8 +31,7 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
     Raises UsageError if no row, or more than one, begins with `row_id`.
     """
-    module = module_of(version.dataset)
-    of_dataset = getattr(module, "trace", None)
+    of_dataset = getattr(module_of(version.dataset), "trace", None)
     return (
         dict(of_dataset(store, version, row_id))
         if of_dataset
@@ -43,8 +42,7 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 def first_row(version: Version) -> str:
     """The lowest row id of a version's default config."""
     config, paths = next(iter(version.tables().items()))
-    found = _rows(f"SELECT min({version.key(config)}) AS id FROM {read_parquet(paths)}")
-    return str(found[0]["id"])
+    return str(_rows(f"SELECT min({version.key(config)}) AS id FROM {read_parquet(paths)}")[0]["id"])
 
 
 def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[str, Stage]) -> dict[str, Any]:
