@@ -38,7 +38,7 @@ TERMS = Terms(
 )
 
 
-class Fetch(BaseModel):
+class Fetch(BaseModel, extra="forbid"):
     """Asks for the current state of items, named by id, permalink, or a file of them (Parquet of posts or threads, JSON
     lines, or one id on each line). Dumps are not fetched: their archives distribute them by BitTorrent.
     """
@@ -73,14 +73,12 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     folder.mkdir(parents=True, exist_ok=True)
     progress.begin(STATES_FILE, len(names), 0)
     max_age = timedelta(hours=config.max_age_hours)
-    states = check(api.states, names, folder / STATES_FILE, max_age=max_age, now=_now, progress=progress)
+    states = check(
+        api.states, names, folder / STATES_FILE, max_age=max_age, now=lambda: datetime.now(UTC), progress=progress
+    )
     progress.end(STATES_FILE)
     write_takedowns(states, folder / GONE_FILE, also_missing=config.missing)
     return [states, folder / GONE_FILE]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _token_url(config: Fetch) -> str:

@@ -56,8 +56,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     papers, metadata = papers_and_metadata(builder, files["papers"], files["metadata"])
     paragraphs = split_paragraphs(builder, papers)
     cited = resolve_citations(builder, paragraphs, papers, metadata)
-    citations = read_citations(builder, files["citations"])
-    return [papers, paragraphs, cited, metadata, citations]
+    return [papers, paragraphs, cited, metadata, read_citations(builder, files["citations"])]
 
 
 def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:

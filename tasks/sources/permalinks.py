@@ -87,9 +87,7 @@ def _of_id(text: str) -> str | None:
         return page_of(f"https://{rest}")
     if group in _UPSTREAM:
         return text if _UPSTREAM[group].fullmatch(rest) else None
-    if _HOST.fullmatch(group.lower()) and _NUMBER.fullmatch(rest):
-        return f"{_host(group)}/{rest}"
-    return None
+    return f"{_host(group)}/{rest}" if _HOST.fullmatch(group.lower()) and _NUMBER.fullmatch(rest) else None
 
 
 def _of_name(text: str) -> str | None:

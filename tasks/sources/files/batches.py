@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from longform.artifacts.arrays import bitmap, text_array
 from longform.artifacts.rows import Rejected
+from longform.engine.stage import StageContext
 
-__all__ = ["batch_of", "batched", "bitmap", "text_array"]
+__all__ = ["batch_of", "batched", "bitmap", "counted", "text_array"]
 
 T = TypeVar("T")
 
@@ -20,6 +21,13 @@ def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
     """Rows, whose values stand in the order of the schema's columns, as a batch."""
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
+
+
+def counted(context: StageContext, items: Iterable[pa.RecordBatch | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
+    """The items as they come, their rows counted as "read"."""
+    for item in items:
+        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
+        yield item
 
 
 def batched(

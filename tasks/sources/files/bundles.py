@@ -23,7 +23,7 @@ from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files import tarballs
-from tasks.sources.files.found import SIDE_FILE, WHOLE, fetched_at, moment, refuse_bomb
+from tasks.sources.files.found import SIDE_FILE, WHOLE, fetched_at, refuse_bomb
 from tasks.sources.files.lines import unpacked
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -82,9 +82,8 @@ def open_bundles(
     archives = [file for file in found if file.name.lower().endswith((*TARS, *ZIPS))]
     plain = [file for file in found if _has(file.name, endings) and file not in set(archives)]
     bundles: list[Source] = [_bundle(files, group, facts) for files in _dealt(_listed(plain), mean)]
-    for archive in archives:
-        if first_member(archive, endings):
-            bundles.append(_archive(archive, digest(archive), group, endings, mean, facts))
+    held = [archive for archive in archives if first_member(archive, endings)]
+    bundles += [_archive(archive, digest(archive), group, endings, mean, facts) for archive in held]
     return list({source.sha256: source for source in bundles}.values())
 
 
@@ -113,10 +112,7 @@ def _packed(endings: tuple[str, ...]) -> tuple[str, ...]:
 def _listed(files: Iterable[Path]) -> list[Listed]:
     found: dict[str, Listed] = {}
     for file in files:
-        when = fetched_at(file)
-        if when is not None:
-            moment(when)
-        listed = Listed(str(file), sha256_of(file), when)
+        listed = Listed(str(file), sha256_of(file), fetched_at(file))
         found.setdefault(listed.sha256, listed)
     return list(found.values())
 
@@ -143,8 +139,6 @@ def _archive(
     file: Path, sha256: str, group: str, endings: Sequence[str], mean: int, facts: Sequence[tuple[str, str | None]]
 ) -> Source:
     when = fetched_at(file)
-    if when is not None:
-        moment(when)
     pieces: tuple[tuple[int, int], ...] = (WHOLE,)
     if file.name.lower().endswith(ZIPS):
         with _zip(file) as archive:

@@ -76,20 +76,20 @@ def _source(
     facts: Sequence[tuple[str, str | None]],
     piece_bytes: int | None,
 ) -> Source:
-    when = fetched_at(file) or retrieved_at
-    if when is not None:
-        moment(when)
+    when = fetched_at(file, retrieved_at)
     size = file.stat().st_size
     cut = piece_bytes if piece_bytes and not file.name.lower().endswith(PACKED) else None
     pieces = tuple((start, min(start + cut, size)) for start in range(0, size, cut)) if cut else (WHOLE,)
-    named = (("name", file.name), ("retrieved_at", when), *facts)
-    return Source(group, str(file), sha256, named, pieces)
+    return Source(group, str(file), sha256, (("name", file.name), ("retrieved_at", when), *facts), pieces)
 
 
-def fetched_at(file: Path) -> str | None:
-    """When `longform fetch` got this file, as its side file says."""
-    when = noted(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
-    return when if isinstance(when, str) else None
+def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
+    """When `longform fetch` got this file, as its side file says, else `otherwise`; UsageError where it is no date."""
+    found = noted(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
+    when = (found if isinstance(found, str) else None) or otherwise
+    if when is not None:
+        moment(when)
+    return when
 
 
 def noted(file: Path) -> dict[str, Any]:

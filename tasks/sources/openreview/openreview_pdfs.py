@@ -15,6 +15,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -72,8 +73,7 @@ def fetch_pdfs(
     """The PDFs that are there in the end. SourceError at the end where some were refused: they are asked for again."""
     fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
-    todo = [paper for paper in asked if fetch.is_open(paper)]
-    fetch.all(todo)
+    fetch.all([paper for paper in asked if fetch.is_open(paper)])
     return [fetch.place(paper) for paper in asked if fetch.place(paper).exists()]
 
 
@@ -133,16 +133,13 @@ class _Fetch:
         if not zipfile.is_zipfile(file):
             return 0
         done = unpacked = 0
-        try:
-            with zipfile.ZipFile(file) as archive:
-                for member, paper in _members(archive, batch, self.max_pdf_bytes):
-                    unpacked += member.file_size
-                    if unpacked > MAX_ZIP_BYTES:
-                        break
-                    with archive.open(member) as stream:
-                        done += self._kept(paper, stream)
-        except _DAMAGED:
-            return done
+        with suppress(*_DAMAGED), zipfile.ZipFile(file) as archive:
+            for member, paper in _members(archive, batch, self.max_pdf_bytes):
+                unpacked += member.file_size
+                if unpacked > MAX_ZIP_BYTES:
+                    break
+                with archive.open(member) as stream:
+                    done += self._kept(paper, stream)
         return done
 
     def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:

@@ -144,12 +144,10 @@ def rating(found: Any) -> int | None:
 
 def ratings(reviews: Iterable[Note]) -> list[int | None]:
     """One an official review, oldest first."""
-    found = sorted(reviews, key=_age)
-    return [_rated(review.get("content")) for review in found]
-
-
-def _age(note: Note) -> tuple[int, str]:
-    return _time(note, "cdate", "tcdate") or 0, _own(note, "id")
+    return [
+        _rated(review.get("content"))
+        for review in sorted(reviews, key=lambda note: (_time(note, "cdate", "tcdate") or 0, _own(note, "id")))
+    ]
 
 
 def _own(note: Note, name: str) -> str:
@@ -172,26 +170,21 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
     `kinds` are the replies by kind. Words that cannot be read leave it to the next rule; they are kept where none can
     tell.
     """
-    unread = UNKNOWN
+    unread: list[Decision] = []
     for rule in (_by_note, _by_meta_review, _by_invitation, _by_venueid, _by_venue):
-        found = rule(note, kinds)
-        if found is None:
-            continue
-        if found.decision != "unknown" or found.source in ("venueid", "disagreement"):
-            return found
-        unread = found if unread is UNKNOWN else unread
-    return unread
+        if found := rule(note, kinds):
+            if found.decision != "unknown" or found.source in ("venueid", "disagreement"):
+                return found
+            unread.append(found)
+    return unread[0] if unread else UNKNOWN
 
 
 def read_decision(words: str) -> str:
     """The decision of a decision note or a recommendation: "Accept: notable-top-25%", "Accept (Talk)", "Reject"."""
     lowered = words.lower()
-    if "workshop" in lowered:
-        return "invite_to_workshop"
-    if "withdraw" in lowered:
-        return "withdrawn"
-    if "reject" in lowered:
-        return "desk_rejected" if "desk" in lowered else "reject"
+    for word, decision in (("workshop", "invite_to_workshop"), ("withdraw", "withdrawn"), ("reject", "reject")):
+        if word in lowered:
+            return "desk_rejected" if word == "reject" and "desk" in lowered else decision
     return _accepted(lowered) if re.search(r"(?<!not )\baccept", lowered) else "unknown"
 
 
@@ -211,11 +204,20 @@ def read_venue(words: str) -> str:
 
 
 def _accepted(lowered: str) -> str:
-    if re.search(r"\b(oral|talk)\b|\btop[- ]5\b", lowered):
-        return "accept_oral"
-    if re.search(r"\bspotlight\b|\btop[- ]25\b", lowered):
-        return "accept_spotlight"
-    return "accept_poster" if re.search(r"\bposter\b", lowered) else "accept"
+    return next((kind for kind, pattern in _KINDS_OF_ACCEPTANCE.items() if re.search(pattern, lowered)), "accept")
+
+
+_KINDS_OF_ACCEPTANCE = {
+    "accept_oral": r"\b(oral|talk)\b|\btop[- ]5\b",
+    "accept_spotlight": r"\bspotlight\b|\btop[- ]25\b",
+    "accept_poster": r"\bposter\b",
+}
+_BY_LAST_PART = {
+    "Withdrawn_Submission": "withdrawn",
+    "Withdraw_Submission": "withdrawn",
+    "Desk_Rejected_Submission": "desk_rejected",
+    "Desk_Reject_Submission": "desk_rejected",
+}
 
 
 def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
@@ -245,13 +247,15 @@ def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
 
 
 def _by_invitation(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
-    for name in invitations(note):
-        last = name.rsplit("/", 1)[-1]
-        if last in ("Withdrawn_Submission", "Withdraw_Submission"):
-            return Decision("withdrawn", name, "invitation")
-        if last in ("Desk_Rejected_Submission", "Desk_Reject_Submission"):
-            return Decision("desk_rejected", name, "invitation")
-    return None
+    found = ((_BY_LAST_PART.get(name.rsplit("/", 1)[-1]), name) for name in invitations(note))
+    return next((Decision(decision, name, "invitation") for decision, name in found if decision), None)
+
+
+_OF_VENUEIDS = {
+    "Withdrawn_Submission": "withdrawn",
+    "Desk_Rejected_Submission": "desk_rejected",
+    "Rejected_Submission": "reject",
+}
 
 
 def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
@@ -259,16 +263,10 @@ def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
     if venueid is None:
         return None
     last = venueid.rsplit("/", 1)[-1]
-    named = {"Withdrawn_Submission": "withdrawn", "Desk_Rejected_Submission": "desk_rejected"}
+    named = _OF_VENUEIDS | ({"Submission": "unknown"} if is_v2(note) else {})
     if last in named:
         return Decision(named[last], venueid, "venueid")
-    if last == "Rejected_Submission":
-        return Decision("reject", venueid, "venueid")
-    if not is_v2(note):
-        return None
-    if last == "Submission":
-        return Decision("unknown", venueid, "venueid")
-    return _of_conference(note, venueid) if last == "Conference" else None
+    return _of_conference(note, venueid) if last == "Conference" and is_v2(note) else None
 
 
 def _of_conference(note: Note, venueid: str) -> Decision:

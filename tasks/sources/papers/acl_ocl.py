@@ -31,7 +31,7 @@ from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError
 from schemas.sources.papers import METADATA, PAPERS
-from tasks.sources.files.batches import batch_of
+from tasks.sources.files.batches import batch_of, batched
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text, retrieved_at
 from tasks.sources.files.sizes import lines_of, of_source
@@ -218,8 +218,7 @@ def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
     import pyarrow.compute as pc
 
     texts = batch.column(FULL_TEXT).cast(pa.large_string())  # of a table without a single text the type is null
-    lengths = pc.fill_null(pc.binary_length(texts), 0)
-    full = pc.sum(pc.greater(lengths, 0)).as_py() or 0
+    full = pc.sum(pc.greater(pc.fill_null(pc.binary_length(texts), 0), 0)).as_py() or 0
     context.count("with full text", full)
     context.count("without full text", len(batch) - full)
 
@@ -251,8 +250,7 @@ def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
 
 def acl_id_of(name: str) -> str | None:
     """The id that a file is named by."""
-    last = name.replace("\\", "/").rsplit("/", 1)[-1]
-    acl_id = re.sub(r"\.json(\.[a-z0-9]+)?$", "", last)
+    acl_id = re.sub(r"\.json(\.[a-z0-9]+)?$", "", name.replace("\\", "/").rsplit("/", 1)[-1])
     return acl_id if is_acl_id(acl_id) else None
 
 
@@ -263,8 +261,10 @@ def _defect(key: str, reason: str, member: Member, detail: str | None = None) ->
 @stage(PAPERS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
 def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A paper for each JSON file, in their order; of one that comes twice the first."""
-    default = dict(files.source.facts).get("fetched")
-    rows: list[Row] = []
+    yield from batched(_papers(files, dict(files.source.facts).get("fetched")), papers_of, rows=BATCH_PAPERS)
+
+
+def _papers(files: Shard, default: str | None) -> Iterator[tuple[Row, int] | Rejected]:
     seen: set[str] = set()
     for member in members(files, endings=ENDINGS, max_bytes=MAX_JSON_BYTES):
         when = member.retrieved_at or default
@@ -275,9 +275,4 @@ def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBa
             yield Rejected(row["paper_id"], "filtered", "seen before in this bundle")
         else:
             seen.add(row["paper_id"])
-            rows.append(row)
-        if len(rows) == BATCH_PAPERS:
-            yield papers_of(rows)
-            rows = []
-    if rows:
-        yield papers_of(rows)
+            yield row, 1

@@ -227,8 +227,7 @@ class _Asking:
             row = tei.paper_of(self.tei(member))
         except UnreadableError as error:
             return error
-        md5 = hashlib.md5(member.content, usedforsecurity=False).hexdigest()
-        return {**row, "source": "pdf", "pdf_sha": md5}
+        return {**row, "source": "pdf", "pdf_sha": hashlib.md5(member.content, usedforsecurity=False).hexdigest()}
 
     def tei(self, member: Member) -> bytes:
         """The TEI of a PDF. UnreadableError where there will never be one, Incomplete where it may be later."""

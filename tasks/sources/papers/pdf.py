@@ -18,7 +18,7 @@ import re
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import pairwise
@@ -323,14 +323,7 @@ class _Layout:
         lines.clear()
 
     def paragraphs(self, lines: Sequence[Line]) -> Iterator[list[Line]]:
-        held: list[Line] = []
-        for position, line in enumerate(lines):
-            if held and self._begins(held[-1], line, _next(lines, position)):
-                yield held
-                held = []
-            held.append(line)
-        if held:
-            yield held
+        return _groups(lines, lambda held, line, following: self._begins(held[-1], line, following))
 
     def _begins(self, before: Line, line: Line, following: Line | None) -> bool:
         """Whether a line begins a paragraph: it is indented and the next is not, or a gap is above."""
@@ -351,16 +344,9 @@ class _Layout:
 
     def _entries(self) -> Iterator[list[Line]]:
         """The lines of each reference: its first has a mark, or stands left of the others."""
-        marked = bool(self.references) and _ENTRY.match(self.references[0].text) is not None
-        held: list[Line] = []
-        for position, line in enumerate(self.references):
-            following = _next(self.references, position)
-            if held and (_ENTRY.match(line.text) if marked else self._hangs(held, line, following)):
-                yield held
-                held = []
-            held.append(line)
-        if held:
-            yield held
+        if self.references and _ENTRY.match(self.references[0].text):
+            return _groups(self.references, lambda held, line, following: _ENTRY.match(line.text) is not None)
+        return _groups(self.references, self._hangs)
 
     def _hangs(self, held: list[Line], line: Line, following: Line | None) -> bool:
         before = held[-1]
@@ -392,6 +378,18 @@ class _Layout:
             return hyphened if self.words[hyphened] > self.words[joined] else joined
 
         return " ".join(_BROKEN.sub(whole, text).replace("\ufffe", "").split())
+
+
+def _groups(lines: Sequence[Line], begins: Callable[[list[Line], Line, Line | None], bool]) -> Iterator[list[Line]]:
+    """Runs of lines: a new one where `begins` says so of the run so far, a line and the one after it."""
+    held: list[Line] = []
+    for position, line in enumerate(lines):
+        if held and begins(held, line, _next(lines, position)):
+            yield held
+            held = []
+        held.append(line)
+    if held:
+        yield held
 
 
 def _next(lines: Sequence[Line], position: int) -> Line | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
+from tasks.sources.files.batches import counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.papers.tei import identified, in_batches, rejected
 from tasks.sources.papers.unreadable import UnreadableError
@@ -32,9 +33,7 @@ def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterato
     """Papers of PDFs. What breaks a parser costs its own row; a server that is not there leaves the part open."""
     licence = dict(files.source.facts).get("licence")
     found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), context.store.home)
-    for item in in_batches(_row(member, parsed, licence) for member, parsed in found):
-        context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
-        yield item
+    yield from counted(context, in_batches(_row(member, parsed, licence) for member, parsed in found))
 
 
 def _row(member: Member, parsed: Row | UnreadableError, licence: str | None) -> Row | Rejected:

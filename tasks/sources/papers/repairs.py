@@ -142,7 +142,7 @@ def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> 
     """Add a section, unless it is one again whose sub-sections are all that came since."""
     for position in range(len(found) - 1, -1, -1):
         other = found[position]
-        if _is_same(section, other):
+        if section.number == other.number and (section.head or "").casefold() == (other.head or "").casefold():
             if position == len(found) - 1 or not section.paragraphs:
                 notes.append("repeated head merged")
                 found[-1].paragraphs += section.paragraphs
@@ -151,10 +151,6 @@ def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> 
         if not (section.number and (other.number or "").startswith(f"{section.number}.")):
             break
     found.append(section)
-
-
-def _is_same(section: Section, other: Section) -> bool:
-    return section.number == other.number and (section.head or "").casefold() == (other.head or "").casefold()
 
 
 def _mark_introduction(sections: list[Section], notes: list[str]) -> None:

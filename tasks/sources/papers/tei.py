@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -37,7 +38,7 @@ from lxml import etree
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
-from tasks.sources.files.batches import batched
+from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text
 from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out
@@ -119,13 +120,12 @@ def _paper(root: etree._Element) -> Row:
     described = _described(header)
     body = repaired(body, described["title"], reader.notes)
     abstract = introduced(abstract, body, reader.notes)
-    notes = [*dict.fromkeys(reader.notes)]
     return {
         **described,
         "abstract": "\n\n".join(paragraph.text for paragraph in abstract) or None,
         **laid_out(body, numbered(back), reader.outside),
         "bibliography": bibliography,
-        "notes": notes,
+        "notes": [*dict.fromkeys(reader.notes)],
     }
 
 
@@ -186,9 +186,7 @@ def _all_text(element: etree._Element) -> str:
 
 def _folded(element: etree._Element | None) -> str:
     """All text below, white space folded."""
-    if element is None:
-        return ""
-    return fold(_all_text(element))
+    return "" if element is None else fold(_all_text(element))
 
 
 # ---------------------------------------------------------------- running text
@@ -370,7 +368,7 @@ class _Reader:
                 flow.space()
             return
         cites = kind == "bibr" or (kind == "formula" and _YEAR.search(text) is not None)
-        if cites and flow.last and _lacks_blank(flow.last, text[0]):
+        if cites and flow.last and (flow.last in ";,)]" or (text[0] in "([" and flow.last.isalnum())):
             self._restore(flow)
         start = flow.add(text)
         if cites:
@@ -396,11 +394,6 @@ class _Reader:
         flow.citations += [(start, flow.length, entry) for entry in known] or [(start, flow.length, None)]
 
 
-def _lacks_blank(before: str, after: str) -> bool:
-    """Whether a citation that begins with `after` is stuck to the character before it."""
-    return before in ";,)]" or (after in "([" and before.isalnum())
-
-
 # ---------------------------------------------------------------- header
 
 
@@ -410,8 +403,7 @@ def _described(header: etree._Element | None) -> Row:
     analytic, monograph = _child(structure, "analytic"), _child(structure, "monogr")
     numbers = _numbers(structure)
     doi, arxiv = numbers.get("doi"), numbers.get("arxiv")
-    title, authors, _, _ = _level(analytic)
-    venue, _, year, _ = _level(monograph)
+    (title, authors, _), (venue, _, year) = _level(analytic), _level(monograph)
     return {
         "source": "tei",
         "parser": _parser(header),
@@ -489,18 +481,16 @@ def _licence(availability: etree._Element | None) -> str | None:
 # ---------------------------------------------------------------- bibliography
 
 
+@dataclass(slots=True)
 class _Entry:
     """An entry of the bibliography while it is read. The first that says something of it counts."""
 
-    __slots__ = ("authors", "doi", "raw", "ref_id", "titles", "year")
-
-    def __init__(self, ref_id: str) -> None:
-        self.ref_id = ref_id
-        self.authors: dict[str, list[str]] = {}
-        self.titles: dict[str, str] = {}
-        self.year: int | None = None
-        self.doi: str | None = None
-        self.raw: str | None = None
+    ref_id: str
+    authors: dict[str, list[str]] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    year: int | None = None
+    doi: str | None = None
+    raw: str | None = None
 
     def row(self) -> Row:
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
@@ -569,9 +559,9 @@ def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None
         entry.raw = entry.raw or _folded(element) or None
 
 
-def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None, str | None]:
-    """(title, authors, year, DOI) of the analytic or the monographic level."""
-    title = year = doi = None
+def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None]:
+    """(title, authors, year) of the analytic or the monographic level."""
+    title = year = None
     authors: list[str] = []
     for child in element if element is not None else ():
         name = _NAMES.get(child.tag) or _name(child)
@@ -584,9 +574,7 @@ def _level(element: etree._Element | None) -> tuple[str | None, list[str], int |
             year = year or _year(child)
         elif name == "imprint":
             year = year or _level(child)[2]
-        elif name == "idno":
-            doi = doi or _doi(child)
-    return title, authors, year, doi
+    return title, authors, year
 
 
 # ---------------------------------------------------------------- stage
@@ -627,6 +615,5 @@ def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rej
 def read_tei(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Papers of TEI documents: sections, paragraphs, citations, bibliography."""
     licence = dict(files.source.facts).get("licence")
-    for item in in_batches(read(member, licence) for member in members(files, endings=ENDINGS, max_bytes=MAX_BYTES)):
-        context.count("read", 1 if isinstance(item, Rejected) else item.num_rows)
-        yield item
+    found = members(files, endings=ENDINGS, max_bytes=MAX_BYTES)
+    yield from counted(context, in_batches(read(member, licence) for member in found))

@@ -281,8 +281,10 @@ def item_of(
         return Rejected(post_id, "filtered", *reason)
     if own is None:
         return _defect("", "missing or ill-formed id")
+    if community is None and record.get("promoted"):
+        return Rejected(post_id, "filtered", "advertisement")
     if community is None:
-        return _placeless(record, post_id)
+        return _defect(post_id, "missing or ill-formed subreddit")
     if community.startswith("u_") and community not in wanted:
         return Rejected(post_id, "filtered", "on a user's own page")
     created = seconds(record.get("created_utc"))
@@ -294,12 +296,6 @@ def item_of(
 
 def _defect(post_id: str, reason: str) -> Rejected:
     return Rejected(post_id, "defect", reason)
-
-
-def _placeless(record: Record, post_id: str) -> Rejected:
-    if record.get("promoted"):
-        return Rejected(post_id, "filtered", "advertisement")
-    return _defect(post_id, "missing or ill-formed subreddit")
 
 
 def _submission(
@@ -380,7 +376,7 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
     return (
         1_000 * created,
         bool(edited),
-        _milliseconds(seconds(edited)) if edited else None,
+        1_000 * when if edited and (when := seconds(edited)) is not None else None,
         None if seen is None else 1_000 * seen,
         None if seen is None else seen - created,
         pseudonym(name) if name else None,
@@ -390,10 +386,6 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
         (name is not None and name.endswith(_BOT_NAMES)) or _SAYS_BOT in text,
         record.get("locked") is True,
     )
-
-
-def _milliseconds(second: int | None) -> int | None:
-    return None if second is None else 1_000 * second
 
 
 def _tags(record: Record) -> list[str]:
@@ -487,12 +479,12 @@ class Reading:
 def _completed(item: Rejected, line: bytes) -> Rejected:
     """With a key, and for a defect with the line as far as it may be kept: no names, nothing of deleted items."""
     key = item.key or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
-    raw = None if item.kind == "filtered" or _GONE_LATER.search(line) else _raw(line)
+    raw = (
+        None
+        if item.kind == "filtered" or _GONE_LATER.search(line)
+        else raw_text(_AUTHOR.sub(rb"\1?", line[: 4 * RAW_CHARS]))
+    )
     return Rejected(key, item.kind, item.reason, item.detail, raw)
-
-
-def _raw(line: bytes) -> str:
-    return raw_text(_AUTHOR.sub(rb"\1?", line[: 4 * RAW_CHARS]))
 
 
 @stage(ITEMS, revision=1)

@@ -30,16 +30,12 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
         for batch, is_repeated in marked(path, ITEMS, again[path], BATCH_ROWS):
             yield from _left_out(batch.filter(is_repeated), "duplicate id")
             once = batch.filter(pc.invert(is_repeated))
-            replies = _are_replies(once)
+            replies = pc.fill_null(pc.not_equal(once["parent_id"], once["question_id"]), False)
             yield from _left_out(once.filter(replies), "reply to a comment")
             ranges.add(once.filter(pc.invert(replies)))
     for table in ranges.tables():
         (items_in_order,) = table.sort_by(THREAD_ORDER).combine_chunks().to_batches()
         yield from _nest(items_in_order)
-
-
-def _are_replies(items: pa.RecordBatch) -> pa.BooleanArray:
-    return pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False)
 
 
 def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:

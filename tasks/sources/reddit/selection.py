@@ -48,14 +48,10 @@ Judge = Callable[[Row], str | None]
 
 def sift(context: StageContext, thread: Row, leave_out: Judge) -> list[Row]:
     """The answers that stay, in their order; the others are counted by reason, as they are no rows of their own."""
-    kept = []
-    for answer in thread["answers"]:
-        reason = leave_out(answer)
-        if reason is None:
-            kept.append(answer)
-        else:
-            context.count(f"answers: {reason}", 1)
-    return kept
+    reasons = [leave_out(answer) for answer in thread["answers"]]
+    for reason in filter(None, reasons):
+        context.count(f"answers: {reason}", 1)
+    return [answer for answer, reason in zip(thread["answers"], reasons, strict=True) if reason is None]
 
 
 def too_few(votes: int | None, least: int | None) -> bool:

@@ -111,8 +111,7 @@ def check(ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, 
     other items stay in the file.
     """
     partial = place.with_name(f"{place.name}.partial")
-    wanted = {f"{GROUP}/{name}" for name in names}
-    known = _carried_over(place, partial, wanted, now() - max_age)
+    known = _carried_over(place, partial, {f"{GROUP}/{name}" for name in names}, now() - max_age)
     open_names = (name for name in names if f"{GROUP}/{name}" not in known)
     try:
         with partial.open("ab") as file:
@@ -188,14 +187,12 @@ class States:
         found = {}
         for number, line in enumerate(_whole_lines(self.path), 1):
             state = _record_of(line)
-            if state is None or not _is_state(state):
+            if state is None or not (
+                state.get("state") in STATES and isinstance(state.get("id"), str) and _is_fresh(state, _EVER)
+            ):
                 raise SourceError(f"{self.path}, line {number}, is no state of an item: check the items again.")
             found[state["id"]] = state
         return found
-
-
-def _is_state(state: Record) -> bool:
-    return state.get("state") in STATES and isinstance(state.get("id"), str) and _is_fresh(state, _EVER)
 
 
 @stage(REDDIT_THREADS, revision=1)

@@ -31,7 +31,7 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
-from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
 from tasks.sources.files.tarballs import members
@@ -92,8 +92,7 @@ def kind_of(name: str) -> str | None:
 
 def split_of(name: str) -> str:
     """dev.small of queries.dev.small.tsv; what the name says instead where it is another's, e.g. 2019-pass."""
-    stem = _PACKING.sub("", name.lower())
-    return stem.replace("queries", "").replace("qrels", "").strip(".-_") or "all"
+    return _PACKING.sub("", name.lower()).replace("queries", "").replace("qrels", "").strip(".-_") or "all"
 
 
 def holding(sources: Sequence[Source], kind: str) -> list[Source]:
@@ -224,12 +223,9 @@ def _any_odd(texts: pa.StringArray) -> bool:
 
 def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
     """The same, line by line; yields what is no passage."""
-    found: list[Values] = []
-    for item in _parsed(lines, passage, "p"):
-        if isinstance(item, Rejected):
-            yield item
-        else:
-            found.append(item[0])
+    parsed = list(_parsed(lines, passage, "p"))
+    yield from (item for item in parsed if isinstance(item, Rejected))
+    found = [item[0] for item in parsed if not isinstance(item, Rejected)]
     pids, texts = zip(*found, strict=True) if found else ((), ())
     return pa.array(pids, pa.int64()), pa.array(texts, pa.string())
 
@@ -318,17 +314,10 @@ def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Itera
     """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
     seen = Seen()
     for _, lines in lines_of(files, COLLECTION):
-        for item in passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source)):
-            _count(context, item)
+        for item in counted(context, passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source))):
+            if not isinstance(item, Rejected):
+                context.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
             yield item
-
-
-def _count(context: StageContext, item: pa.RecordBatch | Rejected) -> None:
-    if isinstance(item, Rejected):
-        context.count("read", 1)
-        return
-    context.count("read", item.num_rows)
-    context.count("repaired", pc.sum(pc.greater(item["repairs"], 0)).as_py() or 0)
 
 
 def in_one(sources: Sequence[Source]) -> list[Source]:
@@ -452,6 +441,5 @@ def _queried(
     }
     with duckdb.connect(config=settings) as database:
         database.execute("SET TimeZone = 'UTC'")
-        reader = database.sql(query.format(read_parquet(rows.paths))).to_arrow_reader(BATCH_ROWS)
-        for batch in reader:
+        for batch in database.sql(query.format(read_parquet(rows.paths))).to_arrow_reader(BATCH_ROWS):
             yield batch.cast(schema)

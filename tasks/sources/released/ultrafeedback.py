@@ -24,7 +24,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.preferences import COMPLETIONS
-from tasks.sources.files.found import moment, raw_text
+from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -246,9 +245,7 @@ def _raw(record: Any) -> bytes:
 def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """Instructions with their rated completions, in the order of the file."""
     origin = origin_of(files.source)
-    when = dict(files.source.facts)["retrieved_at"]
-    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
-    columns = {**origin, "retrieved_at": retrieved}
+    columns = {**origin, "retrieved_at": retrieved_at(files.source)}
     for item in instructions(records(files), columns, corrected=origin["revision"] == CORRECTED):
         context.count("read", 1)
         if not isinstance(item, Rejected):

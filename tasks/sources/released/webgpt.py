@@ -18,7 +18,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -27,7 +26,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.preferences import COMPARISONS
-from tasks.sources.files.found import moment, raw_text
+from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines
 
 GROUP = "webgpt"
@@ -81,9 +80,12 @@ def quotes(value: Any) -> list[Row]:
     if not isinstance(value, dict):
         raise ValueError("no quotes")
     titles, extracts = value.get("title"), value.get("extract")
-    if not isinstance(titles, list) or not isinstance(extracts, list) or len(titles) != len(extracts):
-        raise ValueError("titles and extracts do not match")
-    if not all(isinstance(text, str) for text in (*titles, *extracts)):
+    if not (
+        isinstance(titles, list)
+        and isinstance(extracts, list)
+        and len(titles) == len(extracts)
+        and all(isinstance(text, str) for text in (*titles, *extracts))
+    ):
         raise ValueError("titles and extracts do not match")
     return [{"title": title, "extract": extract} for title, extract in zip(titles, extracts, strict=True)]
 
@@ -111,14 +113,15 @@ def _text(value: Any, missing: str) -> str:
     return value
 
 
-def comparisons(lines: Iterable[bytes], retrieved: datetime | None) -> Iterator[Row | Rejected]:
+def comparisons(lines: Iterable[bytes], retrieved: int | None) -> Iterator[Row | Rejected]:
     """Rows of COMPARISONS, and a Rejected for every line that is none."""
     times: Counter[str] = Counter()
     for line in lines:
         try:
             row = comparison(orjson.loads(line))
         except ValueError as error:
-            yield _defect(line, "no JSON" if isinstance(error, orjson.JSONDecodeError) else str(error))
+            reason = "no JSON" if isinstance(error, orjson.JSONDecodeError) else str(error)
+            yield Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", reason, raw=raw_text(line))
             continue
         number = row["comparison_id"]
         times[number] += 1
@@ -126,16 +129,10 @@ def comparisons(lines: Iterable[bytes], retrieved: datetime | None) -> Iterator[
         yield {**row, "comparison_id": number + again, "retrieved_at": retrieved}
 
 
-def _defect(line: bytes, reason: str) -> Rejected:
-    return Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", reason, raw=raw_text(line))
-
-
 @stage(COMPARISONS, revision=1)
 def read_comparisons(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """Comparisons in the order of the file."""
-    when = dict(files.source.facts)["retrieved_at"]
-    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
-    for item in comparisons(read_lines(files), retrieved):
+    for item in comparisons(read_lines(files), retrieved_at(files.source)):
         context.count("read", 1)
         if not isinstance(item, Rejected):
             context.count("eli5", int(item["eli5"]))

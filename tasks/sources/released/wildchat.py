@@ -32,7 +32,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
 from schemas.sources.conversations import CONVERSATIONS, LOGGED, TURN
-from tasks.sources.files.found import moment
+from tasks.sources.files.found import retrieved_at
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -148,10 +148,7 @@ def _filtered(batch: pa.RecordBatch, which: np.ndarray, reason: str) -> Iterator
 
 def _origin(piece: Shard) -> dict[str, Any]:
     """The columns that are the same for all rows of a file."""
-    facts = dict(piece.source.facts)
-    when = facts.get("retrieved_at")
-    retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
-    return {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved}
+    return {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
 
 
 Placed: TypeAlias = tuple[np.ndarray, Item]
@@ -284,9 +281,7 @@ def _lengths(texts: pa.StringArray) -> pa.Array:
 def _named(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A text column, empty ones as null."""
     values = _column(batch, name)
-    if values is None:
-        return pa.nulls(len(batch), pa.string())
-    return _filled(values.cast(pa.string()))
+    return pa.nulls(len(batch), pa.string()) if values is None else _filled(values.cast(pa.string()))
 
 
 def _filled(texts: pa.StringArray) -> pa.StringArray:

@@ -138,7 +138,7 @@ def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
     return {
         "abstract": BLANK_LINE.join(texts(parse.get("abstract"))) or None,
         "text": BLANK_LINE.join(body.parts),
-        "sections": body.finished(),
+        "sections": with_roles(body.sections),
         "paragraphs": body.paragraphs,
         "bibliography": bibliography,
         "notes": phrases(body.notes),
@@ -196,9 +196,6 @@ class _Assembly:
         start = self._part(head) if head else self.size + (len(BLANK_LINE) if self.parts else 0)
         self.sections.append({"number": number, "head": head, "role": None, "start": start, "end": self.size})
 
-    def finished(self) -> list[Row]:
-        return with_roles(self.sections)
-
 
 def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
     found = paragraph.get("section")
@@ -210,8 +207,7 @@ def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
             )
     if not isinstance(found, str) or not found.strip():
         return None, None
-    number, head = heading_of(found, paragraph.get("sec_num"))
-    return number, head
+    return heading_of(found, paragraph.get("sec_num"))
 
 
 def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, int, str | None]]:
@@ -224,9 +220,8 @@ def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, in
         placed = _placed(text, span, notes) if isinstance(span, dict) else None
         if placed is None:
             notes["citation spans dropped"] += 1
-            continue
-        start, end = placed
-        found.append((start, end, string(span.get("ref_id"))))
+        else:
+            found.append((*placed, string(span.get("ref_id"))))
     return sorted(found, key=_PLACE) if len(found) > 1 else found
 
 

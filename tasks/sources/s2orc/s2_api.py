@@ -27,6 +27,7 @@ from longform.errors import HttpError, SourceError, UsageError
 from longform.files import write_json
 from longform.net.download import Downloader, Progress
 from tasks.sources.s2orc.s2_releases import MANIFEST
+from tasks.sources.s2orc.s2_values import string
 
 BASE_URL = "https://api.semanticscholar.org/datasets/v1"
 DATASETS = ("s2orc", "s2orc_v2", "papers", "abstracts", "citations")
@@ -85,7 +86,7 @@ class DatasetsApi:
         """The files of a dataset with links that hold for some days."""
         found = self._get(f"release/{release}/dataset/{dataset}")
         links = _by_path(found.get("files"), f"{dataset} of {release}")
-        return Listing(release, dataset, _text(found.get("README")), links)
+        return Listing(release, dataset, string(found.get("README")) or "", links)
 
     def differences(self, since: str, until: str, dataset: str) -> list[Difference]:
         """Each step from one release to the next, in order."""
@@ -133,10 +134,6 @@ def _by_path(links: Any, subject: str) -> dict[str, str]:
     if not isinstance(links, list) or not all(isinstance(link, str) for link in links):
         raise SourceError(f"Semantic Scholar lists no files of {subject}: try again later.")
     return {urlsplit(link).path: link for link in links}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 # ---------------------------------------------------------------- fetching

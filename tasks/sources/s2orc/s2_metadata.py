@@ -28,6 +28,7 @@ from longform.artifacts.rows import PerGroup, Rejected, Row, Rows, Shard, read_p
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import METADATA
 from schemas.sources.s2orc import CITATIONS, METADATA_RECORDS
+from tasks.sources.files.batches import counted
 from tasks.sources.files.found import retrieved_at
 from tasks.sources.s2orc.doc2json import described
 from tasks.sources.s2orc.s2_releases import RANK, REASON, database, quoted
@@ -48,7 +49,8 @@ ROWS_AT_ONCE = 2_000
 def from_metadata(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of METADATA, and its dataset, of a record of any of the three shapes. Unusable where there is none."""
     if "corpusid" not in record:
-        return _row(record, record.get("paper_id"), "metadata", retrieved_at, _of_2020(record))
+        values = {**_NOTHING, **described(record), "abstract": newlines(record.get("abstract") or None)}
+        return _row(record, record.get("paper_id"), "metadata", retrieved_at, values)
     if "abstract" in record and "title" not in record:
         return _row(record, record["corpusid"], "abstracts", retrieved_at, _of_abstracts(record))
     if "title" in record:
@@ -77,10 +79,6 @@ _NOTHING: Row = {
 }
 
 
-def _of_2020(record: Mapping[str, Any]) -> Row:
-    return {**_NOTHING, **described(record), "abstract": newlines(record.get("abstract") or None)}
-
-
 def _of_papers(record: Mapping[str, Any]) -> Row:
     journal = record.get("journal")
     fields = {
@@ -105,10 +103,6 @@ def _of_abstracts(record: Mapping[str, Any]) -> Row:
     }
 
 
-def _deletion(record: Mapping[str, Any], dataset: str) -> Row:
-    return _row(record, record.get("corpusid"), dataset, None, _NOTHING)
-
-
 @stage(METADATA_RECORDS, revision=1)
 def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of papers, abstracts and metadata, of any mix; those of deletions as rows that say so."""
@@ -117,12 +111,13 @@ def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordB
 
     def row(record: dict[str, Any]) -> Row:
         if version["change"] == "delete":
-            return {**_deletion(record, facts.get("dataset") or "papers"), **version}
+            return {
+                **_row(record, record.get("corpusid"), (facts.get("dataset") or "papers"), None, _NOTHING),
+                **version,
+            }
         return {**from_metadata(record, retrieved_at=when), **version}
 
-    for item in in_batches((converted(line, row) for line in records_of(files)), METADATA_RECORDS):
-        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
-        yield item
+    yield from counted(context, in_batches((converted(line, row) for line in records_of(files)), METADATA_RECORDS))
 
 
 # ---------------------------------------------------------------- put together
@@ -172,8 +167,7 @@ def _lost(connection: duckdb.DuckDBPyConnection) -> Iterator[Rejected]:
 
 def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
     first = ", ".join(f"first({name} order by {name} is null, rank) as {name}" for name in _FIRST)
-    found = connection.sql(_MERGED.format(first=first)).to_arrow_reader(ROWS_AT_ONCE)
-    for batch in found:
+    for batch in connection.sql(_MERGED.format(first=first)).to_arrow_reader(ROWS_AT_ONCE):
         yield batch.select(METADATA.names).cast(METADATA)
 
 
@@ -201,9 +195,7 @@ def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path,
 @stage(CITATIONS, revision=1)
 def read_citations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The records of files of citations."""
-    for item in in_batches((converted(line, citation) for line in records_of(files)), CITATIONS):
-        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
-        yield item
+    yield from counted(context, in_batches((converted(line, citation) for line in records_of(files)), CITATIONS))
 
 
 def citation(record: Mapping[str, Any]) -> Row:

@@ -96,7 +96,10 @@ def open_release(
             facts=tuple(facts.items()),
             piece_bytes=PIECE_BYTES,
         )
-    return {kind: _once(sources) for kind, sources in found.items()}
+    return {
+        kind: list({(source.sha256, source.facts[2:]): source for source in sources}.values())
+        for kind, sources in found.items()
+    }
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -107,17 +110,13 @@ def _files(paths: Iterable[Path]) -> list[Path]:
             found.append(path)
             continue
         inside = sorted(file for file in path.rglob("*") if file.is_file() and file.name.lower().endswith(ENDINGS))
-        inside = [file for file in inside if not _beside(file)]
+        inside = [file for file in inside if not (file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES))]
         if not inside:
             raise SourceError(f"{path} holds no JSON lines ({', '.join(ENDINGS)}): give the files themselves.")
         found += inside
     if not found:
         raise UsageError("No file was named: give a file or folder of Semantic Scholar's.")
     return list(dict.fromkeys(found))
-
-
-def _beside(file: Path) -> bool:
-    return file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES)
 
 
 def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
@@ -152,11 +151,6 @@ def _kind(line: bytes) -> Kind | None:
     if "citingcorpusid" in record:
         return "citations"
     return "papers" if shape_of(record) or not {"title", "abstract"} & record.keys() else "metadata"
-
-
-def _once(sources: Sequence[Source]) -> list[Source]:
-    """Each content once, unless it stands in another release."""
-    return list({(source.sha256, source.facts[2:]): source for source in sources}.values())
 
 
 # ---------------------------------------------------------------- which record counts
@@ -214,8 +208,7 @@ def _counting(records: Rows, lost: dict[int, str], known: Known) -> Iterator[pa.
         for place in places:
             yield Rejected(batch["paper_id"][place].as_py(), "filtered", lost[first + place])
         if places:
-            kept = set(range(batch.num_rows)) - set(places)
-            batch = batch.take(pa.array(sorted(kept), pa.int64()))
+            batch = batch.take(pa.array(sorted(set(range(batch.num_rows)) - set(places)), pa.int64()))
         if batch.num_rows:
             yield known.completed(batch.select(PAPERS.names).cast(PAPERS))
 
@@ -273,6 +266,5 @@ def _spilled(connection: duckdb.DuckDBPyConnection, query: str, file: Path) -> s
 
 def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
     if pa.types.is_list(own.type):
-        empty = pc.and_(pc.equal(pc.list_value_length(own), 0), pc.is_valid(known))
-        return pc.if_else(empty, known, own)
+        return pc.if_else(pc.and_(pc.equal(pc.list_value_length(own), 0), pc.is_valid(known)), known, own)
     return pc.coalesce(own, known)

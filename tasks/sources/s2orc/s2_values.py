@@ -143,9 +143,7 @@ def string(value: Any) -> str | None:
 
 def words(text: str) -> str:
     """The text with single blanks, and none at its ends."""
-    if text.isprintable() and "  " not in text:  # no white space but single blanks
-        return text.strip(" ")
-    return " ".join(text.split())
+    return text.strip(" ") if text.isprintable() and "  " not in text else " ".join(text.split())
 
 
 def phrases(notes: Counter[str]) -> list[str]:

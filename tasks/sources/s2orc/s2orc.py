@@ -50,7 +50,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.s2orc import RECORDS
-from tasks.sources.files.batches import batched
+from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source
@@ -113,20 +113,15 @@ def shape_of(record: Mapping[str, Any]) -> str | None:
 def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS of a record of any shape. Unusable where there is none."""
     shape = shape_of(record)
-    if shape == "s2orc":
-        return from_s2orc(record, retrieved_at=retrieved_at)
-    if shape == "s2orc_v2":
-        return from_s2orc_v2(record, retrieved_at=retrieved_at)
-    if shape == "s2orc_2020":
-        return from_2020(record, retrieved_at=retrieved_at)
-    if shape == "s2orc_2019":
-        return from_2019(record, retrieved_at=retrieved_at)
-    if shape == "doc2json":
-        own = record.get("paper_id") or record.get("pdf_hash") or record.get("_pdf_hash")
-        if not own:
-            raise Unusable("no id")
-        return from_doc2json(record, paper_id=f"{GROUP}/doc2json:{own}", retrieved_at=retrieved_at)
-    raise Unusable("unknown record shape", f"keys: {', '.join(sorted(map(str, record)))[:500]}")
+    if shape is None:
+        raise Unusable("unknown record shape", f"keys: {', '.join(sorted(map(str, record)))[:500]}")
+    if shape != "doc2json":
+        readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
+        return readers[shape](record, retrieved_at=retrieved_at)
+    own = record.get("paper_id") or record.get("pdf_hash") or record.get("_pdf_hash")
+    if not own:
+        raise Unusable("no id")
+    return from_doc2json(record, paper_id=f"{GROUP}/doc2json:{own}", retrieved_at=retrieved_at)
 
 
 # ---------------------------------------------------------------- Datasets API: one text, spans beside it
@@ -409,13 +404,9 @@ class _Reader:
 def _authors(spans: Spans) -> list[str]:
     """Names put together from first and last names; a span of an author holds affiliations and addresses too."""
     names = sorted(spans.of("author_first_name") + spans.of("author_last_name"), key=lambda span: span[:2])
-    reader = _Reader(names)
-    found: dict[str, None] = {}
-    for start, end, _ in spans.of("author"):
-        name = " ".join(words(spans.text[a:b]) for a, b, _ in reader.within(start, end))
-        if any(map(str.isalpha, name)):
-            found[name] = None
-    return list(found)
+    parts = (_Reader(names).within(start, end) for start, end, _ in spans.of("author"))
+    found = (" ".join(words(spans.text[a:b]) for a, b, _ in part) for part in parts)
+    return list(dict.fromkeys(name for name in found if any(map(str.isalpha, name))))
 
 
 def _abstract(spans: Spans) -> str | None:
@@ -575,6 +566,4 @@ def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch |
         one = deletion(record) if version["change"] == "delete" else from_record(record, retrieved_at=when)
         return {**one, **version, "updated": updated_of(record)}
 
-    for item in in_batches((converted(line, row) for line in records_of(files)), RECORDS):
-        context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
-        yield item
+    yield from counted(context, in_batches((converted(line, row) for line in records_of(files)), RECORDS))

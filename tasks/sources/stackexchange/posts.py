@@ -22,6 +22,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
-from tasks.sources.files.batches import batch_of
+from tasks.sources.files.batches import batch_of, counted
 from tasks.sources.files.found import WHOLE, fetched_at, moment, raw_text
 from tasks.sources.stackexchange.tables import (
     check_table,
@@ -108,17 +109,14 @@ def open_dump(
     """
     file = _posts_file(Path(path))
     host = _host(Path(path), file, site)
-    when = fetched_at(file) or retrieved_at
-    if when is not None:
-        moment(when)
+    when = fetched_at(file, retrieved_at)
     if is_archive(file):
         archives.check(file, POSTS_XML)
         pieces: tuple[tuple[int, int], ...] = (WHOLE,)
     else:
         check_table(file, TABLE)
         pieces = ranges(file.stat().st_size, piece_bytes)
-    facts = (("site", host), ("retrieved_at", when))
-    return Source(host, str(file), digest(file), facts, pieces)
+    return Source(host, str(file), digest(file), (("site", host), ("retrieved_at", when)), pieces)
 
 
 def _posts_file(path: Path) -> Path:
@@ -196,10 +194,8 @@ def open_dumps(
 
 
 def _check_once(sources: list[Source]) -> None:
-    seen: dict[str, Source] = {}
-    for source in sources:
-        other = seen.setdefault(source.group, source)
-        if other is not source:
+    for other, source in combinations(sources, 2):
+        if other.group == source.group:
             raise UsageError(
                 f"{other.path} and {source.path} are both of {source.group}: keep one, or set site for each of them."
             )
@@ -270,7 +266,7 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
         bool(get("CommunityOwnedDate")),
         get("OwnerUserId") or None,
         get("OwnerDisplayName") or None,
-        get("ContentLicense") or _licence(created),
+        get("ContentLicense") or next((licence for until, licence in _LICENCES if created < until), _LICENCE_SINCE),
         retrieved,
         repairs + body.count(STAND_IN),
         0,
@@ -292,15 +288,14 @@ def _left_out(get: Attribute) -> str | None:
 def _ill_formed(get: Attribute, title: str) -> str | None:
     """The first attribute that a post needs and this one lacks, or has in no form to be read."""
     kind = get("PostTypeId")
-    if kind not in ("1", "2"):
-        return "PostTypeId"
-    if not _ID.fullmatch(get("Id", "")):
-        return "Id"
-    if not _SCORE.fullmatch(get("Score", "")):
-        return "Score"
-    if kind == "1" and not title:
-        return "Title"
-    return "ParentId" if kind == "2" and not _ID.fullmatch(get("ParentId", "")) else None
+    checks = (
+        ("PostTypeId", kind in ("1", "2")),
+        ("Id", _ID.fullmatch(get("Id", ""))),
+        ("Score", _SCORE.fullmatch(get("Score", ""))),
+        ("Title", kind != "1" or title),
+        ("ParentId", kind != "2" or _ID.fullmatch(get("ParentId", ""))),
+    )
+    return next((name for name, fine in checks if not fine), None)
 
 
 def _created(text: str) -> datetime | None:
@@ -314,10 +309,6 @@ def _created(text: str) -> datetime | None:
 
 def _tags(text: str | None) -> list[str]:
     return [tag for tag in _BETWEEN_TAGS.split(text[1:-1]) if tag] if text else []
-
-
-def _licence(created: datetime) -> str:
-    return next((licence for until, licence in _LICENCES if created < until), _LICENCE_SINCE)
 
 
 def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
@@ -343,11 +334,8 @@ def posts_at_most(size: float) -> float:
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""
     facts = dict(dumps.source.facts)
-    for item in parse_posts(read_rows(dumps, TABLE), site=dumps.source.group, retrieved_at=facts["retrieved_at"]):
+    items = parse_posts(read_rows(dumps, TABLE), site=dumps.source.group, retrieved_at=facts["retrieved_at"])
+    for item in counted(context, items):
         if isinstance(item, pa.RecordBatch):
-            context.count("read", item.num_rows)
-            repairs = item.column("repairs").to_numpy()
-            context.count("repaired", int((repairs > 0).sum()))
-        else:
-            context.count("read", 1)
+            context.count("repaired", int((item.column("repairs").to_numpy() > 0).sum()))
         yield item

@@ -21,7 +21,7 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.users import USERS
 from tasks.sources.files import archives
-from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.stackexchange.posts import PIECE_BYTES, is_archive, ranges
 from tasks.sources.stackexchange.tables import check_table, file_name, parse_row, read_rows, row_parser, table_bytes
 
@@ -64,14 +64,9 @@ def _source(dump: Source, file: Path, digest: Callable[[Path], str]) -> Source:
 )
 def read_users(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """The display names of a site's users."""
-    users = (user if isinstance(user, Rejected) else (user, 1) for user in _counted(context, dumps))
-    yield from batched(users, lambda names: batch_of(names, USERS), rows=BATCH_ROWS)
-
-
-def _counted(context: StageContext, dumps: Shard) -> Iterator[tuple[str, str] | Rejected]:
-    for user in parse_users(read_rows(dumps, TABLE), site=dumps.source.group):
-        context.count("read", 1)
-        yield user
+    found = parse_users(read_rows(dumps, TABLE), site=dumps.source.group)
+    users = (user if isinstance(user, Rejected) else (user, 1) for user in found)
+    yield from counted(context, batched(users, lambda names: batch_of(names, USERS), rows=BATCH_ROWS))
 
 
 def parse_users(rows: Iterable[bytes], *, site: str) -> Iterator[tuple[str, str] | Rejected]:

@@ -170,7 +170,7 @@ def _search(
     found: dict[str, tuple[Found, int]] = {}
     for number in range(pages if text else 0):
         page = _answer(visitor, backend, ask(backend, credentials, text, number))
-        results = [_normal(one) for one in read(_document(page))]
+        results = [_normal(one) for one in read(Reply(page.url, page.status, page.headers, page.content).json())]
         new = {one.url: (one, page.fetched_at) for one in results if one.url and one.url not in found}
         found |= new
         if len(found) >= k or not new:
@@ -184,10 +184,6 @@ def _answer(visitor: Visitor, backend: WebBackend, ask: Ask) -> Page:
     except HttpError as error:
         hint = "is JSON allowed in its settings, search.formats?" if backend.kind == "searxng" else "is the key right?"
         raise EndpointError(f"The search API {backend.kind} refused: {error} {hint.capitalize()}") from None
-
-
-def _document(page: Page) -> Any:
-    return Reply(page.url, page.status, page.headers, page.content).json()
 
 
 def _normal(found: Found) -> Found:
