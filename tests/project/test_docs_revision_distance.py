@@ -10,7 +10,7 @@ import pytest
 from pages import built, commands, page, typed
 
 import longform
-from flows.cli.revise import MOST_BYTES
+from flows.cli.revise import MAX_BYTES
 from flows.registry import stages_of
 from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.versions import versions
@@ -77,7 +77,7 @@ def test_every_stage_of_the_samples_is_on_the_page(folder: Path) -> None:
 
 
 def test_numbers_of_the_page_are_the_programs() -> None:
-    assert f"at most {MOST_BYTES // 1_000_000} MB" in PAGE
+    assert f"at most {MAX_BYTES // 1_000_000} MB" in PAGE
     assert f"sentences over {LONG_SENTENCE_WORDS} words" in PAGE
 
 
