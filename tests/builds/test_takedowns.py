@@ -317,7 +317,7 @@ def test_replies_of_rejected_rows_and_of_builds_that_stopped_are_purged_too(tmp_
         duckdb.sql(f"SELECT * FROM '{posts['combine_answers']}/parts/*/rows.parquet'").to_arrow_table().to_pylist()
     )
     rejected = duckdb.sql(
-        f"SELECT key FROM '{posts['combine_answers']}/parts/*/rejected.parquet' WHERE reason LIKE '%parents%'"
+        f"SELECT key FROM '{posts['combine_answers']}/parts/*/rejected.parquet' WHERE reason LIKE 'utilization %'"
     ).fetchall()
     texts = dict(
         duckdb.sql(
