@@ -52,6 +52,7 @@ from tasks.expertqa.estimates.entailed import open_entailments, read_entailments
 from tasks.expertqa.estimates.factscore import break_claims, judge_facts, leave_facts
 from tasks.expertqa.estimates.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.estimates.predictions import open_predictions, read_predictions, scorer_of
+from tasks.expertqa.form import sheets as sheets
 from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.report import figures, tables

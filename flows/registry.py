@@ -37,7 +37,9 @@ def model_of(dataset: str) -> Any:
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id` and `trace`."""
+    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id`, `trace` and
+    `sheets`.
+    """
     return import_module(DATASETS[dataset])
 
 

@@ -51,6 +51,7 @@ from tasks.revision_distance.drafts.editing import propose_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS
 from tasks.revision_distance.drafts.rating import rate_drafts
 from tasks.revision_distance.drafts.scores import check_bertscore, score_drafts
+from tasks.revision_distance.form import sheets as sheets
 from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.offline import RULES
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_rows, version_at
+from flows.cli.shared.arguments import Address, Home, Json, print_json, version_at
 from longform.errors import UsageError
 
 app = typer.Typer()
@@ -99,6 +99,8 @@ class VersionRows:
 
     def rows(self, stage: str) -> Iterator[dict[str, Any]]:
         """The rows of one stage."""
+        from longform.artifacts.versions import stage_rows
+
         return stage_rows(self.store, self.version, stage)
 
     def tables(self, names: dict[str, str]) -> dict[str, Iterator[dict[str, Any]]]:

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from flows.cli.shared.arguments import Address, Home, Json, print_json, stage_rows, version_at
+from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, print_json, version_at
+from flows.registry import DATASETS, model_of, module_of
 from longform.errors import UsageError
 from longform.hints import hint
 
 if TYPE_CHECKING:
     from longform.artifacts.store import Store
     from longform.artifacts.versions import Version
-    from tasks.annotation.form import Form, Task
+    from tasks.annotation.form import Sheets, Task
 
 app = typer.Typer()
 
 FILE_ENDINGS = (".json", ".jsonl", ".csv")
 OF_FORMAT = {".jsonl": ("jsonl",), ".csv": ("csv", "plain-csv")}
-
-
-@dataclass(frozen=True, slots=True)
-class Sheets:
-    """What annotators can fill in of a version: a form and its tasks, at most `most` of them by default.
-
-    `setting`: the setting that names the filled-in files. `missing`: the message for a version without tasks.
-    """
-
-    form: Form
-    tasks: list[Task]
-    most: int | None
-    setting: str
-    missing: str
 
 
 @app.command("sheets")
@@ -106,7 +91,11 @@ def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:
 @app.command("labels")
 def show_labels(
     address: Address,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="filled-in sheets, or exports of a tool")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE...]", help="filled-in sheets, exports of a tool; else what --config names"),
+    ] = None,
+    config: ConfigFile = None,
     rule: Annotated[
         str, typer.Option("--rule", help="what annotators say together: majority, plurality or unanimous")
     ] = "majority",
@@ -123,7 +112,10 @@ def show_labels(
     if rule not in get_args(labels.Rule):
         raise UsageError(f'There is no rule "{rule}"; {hint(rule, get_args(labels.Rule), "there is")}')
     of = sheets_of(*version_at(address, home))
-    sources = open_sheets(files, sha256_of, group="labels", accounts={})
+    named, accounts = _configured(address, of, config)
+    if not (paths := files or named):
+        raise UsageError(f"No file is named: give filled-in sheets, or --config with a file that names `{of.setting}`.")
+    sources = open_sheets(paths, sha256_of, group="labels", accounts=accounts)
     whole = (Shard(source, 0) for source in sources)
     found = list(read_files(of.form, whole, {task.id: task for task in of.tasks}))
     table = labels.table(of.form, (each for each in found if isinstance(each, Checked)))
@@ -145,53 +137,28 @@ def show_labels(
         print(f"rejected   {number:>6,}   {reason}")
 
 
-# ---------------------------------------------------------------- what versions have
+def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """The files of labels that a configuration names, and whose the accounts in them are; nothing without one."""
+    from flows.config import configuration
+    from flows.config.inputs import listed
+
+    if file is None:
+        return [], {}
+    dataset = address.partition("@")[0]
+    config = configuration.read(dataset, model_of(dataset), file, [])
+    return list(map(str, listed(getattr(config, of.setting)))), config.accounts
 
 
 def sheets_of(store: Store, version: Version) -> Sheets:
     """What annotators can fill in of a version; UsageError for a dataset without a form."""
-    if version.dataset not in FORMS:
+    of_dataset = getattr(module_of(version.dataset), "sheets", None)
+    if of_dataset is None:
+        others = [name for name in DATASETS if hasattr(module_of(name), "sheets")]
         raise UsageError(
             f"{version.dataset} {version.name} has nothing that experts fill in: "
-            f"sheets are made of {' and '.join(FORMS)}."
+            f"sheets are made of {' and '.join(others)}."
         )
-    return FORMS[version.dataset](store, version)
-
-
-def _expertqa_sheets(store: Store, version: Version) -> Sheets:
-    """The sampled answers with their claims, as tasks."""
-    from tasks.expertqa.form import FORM, STAGES, tasks
-
-    missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
-    if not {*STAGES} <= version.stages.keys():
-        return Sheets(FORM, [], None, "labels", missing)
-    sampled = {row["answer_id"] for row in stage_rows(store, version, "sample_answers", ["answer_id"])}
-    answers, claims = (
-        (row for row in stage_rows(store, version, stage, columns) if row["answer_id"] in sampled)
-        for stage, columns in (("collect_answers", ["answer_id", "question_id", "text"]), ("link_evidence", None))
-    )
-    asked = stage_rows(store, version, "read_questions", ["question_id", "annotator_id", "field", "question"])
-    return Sheets(FORM, list(tasks(asked, answers, claims)), None, "labels", missing)
-
-
-def _revision_distance_sheets(store: Store, version: Version) -> Sheets:
-    """Pairs of published drafts of cases of which both systems wrote one, as tasks."""
-    from longform.artifacts.rows import read_batches
-    from tasks.revision_distance.form import FORM, MOST, SHOWN, SYSTEMS, tasks
-
-    missing = (
-        f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
-        "build with cases of related work."
-    )
-    files = [path for config, paths in version.tables().items() if version.key(config) == "draft_id" for path in paths]
-    drafts = (row for path in files for batch in read_batches(path, 1_000, list(SHOWN)) for row in batch.to_pylist())
-    return Sheets(FORM, list(tasks(drafts)), MOST, "judgements", missing)
-
-
-FORMS: dict[str, Callable[[Store, Version], Sheets]] = {
-    "expertqa": _expertqa_sheets,
-    "revision-distance": _revision_distance_sheets,
-}
+    return cast("Sheets", of_dataset(store, version))
 
 
 # ---------------------------------------------------------------- files

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from longform.artifacts.rows import read_batches
 from longform.artifacts.store import Artifact, Part, Store
 from longform.errors import StoreError, UsageError
 from longform.files import read_json, remove, sha256_of
@@ -24,6 +25,7 @@ from longform.hints import hint
 from longform.machines import temporary
 
 MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
+ROWS_AT_ONCE = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
@@ -155,6 +157,21 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
             f"The rows of {stage} of {version.dataset} {version.name} are no longer in {store.home}: build it again."
         )
     return found
+
+
+def stage_rows(
+    store: Store, version: Version, stage: str, columns: list[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a stage of a version, read as they are asked for, all columns or these.
+
+    UsageError where the version has no such stage, StoreError where its rows are gone or damaged.
+    """
+    for part in artifact(store, version, stage).parts:
+        try:
+            for batch in read_batches(store.rows_path(part), ROWS_AT_ONCE, columns):
+                yield from batch.to_pylist()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StoreError(f"{store.part(part)} is damaged ({error}): build again with --force {stage}.") from None
 
 
 def problems(store: Store, version: Version) -> Iterable[str]:

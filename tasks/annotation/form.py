@@ -132,6 +132,21 @@ class Task:
     stratum: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Sheets:
+    """What annotators can fill in of a version: a form and its tasks, at most `most` groups of a stratum by default.
+
+    `setting`: the setting of the dataset that names the filled-in files. `missing`: the message for a version without
+    tasks.
+    """
+
+    form: Form
+    tasks: list[Task]
+    setting: str
+    missing: str
+    most: int | None = None
+
+
 def draw(tasks: Iterable[Task], most: int | None, seed: int) -> list[Task]:
     """The tasks of at most so many groups of each stratum, of all where `most` is None; a smaller draw is part of a
     larger one."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from longform.artifacts.rows import Row, grouped
-from tasks.annotation.form import Field, Form, Item, Shown, Task
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version, stage_rows
+from tasks.annotation.form import Field, Form, Item, Sheets, Shown, Task
 from tasks.expertqa.vocabulary import ratings, spellings
 
 ANSWER_PROPERTIES = ("usefulness", "revised_answer")
@@ -66,6 +68,20 @@ FORM = Form(
         Field("revised_evidence", "Better evidence, as addresses or passages", "texts", of_item=True),
     ),
 )
+
+
+def sheets(store: Store, version: Version) -> Sheets:
+    """The sampled answers of a version with their claims, to be labelled."""
+    missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
+    if not {*STAGES} <= version.stages.keys():
+        return Sheets(FORM, [], "labels", missing)
+    sampled = {row["answer_id"] for row in stage_rows(store, version, "sample_answers", ["answer_id"])}
+    answers, claims = (
+        (row for row in stage_rows(store, version, stage, columns) if row["answer_id"] in sampled)
+        for stage, columns in (("collect_answers", ["answer_id", "question_id", "text"]), ("link_evidence", None))
+    )
+    asked = stage_rows(store, version, "read_questions", ["question_id", "annotator_id", "field", "question"])
+    return Sheets(FORM, list(tasks(asked, answers, claims)), "labels", missing)
 
 
 def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row]) -> Iterator[Task]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import Row
-from tasks.annotation.form import Field, Form, Shown, Task
+from longform.artifacts.rows import Row, read_batches
+from longform.artifacts.store import Store
+from longform.artifacts.versions import Version
+from tasks.annotation.form import Field, Form, Sheets, Shown, Task
 from tasks.annotation.values import folded
 
 SYSTEMS = ("vanilla", "cot")
@@ -42,6 +44,17 @@ FORM = Form(
         ),
     ),
 )
+
+
+def sheets(store: Store, version: Version) -> Sheets:
+    """Pairs of published drafts, of each case of which both systems wrote one, to be judged."""
+    missing = (
+        f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
+        "build with cases of related work."
+    )
+    files = [path for config, paths in version.tables().items() if version.key(config) == "draft_id" for path in paths]
+    drafts = (row for path in files for batch in read_batches(path, 1_000, list(SHOWN)) for row in batch.to_pylist())
+    return Sheets(FORM, list(tasks(drafts)), "judgements", missing, MOST)
 
 
 def tasks(drafts: Iterable[Row]) -> Iterator[Task]:

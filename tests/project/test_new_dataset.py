@@ -80,7 +80,7 @@ def test_it_has_a_configuration_and_a_plan(checkout: Checkout) -> None:
     assert 'model = "offline"' in checkout("config", "headlines")
     plan = checkout.json("plan", "headlines")
     names = [stage["stage"] for stage in plan["stages"]]
-    assert names == ["read_posts", "admit_posts", "write_headlines", "name_posts"]
+    assert names == ["read_posts", "admit_posts", "write_headlines", "read_labels", "name_posts"]
 
 
 def test_it_is_published_with_card_and_report(built: Path) -> None:
@@ -112,6 +112,26 @@ def test_each_row_is_traced_to_its_post_and_response(checkout: Checkout, built: 
     text = checkout("trace", "headlines@v1", row[0])
     assert row[1] in text
     assert row[2][:16] in text
+
+
+def test_people_label_it_with_the_accounts_of_its_configuration(checkout: Checkout, built: Path) -> None:
+    sheets = checkout.folder / "sheets.jsonl"
+    checkout("sheets", "headlines@v1", "--to", sheets)
+    rows = [json.loads(line) for line in sheets.read_text().splitlines()]
+    for tool, clear in (("lab", "Yes"), ("field", "No")):  # two servers, each with an account of the number 1
+        filled = ({**row, "annotator_id": 1, "clear": clear} for row in rows)
+        (checkout.folder / f"{tool}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in filled))
+    config = checkout.folder / "labelled.toml"
+    config.write_text(
+        'labels = ["lab.jsonl", "field.jsonl"]\n[accounts]\n"lab.jsonl" = { 1 = "e7" }\n"field.jsonl" = { 1 = "e9" }\n'
+    )
+    shown = checkout.json("labels", "headlines@v1", "--config", config)
+    assert {row["annotator_id"]: row["labels"] for row in shown["annotators"]} == {"e7": len(rows), "e9": len(rows)}
+    assert shown["agreement"][0]["agreed"] == 0
+    checkout("build", "headlines", "--config", config, "--version", "labelled")
+    files = built.with_name("labelled") / "labels"
+    (counted,) = duckdb.sql(f"SELECT count(DISTINCT annotator_id), count(*) FROM '{files}/*/*.parquet'").fetchall()
+    assert counted == (2, 2 * len(rows))
 
 
 def test_prefect_deploys_it_without_another_line(checkout: Checkout) -> None:

@@ -50,9 +50,6 @@ PromptsFolder = Annotated[
 ]
 
 
-ROWS_AT_ONCE = 100
-
-
 def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
     """(store, version) of an address; UsageError if there is no such version."""
     from longform.artifacts import versions
@@ -61,25 +58,6 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
     checked_name(address.partition("@")[0])
     root = home_of(home)
     return Store(root), versions.find(root, address)
-
-
-def stage_rows(store: Any, version: Any, stage: str, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of a stage of a version, read as they are asked for, all columns or these.
-
-    UsageError where the version has no such stage, StoreError where its rows are gone or damaged.
-    """
-    from pyarrow import ArrowInvalid
-
-    from longform.artifacts.rows import read_batches
-    from longform.artifacts.versions import artifact
-    from longform.errors import StoreError
-
-    for part in artifact(store, version, stage).parts:
-        try:
-            for batch in read_batches(store.rows_path(part), ROWS_AT_ONCE, columns):
-                yield from batch.to_pylist()
-        except (OSError, ArrowInvalid) as error:
-            raise StoreError(f"{store.part(part)} is damaged ({error}): build again with --force {stage}.") from None
 
 
 def summary(version: Any) -> dict[str, Any]:

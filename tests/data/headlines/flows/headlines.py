@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
+from tasks.headlines.form import open_labels, read_labels
+from tasks.headlines.form import sheets as sheets
 from tasks.headlines.offline import RULES
 from tasks.headlines.stages import name_posts, write_headlines
 from tasks.headlines.takedown import responses_of as responses_of
 
 from flows.config.endpoints import ModelSettings, model_of
+from flows.config.inputs import ACCOUNTS, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.engine.stage import Builder
@@ -36,6 +40,8 @@ class HeadlinesConfig(ModelSettings):
     MODEL_STAGES: ClassVar = model_stages(globals())
 
     dump: str = Field(str(SAMPLES), description="a Stack Exchange dump")
+    labels: str | list[str] = Field([], description="filled-in sheets")
+    accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
 
 
 def rebuild(builder: Builder, config: HeadlinesConfig) -> None:
@@ -45,7 +51,10 @@ def rebuild(builder: Builder, config: HeadlinesConfig) -> None:
     posts = admit_posts(builder, read_posts(builder, dumps), takedowns=listed)
     prompt = load_prompt("headlines/headline", PROMPTS)
     headlines = write_headlines(builder, posts, model=model_of("write_headlines", config), prompt=prompt)
-    publish(builder, about(config), [Table("headlines", headlines)], name_posts(builder, posts), tables=lambda: [])
+    filled_in = opened(builder, partial(open_labels, accounts=config.accounts), config.labels)
+    labels = read_labels(builder, filled_in, headlines)
+    published = [Table("headlines", headlines), Table("labels", labels)]
+    publish(builder, about(config), published, name_posts(builder, posts), tables=lambda: [])
 
 
 def about(config: HeadlinesConfig) -> About:

@@ -24,3 +24,11 @@ SOURCES = table(
     column("licence", pa.string(), "e.g. CC BY-SA 4.0"),
     key="post_id",
 )
+LABELS = table(
+    "labels",
+    column("label_id", pa.string(), "headline and annotator"),
+    column("headline_id", pa.string(), "parent: headlines.headline_id"),
+    column("annotator_id", pa.string(), "a number or a pseudonym"),
+    column("clear", pa.string(), "Yes or No"),
+    key="label_id",
+)
