@@ -14,7 +14,6 @@ import paths
 import pyarrow.parquet as pq
 import pytest
 from axioms_builds import build_axioms
-from bs4 import BeautifulSoup
 
 import longform
 from benchmarks.make_dump import write_dump
@@ -309,6 +308,8 @@ def test_axiom_5_sets_the_combined_answer_against_lesser_ones_and_in_the_test_sp
 
 
 def test_human_texts_are_those_of_the_stage_and_hold_every_letter_of_the_post(built: Built) -> None:
+    from bs4 import BeautifulSoup
+
     posts = {row["post_id"]: row["text"] for row in built.stage("scrub_posts")}
     scrubbed = {row["post_id"] for row in built.stage("scrub_posts") if row["scrubbed"]}
     seen = set()

@@ -10,7 +10,6 @@ from typing import Any
 import pandas
 import pytest
 from axioms_builds import Silent
-from rouge_score.rouge_scorer import RougeScorer
 from standin_server import serve
 
 from flows.builds.building import Options, build, declare, plan
@@ -79,6 +78,8 @@ def test_distance_counts_the_edits_and_the_editor_keeps_its_word(sample: tuple[P
 
 
 def test_reordered_references_cost_edits_although_rouge_sees_none(sample: tuple[Path, Version]) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     rouge = RougeScorer(["rouge1"])
     rows = pandas.read_parquet(sample[1].folder / "structure")
     for row in rows.itertuples():

@@ -12,7 +12,6 @@ import nbformat
 import paths
 import pytest
 from axioms_builds import build_axioms
-from nbclient import NotebookClient
 
 pytestmark = pytest.mark.check
 
@@ -31,6 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def executed(folder: Path) -> list[list[Any]]:
     """The outputs of each code cell of the notebook."""
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}})
     client.execute(env={**os.environ, "PYTHONPATH": paths.PYTHONPATH, "HOME": str(folder), "LONGFORM_HOME": "data"})

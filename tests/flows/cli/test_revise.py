@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from rouge_score.rouge_scorer import RougeScorer
 from standin_server import serve
 
 from flows.cli.revise import CHANGED, _diff
@@ -57,6 +56,8 @@ def test_json_has_every_edit_with_its_place(texts: Path) -> None:
 
 
 def test_only_the_order_differs_and_rouge_sees_nothing(texts: Path) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     sentences = DRAFT.split(". ")
     (texts / "other.txt").write_text(". ".join([sentences[1], sentences[0], sentences[2]]), encoding="utf-8")
     found = json.loads(run("other.txt", "--reference", "draft.txt", "--json", cwd=texts).stdout)

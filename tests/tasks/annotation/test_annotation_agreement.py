@@ -13,10 +13,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nltk.metrics.agreement import AnnotationTask
-from nltk.metrics.distance import binary_distance, interval_distance
-from sklearn.metrics import cohen_kappa_score
-from statsmodels.stats.inter_rater import fleiss_kappa
 
 from tasks.annotation.agreement import agreement, alpha, fleiss, kappa, units
 from tasks.annotation.form import Field, Form, Item, Shown, Task
@@ -102,9 +98,20 @@ def test_intervals_are_of_the_measure_the_same_for_a_seed_and_narrower_for_more_
 UNITS = st.lists(st.lists(st.integers(1, 4), max_size=5), max_size=12)
 
 
-def of_nltk(units: Sequence[Sequence[int]], distance: Any) -> float:
+def of_nltk(units: Sequence[Sequence[int]], distance: str | Callable[[int, int], float]) -> float:
+    """Alpha with a distance of nltk, by name, or with another."""
+    from nltk.metrics import agreement
+    from nltk.metrics import distance as distances
+
     data = [(coder, unit, label) for unit, labels in enumerate(units) for coder, label in enumerate(labels)]
-    return float(AnnotationTask(data=data, distance=distance).alpha())
+    by = getattr(distances, distance) if isinstance(distance, str) else distance
+    return float(agreement.AnnotationTask(data=data, distance=by).alpha())
+
+
+def of_scikit_learn(units: Sequence[Sequence[int]]) -> float:
+    from sklearn.metrics import cohen_kappa_score
+
+    return float(cohen_kappa_score(*zip(*units, strict=True)))
 
 
 def rank_distance(counts: Counter[int]) -> Callable[[int, int], float]:
@@ -125,14 +132,16 @@ def test_alpha_is_nltks(units: list[list[int]]) -> None:
     if len(counts) < 2:
         assert (alpha(units).value, alpha(units, ordinal=True).value, alpha(units, interval=True).value) == (None,) * 3
         return
-    assert alpha(units).value == pytest.approx(of_nltk(compared, binary_distance))
-    assert alpha(units, interval=True).value == pytest.approx(of_nltk(compared, interval_distance))
+    assert alpha(units).value == pytest.approx(of_nltk(compared, "binary_distance"))
+    assert alpha(units, interval=True).value == pytest.approx(of_nltk(compared, "interval_distance"))
     assert alpha(units, ordinal=True).value == pytest.approx(of_nltk(compared, rank_distance(counts)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=12))
 def test_fleiss_kappa_is_that_of_statsmodels(units: list[list[int]]) -> None:
+    from statsmodels.stats.inter_rater import fleiss_kappa
+
     counts = [[labels.count(value) for value in range(4)] for labels in units]
     if len({label for labels in units for label in labels}) > 1:
         assert fleiss(units).value == pytest.approx(fleiss_kappa(counts))
@@ -141,12 +150,13 @@ def test_fleiss_kappa_is_that_of_statsmodels(units: list[list[int]]) -> None:
 @pytest.mark.parametrize(
     ("measure", "value"),
     [
-        (alpha, lambda units: of_nltk(units, binary_distance)),
-        (partial(alpha, interval=True), lambda units: of_nltk(units, interval_distance)),
-        (kappa, lambda units: cohen_kappa_score(*zip(*units, strict=True))),
+        (alpha, lambda units: of_nltk(units, "binary_distance")),
+        (partial(alpha, interval=True), lambda units: of_nltk(units, "interval_distance")),
+        (kappa, of_scikit_learn),
     ],
 )
 def test_intervals_are_of_what_libraries_make_of_each_resample(measure: Any, value: Any) -> None:
+
     units = [[1, 1], [2, 2], [1, 2], [3, 3], [2, 2], [1, 1], [3, 1]] * 5
     rng = np.random.default_rng(11)
     found = [value([units[place] for place in rng.integers(35, size=35)]) for _ in range(500)]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import bootstrap as scipy_bootstrap
 
 from tasks.metrics.intervals import mean_interval, ratio_interval, share_interval
 
@@ -69,6 +68,8 @@ def test_too_little_has_no_interval_and_what_never_differs_no_width(
 
 
 def test_resamples_are_those_of_scipy() -> None:
+    from scipy.stats import bootstrap as scipy_bootstrap
+
     values = np.sort(np.random.default_rng(5).exponential(10, 90))
     bounds = scipy_bootstrap((values,), np.mean, n_resamples=1_000, method="percentile", rng=0).confidence_interval
     assert mean_interval(values) == pytest.approx(bounds, abs=1e-6)

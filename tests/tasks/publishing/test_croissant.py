@@ -25,8 +25,6 @@ from schemas.axioms import PAIRS
 from tasks.publishing.card import Config, File, Split, Version
 from tasks.publishing.croissant import croissant, semantic_version
 
-mlc = pytest.importorskip("mlcroissant")
-
 # The pattern that semver.org suggests.
 SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
@@ -77,6 +75,8 @@ def decoded(value: Any) -> Any:
 
 def records(jsonld: Path, record_set: str) -> list[dict[str, Any]]:
     """The records, as text instead of bytes, under the names of the columns."""
+    import mlcroissant as mlc
+
     found = mlc.Dataset(str(jsonld)).records(record_set)
     return [{key.removeprefix(f"{record_set}/"): decoded(value) for key, value in row.items()} for row in found]
 
@@ -91,6 +91,8 @@ def read_all(jsonld: Path) -> None:
 
 
 def test_mlcroissant_validates_it_without_a_word(jsonld: Path, logged: list[str], capfd: Any) -> None:
+    import mlcroissant as mlc
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", DeprecationWarning)  # rdflib's own code
@@ -102,6 +104,8 @@ def test_mlcroissant_validates_it_without_a_word(jsonld: Path, logged: list[str]
 
 
 def test_the_collector_of_warnings_would_see_one(jsonld: Path, logged: list[str]) -> None:
+    import mlcroissant as mlc
+
     content = json.loads(jsonld.read_text(encoding="utf-8"))
     del content["license"]
     jsonld.write_text(json.dumps(content), encoding="utf-8")
@@ -134,6 +138,8 @@ def test_each_file_of_a_split_of_several_has_its_keys_as_records(jsonld: Path) -
 
 @pytest.mark.parametrize("path", list(ROWS))
 def test_reading_every_record_set_finds_any_wrong_sha256(folder: Path, path: str) -> None:
+    import mlcroissant as mlc
+
     files = write_files(folder)
     files[path] = dataclasses.replace(files[path], sha256="0" * 64)
     jsonld = published(folder, version_of(files))

@@ -14,7 +14,6 @@ from typing import Any
 
 import duckdb
 import pandas
-import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -29,7 +28,6 @@ from longform.files import sha256_of
 from schemas.axioms import PAIRS
 from tasks.publishing.publish import free_name
 
-mlc = pytest.importorskip("mlcroissant")
 SPLITS = ("train", "test", "overlap")
 FETCHED = "2024-04-02"
 
@@ -101,6 +99,8 @@ def test_pandas_reads_a_split(built: Built, split: str) -> None:
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_polars_and_duckdb_read_a_split(built: Built, split: str) -> None:
+    import polars
+
     pattern = f"{built.version.folder}/{split}/*.parquet"
     rows = by_id(built.rows[split])
     assert by_id(polars.read_parquet(pattern).to_dicts()) == rows
@@ -151,6 +151,8 @@ def logged() -> Iterator[list[str]]:
 
 
 def test_mlcroissant_validates_without_a_warning_and_reads_the_records_back(built: Built, logged: list[str]) -> None:
+    import mlcroissant as mlc
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", DeprecationWarning)  # rdflib's own code

@@ -34,8 +34,6 @@ from schemas.sources.stackexchange import MOMENT
 from tasks.publishing.card import Figure, Paper, ReportTable, Wording, table_of
 from tasks.publishing.publish import About, Published, Table, publish, publish_version
 
-mlc = pytest.importorskip("mlcroissant")
-
 QUESTIONS = table(
     "questions",
     column("question_id", pa.string(), "quiz/<line>"),
@@ -257,6 +255,8 @@ def test_datasets_finds_both_configs_with_none_of_our_code(version: Version, tmp
 
 
 def test_croissant_has_record_sets_of_both_schemas(version: Version) -> None:
+    import mlcroissant as mlc
+
     document = json.loads((version.folder / "croissant.json").read_text())
     sets = {node["@id"]: node for node in document["recordSet"]}
     assert list(sets) == ["answers/train", "answers/validation", "answers/test", "answers/odd", "claims/full"]
@@ -403,6 +403,8 @@ def test_without_any_row_nothing_is_published(tmp_path: Path) -> None:
 
 
 def test_sources_that_say_no_licence_and_no_day_are_told_as_such(tmp_path: Path) -> None:
+    import mlcroissant as mlc
+
     made = build(tmp_path / "home", licence=None, day=None)
     assert made is not None
     text = (made.version.folder / "README.md").read_text()

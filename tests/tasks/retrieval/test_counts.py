@@ -3,7 +3,6 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import CountVectorizer
 
 from tasks.retrieval.counts import STOP_WORDS, WORD, count_known, count_words
 
@@ -12,6 +11,8 @@ TEXTS = st.lists(st.text(max_size=30) | st.lists(st.sampled_from(["Tea", "pot", 
 
 @given(TEXTS, TEXTS)
 def test_scikit_learn_counts_the_same(texts: list[str], others: list[str]) -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+
     texts = [*texts, "tea"]
     reference = CountVectorizer(dtype=np.float32, token_pattern=WORD.pattern, stop_words=sorted(STOP_WORDS))
     counts, words = count_words(texts)

@@ -10,7 +10,6 @@ from typing import Any
 import paths
 import pytest
 from expertqa_toys import rejected_of
-from rouge_score.rouge_scorer import RougeScorer
 from toy_stages import building
 
 from flows.sources import acl_ocl, ultrafeedback, wildchat
@@ -118,6 +117,8 @@ def test_citation_spans_hold_citation_marks() -> None:
 
 
 def test_reordered_references_are_the_same_words_to_rouge(builder: Build) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     rows = list(read_structure(builder, open_pairs([SAMPLES / "structure.jsonl"], digest=sha256_of)))
     assert [row["case_id"] for row in rows] == [f"structure/{number}" for number in range(1, 6)]
     scorer = RougeScorer(["rouge1", "rougeL"])

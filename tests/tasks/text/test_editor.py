@@ -16,7 +16,6 @@ from unicodedata import normalize
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import UsageError
 from schemas.replies import ProposedEdit
@@ -380,6 +379,8 @@ def test_reordered_sentences_are_moves_of_all_but_a_longest_chain_in_order(order
     ],
 )
 def test_reordered_references_are_moves_although_rouge_sees_no_difference(draft: str) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     reference = "Ash (2009) ties knots. Rowan (2011) pulls. Fir and Elm (2015) let go."
     assert RougeScorer(["rouge1"]).score(reference, draft)["rouge1"].fmeasure == 1
     edits = revise(draft, reference)
@@ -389,6 +390,8 @@ def test_reordered_references_are_moves_although_rouge_sees_no_difference(draft:
 
 
 def test_references_that_change_places_behind_their_ordinals_move_too() -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     reference = "First, group A ties the rope in a bow. Second, group B cuts the cord with shears."
     draft = "First, group B cuts the cord with shears. Second, group A ties the rope in a bow."
     assert RougeScorer(["rouge1"]).score(reference, draft)["rouge1"].fmeasure == 1

@@ -12,10 +12,8 @@ from typing import Any
 
 import paths
 import pytest
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.pipeline import Sentencizer
 
 from benchmarks.claims import PLANTED, SIGNS, WORDS, random_texts
 from tasks.text.english import WINDOW, english
@@ -28,6 +26,8 @@ Spans = list[tuple[int, int]]
 
 @cache
 def theirs() -> Any:
+    import spacy
+
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     return nlp
@@ -41,24 +41,21 @@ def their_tokens(text: str) -> Spans:
     return [(token.idx, token.idx + len(token.text)) for token in theirs().tokenizer(text)]
 
 
-MARKS = list(Sentencizer.default_punct_chars)
-SPECIALS = list(spacy.blank("en").tokenizer.rules)
-ATOMS = [
-    *SIGNS,
-    *MARKS,
-    *WORDS,
-    *SPECIALS,
-    *" " * 40,
-    "  ",
-    "\n",
-    "\n\n",
-    "\t",
-    "\u00a0",
-    "\u200b",
-    "\x1c",
-    "\x85",
-    "\0",
-]
+@cache
+def marks() -> list[str]:
+    """What ends a sentence."""
+    from spacy.pipeline import Sentencizer
+
+    return list(Sentencizer.default_punct_chars)
+
+
+@cache
+def atoms() -> list[str]:
+    """What texts are put together from: marks, words, the tokenizer's exceptions, and blanks of every kind."""
+    blanks = [*" " * 40, "  ", "\n", "\n\n", "\t", "\u00a0", "\u200b", "\x1c", "\x85", "\0"]
+    return [*SIGNS, *marks(), *WORDS, *theirs().tokenizer.rules, *blanks]
+
+
 HAND = [
     "",
     " ",
@@ -101,11 +98,11 @@ class OneByOne(Sentences):
 
 
 def test_an_emoticon_over_a_blank_changes_where_a_sentence_ends() -> None:
-    alone = OneByOne(english(), frozenset(MARKS))
+    alone = OneByOne(english(), frozenset(marks()))
     assert alone.spans("foo/o. O? Y") != their_spans("foo/o. O? Y") == sentence_spans("foo/o. O? Y")
 
 
-@given(st.lists(st.sampled_from(ATOMS), max_size=20).map("".join))
+@given(st.lists(st.deferred(lambda: st.sampled_from(atoms())), max_size=20).map("".join))
 @settings(max_examples=400)
 def test_sentences_of_any_mixture_are_those_of_spacy(text: str) -> None:
     assert sentence_spans(text) == their_spans(text)
@@ -122,7 +119,7 @@ def test_thousands_of_random_strings_have_the_tokens_and_sentences_of_spacy() ->
     for text in random_texts(3_000, chance):
         assert sentence_spans(text) == their_spans(text), text
     for _ in range(3_000):
-        text = "".join(chance.choices(ATOMS, k=chance.randrange(1, 24)))
+        text = "".join(chance.choices(atoms(), k=chance.randrange(1, 24)))
         assert sentence_spans(text) == their_spans(text), text
         assert english().tokens(text) == their_tokens(text), text
 
@@ -207,7 +204,7 @@ def test_there_is_no_limit_of_length() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    kept = Sentences(english(), frozenset(MARKS), max_words=10)
+    kept = Sentences(english(), frozenset(marks()), max_words=10)
     text = " ".join(f"word{number}. A" for number in range(100))
     assert kept.spans(text) == their_spans(text)
     assert len(kept._seen) <= 10

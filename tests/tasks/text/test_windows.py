@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import re
 import time
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import paths
 import pytest
-import spacy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from longform.errors import UsageError
 from tasks.text import windows as module
 from tasks.text.windows import RUN_CHARACTERS, check_tokenizer, windows
 
-NLP = spacy.blank("en")
 BLANKS = ["\x1c", "\x85", "\xa0", "\u2003", "\u2028", "\u3000", "\t", "\n", "\r\n", "  ", " "]
 WORDS = ["tea", "isn't", "(pot)", "10am", "U.S.", "e.g.", ":-)", "https://tea.example/a?b=(1)", "[1]", "…", "茶を飲む",
          "😀", "it's", "a.b", "3,000.5", "\ufeff", "\x00", "''", "e\u0301", "well-known", "$5/kg"]  # fmt: skip
@@ -26,9 +26,16 @@ TEXT = st.lists(
 ).map("".join)
 
 
+@cache
+def tokenizer() -> Any:
+    import spacy
+
+    return spacy.blank("en").tokenizer
+
+
 def whole(text: str) -> list[tuple[int, int]]:
     """The tokens of the whole text, as spaCy makes them."""
-    return [(token.idx, token.idx + len(token)) for token in NLP.tokenizer(text)]
+    return [(token.idx, token.idx + len(token)) for token in tokenizer()(text)]
 
 
 def word_by_word(text: str) -> list[tuple[int, int]]:

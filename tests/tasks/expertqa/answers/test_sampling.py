@@ -20,7 +20,6 @@ from expertqa_toys import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 from toy_stages import building
 
 from longform.artifacts.rows import Rejected, Row
@@ -86,6 +85,8 @@ def test_of_two_answers_of_a_system_the_first_can_be_drawn() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_every_system_is_drawn_as_often(seed: int) -> None:
+    from scipy.stats import chisquare
+
     drawn = Counter(draw(f"expertqa/{number}", SYSTEMS, seed) for number in range(6_000))
     assert drawn.keys() == {*SYSTEMS}
     assert chisquare([*drawn.values()]).pvalue > 0.001

@@ -14,7 +14,6 @@ import pytest
 from expertqa_tables import Home, filled, kept, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rouge_score.rouge_scorer import RougeScorer
 
 from longform.artifacts.rows import Row
 from longform.errors import SourceError
@@ -78,6 +77,8 @@ def test_rouge_by_hand_without_stemming_and_as_the_mean_over_references() -> Non
 
 @given(WORDS, WORDS)
 def test_rouge_is_what_its_package_says_to_the_last_digit(text: str, reference: str) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     package = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False).score(reference, text)
     assert next(rouge([(text, [reference])])) == {kind: score.fmeasure for kind, score in package.items()}
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score
 
 from longform.artifacts.rows import Row
 from tasks.annotation.agreement import kappa, pairwise_share
@@ -48,6 +47,8 @@ def test_one_label_alone_and_nothing_have_no_kappa() -> None:
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30))
 def test_it_is_cohens_formula_and_the_order_of_the_annotators_does_not_matter(both: list[tuple[str, str]]) -> None:
+    from sklearn.metrics import accuracy_score
+
     first, second = [one for one, _ in both], [other for _, other in both]
     assert pairwise_share(both) == pytest.approx(accuracy_score(first, second))
     chance = sum(Fraction(first.count(word) * second.count(word), len(both) ** 2) for word in {*first})

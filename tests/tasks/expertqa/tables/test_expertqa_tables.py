@@ -19,7 +19,6 @@ import paths
 import pytest
 from axioms_builds import Silent
 from lxml import etree
-from rouge_score.rouge_scorer import RougeScorer
 from typer.testing import CliRunner
 
 from flows.builds.building import Options, build
@@ -391,6 +390,8 @@ def kappa(first: list[str], second: list[str]) -> dict[str, float | None]:
 
 def test_rouge_of_predictions_by_its_package(labelled: Labelled) -> None:
     """Tables 9 and 14: F measures without stemming, of the test side alone, citation marks left out."""
+    from rouge_score.rouge_scorer import RougeScorer
+
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False)
     trained = labelled.tables["Predicted answers (table 9)"]
     every = labelled.tables["Predicted answers, zero-shot ones too (table 14)"]

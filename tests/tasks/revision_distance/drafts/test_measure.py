@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from offline_rules import RULES
-from rouge_score.rouge_scorer import RougeScorer
 
 from longform.errors import Incomplete, LongformError, UsageError
 from longform.llm.ask.types import Endpoint, Price
@@ -40,6 +39,8 @@ def offline(models: Models) -> Client:
 
 
 def rouge(draft: str, reference: str) -> dict[str, float]:
+    from rouge_score.rouge_scorer import RougeScorer
+
     scores = RougeScorer(["rouge1", "rouge2"]).score(reference, draft)
     return {kind: 100 * score.fmeasure for kind, score in scores.items()}
 
