@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -14,6 +15,23 @@ import pytest
 from flows.registry import DATASETS
 
 ROOT = paths.ROOT
+SLOW = set(
+    [
+        "argilla",
+        "datasets",
+        "label_studio_sdk",
+        "mlcroissant",
+        "nbclient",
+        "nltk",
+        "polars",
+        "prefect",
+        "rouge_score",
+        "scipy",
+        "sklearn",
+        "spacy",
+        "statsmodels",
+    ]
+)
 RUFF = str(Path(sys.executable).with_name("ruff"))
 
 
@@ -55,3 +73,18 @@ def test_the_library_names_no_dataset() -> None:
         if names.search(line)
     ]
     assert found == []
+
+
+def test_collecting_the_quick_tests_imports_no_package_that_takes_a_second() -> None:
+    quick = (
+        path for path in (ROOT / "tests").rglob("test_*.py") if "pytestmark = pytest.mark.check" not in path.read_text()
+    )
+    imported = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in quick
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in [getattr(node, "module", None) or node.names[0].name]
+        if name.split(".")[0] in SLOW or name == "flows.deployed"
+    }
+    assert imported == set()

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from flows.builds.options import Options, about
-from flows.deployed import FLOWS
 from flows.registry import DATASETS
 from longform.errors import UsageError
 
@@ -36,11 +35,15 @@ def test_a_build_has_a_flag_for_every_option_and_a_plan_for_what_it_can_use() ->
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_the_flow_of_a_dataset_takes_every_option_with_its_default(dataset: str) -> None:
+    from flows.deployed import FLOWS
+
     parameters = inspect.signature(FLOWS[dataset].fn).parameters
     assert list(parameters) == ["config", *NAMES]
     options = Options(Path("home"))
     for name in NAMES[1:]:
         assert parameters[name].default == getattr(options, name)
+    from flows.deployed import FLOWS
+
     described = FLOWS[dataset].parameters.properties
     assert {name: described[name]["description"] for name in NAMES} == {name: about(name).help for name in NAMES}
 
