@@ -7,8 +7,8 @@
      "responses": {"support": [{"value": "Partial", "user_id": "3f9c…"}]}, "status": "completed"}
 
 Flattened records (`to_list(flatten=True)`) say which responses were submitted, and only these count. Nested ones
-(`records.to_json`, `to_disk`) do not: what a record's only user said was submitted if the record is completed; anything
-else is left out. A form with items has two data sets, of tasks and of items. In the records of older sheets a question
+(`records.to_json`, `to_disk`) do not: what a record's only user answered was submitted if the record is completed;
+anything else is left out. A form with items has two data sets, of tasks and of items. In the records of older sheets a question
 or a field ends in the place of its item, from 0. Fields show plain texts, not Markdown.
 """
 
@@ -128,9 +128,9 @@ def read_record(form: Form, record: Row, raw: str) -> Found:
 def _read(
     form: Form, task: str, item: str | None, user: Any, responses: list[Response], shown: Cells, alone: bool
 ) -> Labelling:
-    said = answers(form, ((response.question, response.value) for response in responses), item)
+    values = answers(form, ((response.question, response.value) for response in responses), item)
     states = {"submitted" if response.status is None and alone else response.status for response in responses}
-    return Labelling(SOURCE, task, user, said, shown, void=_void(states))
+    return Labelling(SOURCE, task, user, values, shown, void=_void(states))
 
 
 def _void(states: set[str | None]) -> str | None:

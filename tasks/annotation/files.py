@@ -213,18 +213,18 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
 def _read_sheet(form: Form, record: Row) -> Labelling:
     """What a filled-in sheet of our own says."""
     task, ids = task_id(form, record), item_ids(form, record)
-    said: Cells = {}
+    values: Cells = {}
     shown: Cells = {}
     for item, row in [(WHOLE, record), *zip(ids, record[form.items] if ids else [], strict=True)]:
         asked, others = form.asked(of_item=item != WHOLE), form.texts(of_item=item != WHOLE)
         wanted = [*(each.name for each in asked), *([] if item else [form.annotator, *TIMES])]
         known = {*wanted, *(each.name for each in others), form.key, form.item_key, *form.context, "ratings"}
         refuse_near_misses((name for name in row if filled(row[name])), known, wanted, item or task)
-        said |= {(item, each.name): row[each.name] for each in asked if _says(each, row.get(each.name))}
+        values |= {(item, each.name): row[each.name] for each in asked if _says(each, row.get(each.name))}
         shown |= {(item, each.name): row.get(each.name) for each in others}
     source = "csv" if record.get("source") == "csv" else "jsonl"
     at = moment("labelled_at", record.get("labelled_at"))
-    return Labelling(source, task, record.get(form.annotator), said, shown, at, record.get("annotation_time"))
+    return Labelling(source, task, record.get(form.annotator), values, shown, at, record.get("annotation_time"))
 
 
 def _says(field: Field, value: Any) -> bool:

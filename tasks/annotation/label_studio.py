@@ -90,7 +90,7 @@ class Result(BaseModel):
 
 
 class Annotation(BaseModel):
-    """What one annotator said of a task."""
+    """What one annotator says of a task."""
 
     result: list[Result]
     completed_by: Any = None
@@ -122,13 +122,13 @@ def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -
     given = Annotation.model_validate(annotation)
     who = given.completed_by
     item = data.get(form.item_key) if form.item_key else None
-    said = answers(form, ((each.from_name, _value(each)) for each in given.result), item)
+    values = answers(form, ((each.from_name, _value(each)) for each in given.result), item)
     shown = texts(form, data, item) | _listed(form, items, data)
     return Labelling(
         SOURCE,
         task,
         who.get("id") if isinstance(who, dict) else who,
-        {(_at(items, place), name): value for (place, name), value in said.items()},
+        {(_at(items, place), name): value for (place, name), value in values.items()},
         shown,
         moment("updated_at", given.updated_at or given.created_at),
         given.lead_time,

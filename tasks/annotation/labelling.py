@@ -1,4 +1,4 @@
-"""What one annotator said of a task or of a part of it: as a file gives it, then checked against form and build.
+"""What one annotator says of a task or of a part of it: as a file gives it, then checked against form and build.
 
 Every format is read into a `Labelling`; `check` makes of it a `Checked` one, or says in an `Unfit` why it cannot be
 taken. What of it does not fit is named and costs no other label.
@@ -41,13 +41,13 @@ Cells = dict[tuple[Place, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """`said` and `shown`: by item and field or text; an item is its id, its place in the sheet from 0, or WHOLE for the
-    task. `void`: why it does not count. `at`: milliseconds since 1970. Values are not yet checked."""
+    """`values` and `shown`: by item and field or text; an item is its id, its place in the sheet from 0, or WHOLE for
+    the task. `void`: why it does not count. `at`: milliseconds since 1970. Values are not yet checked."""
 
     source: str
     task: str
     annotator: Any
-    said: Cells
+    values: Cells
     shown: Cells = field(default_factory=dict)
     at: int | None = None
     seconds: Any = None
@@ -61,15 +61,15 @@ class Labelling:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A labelling that fits. `said`: by item id (WHOLE: of the task) and field, choices in the form's spelling;
-    `said_as`: the word that was written, where it differs. `items`: those that the sheet has. `swapped`: it shows the
-    sides the other way round than the task. `wrong`: what of it is no label. `raw`: its text in the file."""
+    """A labelling that fits. `values`: by item id (WHOLE: of the task) and field, choices in the form's spelling;
+    `as_written`: the word that was written, where it differs. `items`: those that the sheet has. `swapped`: it shows
+    the sides the other way round than the task. `wrong`: what of it is no label. `raw`: its text in the file."""
 
-    given: Labelling
+    labelling: Labelling
     task: Task
     annotator: str
-    said: dict[tuple[str, str], Any]
-    said_as: dict[tuple[str, str], str]
+    values: dict[tuple[str, str], Any]
+    as_written: dict[tuple[str, str], str]
     items: frozenset[str]
     swapped: bool
     seconds: float | None
@@ -109,23 +109,23 @@ def item_ids(form: Form, record: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def answers(form: Form, given: Iterable[tuple[Any, Any]], item: str | None) -> Cells:
-    """What was said, from (control, value) of a tool's record, which is of an item or of none; () is no value.
+def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> Cells:
+    """The values, from (control, value) of a tool's record, which is of an item or of none; () is no value.
 
     A control that ends in a number is of the item at that place. Others that the form does not have are left alone, but
     for those that are called nearly as one that it has.
     """
-    said: Cells = {}
+    values: Cells = {}
     asked = {each.name: each.of_item for each in form.fields}
-    for name, value in given:
+    for name, value in pairs:
         cell = _cell(asked, name, item)
         if cell is None:
             refuse_near_misses([name], (), [*asked], "the form")
-        elif cell in said or value == ():
-            raise Unfit("a field given twice" if cell in said else "ill-formed value", name)
+        elif cell in values or value == ():
+            raise Unfit("a field given twice" if cell in values else "ill-formed value", name)
         else:
-            said[cell] = value
-    return {cell: value for cell, value in said.items() if filled(value)}
+            values[cell] = value
+    return {cell: value for cell, value in values.items() if filled(value)}
 
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
@@ -149,34 +149,36 @@ def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Pla
 # ---------------------------------------------------------------- against the build
 
 
-def check(form: Form, given: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str) -> Checked:
+def check(
+    form: Form, labelling: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str
+) -> Checked:
     """The labelling as the form has it; Unfit for one that is of no known task, of nobody, or says nothing."""
-    if given.void or not given.said:
-        raise Unfit(given.void or NOT_LABELLED, kind="filtered")
-    task = known.get(given.task)
+    if labelling.void or not labelling.values:
+        raise Unfit(labelling.void or NOT_LABELLED, kind="filtered")
+    task = known.get(labelling.task)
     if task is None:
         raise Unfit(f"unknown {noun(form.key)}")
-    annotator, items = annotator_name(given.annotator, accounts), _items(form, task, given)
-    swapped = _compare(form, task, given.shown, items)
+    annotator, items = annotator_name(labelling.annotator, accounts), _items(form, task, labelling)
+    swapped = _compare(form, task, labelling.shown, items)
     wrong: list[Unfit] = []
     fields = {each.name: each for each in form.fields}
-    said, said_as = {}, {}
-    for (place, name), value in given.said.items():
+    values, as_written = {}, {}
+    for (place, name), value in labelling.values.items():
         cell = items[place], name
         if (ours := taken(wrong, read_value, fields[name], value, items[place] or task.id)) is not None:
-            said[cell] = ours
+            values[cell] = ours
             if fields[name].offered and isinstance(ours, str) and ours != value:
-                said_as[cell] = value
-    time = taken(wrong, seconds, given.seconds, task.id)
+                as_written[cell] = value
+    time = taken(wrong, seconds, labelling.seconds, task.id)
     found = frozenset(items.values()) - {WHOLE}
-    return Checked(given, task, annotator, said, said_as, found, swapped, time, wrong, raw)
+    return Checked(labelling, task, annotator, values, as_written, found, swapped, time, wrong, raw)
 
 
-def _items(form: Form, task: Task, given: Labelling) -> dict[Place, str]:
+def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:
     """Place -> id of each item that is shown or labelled; Unfit for one that the task does not have."""
     ids = [item.id for item in task.items]
     of: dict[Place, str] = {WHOLE: WHOLE, **dict(enumerate(ids)), **{name: name for name in ids}}
-    places = dict.fromkeys(place for place, _ in (*given.said, *given.shown))
+    places = dict.fromkeys(place for place, _ in (*labelling.values, *labelling.shown))
     for place in places:
         if place not in of:
             reason = f"unknown {noun(form.item_key)}" if ids else f"{noun(form.key)} not drawn, or without {form.items}"
@@ -230,11 +232,11 @@ def read_back(
     `found`: each with its text in the file. `accounts`: account of a tool -> annotator; where there are any, what
     another account says is rejected.
     """
-    for given, raw in found:
-        if isinstance(given, Rejected):
-            yield given
+    for labelling, raw in found:
+        if isinstance(labelling, Rejected):
+            yield labelling
             continue
-        fitting = attempt(given.key, raw, check, form, given, known, accounts, raw)
+        fitting = attempt(labelling.key, raw, check, form, labelling, known, accounts, raw)
         yield from map(fitting.rejected, fitting.wrong) if isinstance(fitting, Checked) else ()
-        if isinstance(fitting, Rejected) or fitting.said:
+        if isinstance(fitting, Rejected) or fitting.values:
             yield fitting

@@ -45,8 +45,8 @@ def later(first: Row, second: Row) -> Row:
 
 
 def _rows(form: Form, found: Checked) -> Iterator[Row]:
-    common = {"annotator_id": found.annotator, "labelled_at": found.given.at, "source": found.given.source}
-    for (item, name), value in found.said.items():
+    common = {"annotator_id": found.annotator, "labelled_at": found.labelling.at, "source": found.labelling.source}
+    for (item, name), value in found.values.items():
         if found.swapped:
             value = _OTHER[value] if name in form.pairwise() else value
             name = _other_side(form, name)

@@ -36,24 +36,24 @@ def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
         "question_id": found.task.context["question_id"],
         "system": found.task.context["system"],
         "annotator_id": found.annotator,
-        **{name: found.said.get((WHOLE, name)) for name in ANSWER_PROPERTIES},
-        "usefulness_said_as": found.said_as.get((WHOLE, "usefulness")),
+        **{name: found.values.get((WHOLE, name)) for name in ANSWER_PROPERTIES},
+        "usefulness_said_as": found.as_written.get((WHOLE, "usefulness")),
         "annotation_time": found.seconds,
-        "labelled_at": found.given.at,
+        "labelled_at": found.labelling.at,
         "claims": [_claim(found, item.id, wrong) for item in found.task.items],
-        "source": found.given.source,
+        "source": found.labelling.source,
     }
     return row, wrong
 
 
 def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
-    as_said = {name: found.said_as[claim_id, name] for name in LABELLED if (claim_id, name) in found.said_as}
-    said = {name: found.said.get((claim_id, name)) for name in CLAIM_PROPERTIES}
-    if found.said.get((claim_id, "left_out")) == "Yes":
-        wrong += [Unfit("a claim left out and revised", claim_id)] if said["revised_claim"] else []
-        said["revised_claim"] = None if said["revised_claim"] else ""
-    as_json = orjson.dumps(as_said, option=orjson.OPT_SORT_KEYS).decode() if as_said else None
-    return {"claim_id": claim_id, **said, "said_as": as_json}
+    as_written = {name: found.as_written[claim_id, name] for name in LABELLED if (claim_id, name) in found.as_written}
+    values = {name: found.values.get((claim_id, name)) for name in CLAIM_PROPERTIES}
+    if found.values.get((claim_id, "left_out")) == "Yes":
+        wrong += [Unfit("a claim left out and revised", claim_id)] if values["revised_claim"] else []
+        values["revised_claim"] = None if values["revised_claim"] else ""
+    as_json = orjson.dumps(as_written, option=orjson.OPT_SORT_KEYS).decode() if as_written else None
+    return {"claim_id": claim_id, **values, "said_as": as_json}
 
 
 def says_something(row: Row) -> bool:

@@ -23,7 +23,7 @@ open_judgements = partial(open_sheets, group="judgements")
 
 def judgement_row(found: Checked) -> Row:
     """The row of JUDGEMENTS of a filled-in sheet; Unfit if it is no complete judgement."""
-    values = {name: value for (_, name), value in found.said.items()}
+    values = {name: value for (_, name), value in found.values.items()}
     if found.wrong:
         raise found.wrong[0]
     if "better" not in values:

@@ -157,7 +157,7 @@ def test_whatever_is_filled_in_comes_back(format: Format, said: dict[str, Row]) 
         assert rejected == []
         for each in found:
             assert (each.task.id, each.annotator, each.swapped) == ("p1", "ann", False)
-            back |= each.said
+            back |= each.values
     assert back == {(item, name): value for item, values in said.items() for name, value in values.items()}
 
 
@@ -220,7 +220,7 @@ def test_labels_of_swapped_sides_are_those_of_the_tasks_own_sides() -> None:
         sheet = {"pair_id": "p1", "question": "Why?", "text_a": first, "text_b": second, "steps": []}
         sheets.append({**sheet, "annotator": annotator, "better": better, f"fluency_{better.lower()}": 4})
     found, rejected = read("\n".join(map(json.dumps, sheets)).encode(), "a.jsonl")
-    assert [(one.annotator, one.swapped, one.said[WHOLE, "better"]) for one in found] == [
+    assert [(one.annotator, one.swapped, one.values[WHOLE, "better"]) for one in found] == [
         ("ann", False, "A"),
         ("bob", True, "B"),
     ]
@@ -353,7 +353,7 @@ def test_of_what_argillas_writers_write_only_what_was_submitted_counts(rg: Any, 
         record["status"] = "completed"  # as the server says of records with a submitted response
     found, rejected = read(json.dumps(written).encode(), "a.json")
     assert len(found) == (5 if flatten else 2)
-    assert all(one.said[item, "verdict"] == "Right" for one in found for item in one.items)
+    assert all(one.values[item, "verdict"] == "Right" for one in found for item in one.items)
     reasons = Counter(one.reason for one in rejected)
     states_of = {"draft by its annotator": 2, "discarded by its annotator": 1}
     assert reasons == (states_of if flatten else {UNKNOWN_STATE: 6})

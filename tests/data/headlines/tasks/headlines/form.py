@@ -50,4 +50,4 @@ def _labels(found: Iterable[Checked | Rejected]) -> Iterator[Row | Rejected]:
 
 def _label(found: Checked) -> Row:
     ids = {"label_id": found.key, "headline_id": found.task.id, "annotator_id": found.annotator}
-    return {**ids, "clear": found.said[WHOLE, "clear"]}
+    return {**ids, "clear": found.values[WHOLE, "clear"]}
