@@ -8,8 +8,8 @@
 
 Flattened records (`to_list(flatten=True)`) say which responses were submitted, and only these count. Nested ones
 (`records.to_json`, `to_disk`) do not: what a record's only user answered was submitted if the record is completed;
-anything else is left out. A form with items has two data sets, of tasks and of items. In the records of older sheets a question
-or a field ends in the place of its item, from 0. Fields show plain texts, not Markdown.
+anything else is left out. A form with items has two data sets, of tasks and of items. In the records of older sheets a
+question or a field ends in the place of its item, from 0. Fields show plain texts, not Markdown.
 """
 
 from __future__ import annotations

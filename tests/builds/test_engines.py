@@ -176,7 +176,7 @@ def test_after_the_loss_of_the_scheduler_the_next_run_goes_on(
     assert contents(home) == reference
 
 
-def test_a_scheduler_that_is_lost_between_two_stages_is_told_by_the_parts(
+def test_a_scheduler_that_is_lost_between_two_stages_is_noticed_by_the_parts(
     dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with cluster(tmp_path / "cluster", 1) as dask, closing(Dask(dask.address)) as runner:
@@ -221,7 +221,7 @@ def endless(body: Callable[..., Iterator[Any]], *arguments: Any, **named: Any) -
 
 
 @pytest.mark.parametrize("engine", ["processes", "dask", pytest.param("ray", marks=needs_ray)])
-def test_workers_of_every_engine_are_told_that_the_build_stops(
+def test_workers_of_every_engine_hear_that_the_build_stops(
     engine: str, dumps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runners, "attempt", for_ever)

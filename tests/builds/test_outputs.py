@@ -111,7 +111,7 @@ def test_an_error_that_nobody_reads_keeps_its_exit_code(home: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
 @pytest.mark.parametrize("words", [["ls"], ["sources"]], ids=" ".join)
-def test_output_that_goes_to_a_full_disk_is_said_in_one_sentence(home: Path, words: list[str]) -> None:
+def test_output_that_goes_to_a_full_disk_is_reported_in_one_sentence(home: Path, words: list[str]) -> None:
     with open("/dev/full", "wb") as out:
         command = [LONGFORM, "--home", str(home), *words]
         done = subprocess.run(command, env=environment(), stdout=out, stderr=subprocess.PIPE, text=True, timeout=600)

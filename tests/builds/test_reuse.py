@@ -181,7 +181,7 @@ def test_the_samples_give_the_same_bytes_in_two_homes(tmp_path: Path) -> None:
     assert make(homes[0], "v1").progress.begun == {}
 
 
-def test_a_damaged_part_is_named_with_what_makes_it_anew(tmp_path: Path) -> None:
+def test_a_damaged_part_is_named_with_what_makes_it_again(tmp_path: Path) -> None:
     build_axioms(tmp_path)
     (rows,) = (tmp_path / "stages" / "select_questions" / "parts").glob("*/rows.parquet")
     rows.write_bytes(rows.read_bytes()[:-300] + bytes(300))

@@ -181,7 +181,7 @@ def test_missing_and_extra_inputs_are_errors_that_name_prompt_and_input() -> Non
         prompt.render(question="q", passages=[])
 
 
-def test_an_unknown_prompt_is_told_with_the_file_it_would_be(tmp_path: Path) -> None:
+def test_an_unknown_prompt_is_reported_with_the_file_it_would_be(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no prompt axioms/nothing in .*nothing\.md"):
         load_prompt("axioms/nothing", tmp_path)
 
@@ -291,7 +291,7 @@ def test_a_file_of_ones_own_takes_the_place_of_one_prompt_and_changes_only_its_s
     assert changed == {"corrupt_answers", "pair_generated", "assemble_pairs"}
 
 
-def test_a_file_that_takes_no_place_is_told(tmp_path: Path) -> None:
+def test_a_file_that_takes_no_place_is_reported(tmp_path: Path) -> None:
     for name, near in (("axioms/corupt", "axioms/corrupt"), ("corrupt", "axioms/corrupt"), ("x/y", "there are ")):
         folder = own_prompt(tmp_path / name.replace("/", "_"), name)
         with pytest.raises(UsageError, match=f"{name}.md takes the place of no prompt: .*{near}"):
@@ -306,7 +306,7 @@ def test_hidden_files_and_files_of_other_kinds_are_let_be(tmp_path: Path) -> Non
     assert prompt_folders(str(folder), FOLDER) == (folder, FOLDER)
 
 
-def test_a_folder_that_is_none_or_holds_no_prompt_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_none_or_holds_no_prompt_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     for name, told in (("nowhere", "cannot be read"), ("file", "cannot be read"), ("empty", "holds no prompt")):

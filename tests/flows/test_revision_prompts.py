@@ -142,7 +142,7 @@ def test_paragraphs_cite_by_number_and_are_one_paragraph() -> None:
 
 
 @pytest.mark.parametrize("name", EDITORS)
-def test_an_editor_is_told_every_field_in_the_order_of_the_reply(name: str) -> None:
+def test_an_editor_is_given_every_field_in_the_order_of_the_reply(name: str) -> None:
     prompt = prompt_of(name)
     fields = list(ProposedEdit.model_fields)
     assert re.findall(r"^- `(\w+)`:", prompt.system, re.MULTILINE) == fields
@@ -152,7 +152,7 @@ def test_an_editor_is_told_every_field_in_the_order_of_the_reply(name: str) -> N
 
 
 @pytest.mark.parametrize("name", EDITORS)
-def test_an_editor_is_told_the_closed_list_of_intentions_and_the_levels(name: str) -> None:
+def test_an_editor_is_given_the_closed_list_of_intentions_and_the_levels(name: str) -> None:
     points = dict(re.findall(r"^- `(\w+)`: (.*?)(?=^- `|^$)", prompt_of(name).system, re.MULTILINE | re.DOTALL))
     listed = re.sub(r"\([^)]*\)", "", points["revision_intention"])
     assert [word for word in re.findall(r"\w+", listed.partition(":")[2]) if word in INTENTIONS] == list(INTENTIONS)

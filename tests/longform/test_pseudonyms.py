@@ -80,7 +80,7 @@ def test_a_key_from_outside_wins_and_writes_nothing(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("wrong", ["abc", "zz" * 32, KEY.hex() + "00", KEY.hex() + "\n"])
-def test_a_wrong_key_from_outside_is_told_without_being_shown(
+def test_a_wrong_key_from_outside_is_reported_without_being_shown(
     wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGFORM_AUTHOR_KEY", wrong)

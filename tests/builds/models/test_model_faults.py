@@ -208,7 +208,7 @@ def test_600_a_minute_are_used_for_three_minutes(
 
 
 @pytest.mark.soak
-def test_600_a_minute_where_nothing_is_told_but_when_to_come_again(tmp_path: Path) -> None:
+def test_600_a_minute_where_nothing_is_reported_but_when_to_come_again(tmp_path: Path) -> None:
     """Without `rpm` only refusals tell, and a small bucket is used as far as one request at a time meets it."""
     found = rates(tmp_path, BURSTS, rpm=600, seconds=90, faults={}, headers=False)
     assert found[600][0] >= 0.97
@@ -216,7 +216,7 @@ def test_600_a_minute_where_nothing_is_told_but_when_to_come_again(tmp_path: Pat
 
 
 @pytest.mark.soak
-def test_600_a_minute_of_ones_own_are_kept_where_nothing_is_told(tmp_path: Path) -> None:
+def test_600_a_minute_of_ones_own_are_kept_where_nothing_is_reported(tmp_path: Path) -> None:
     """Two buckets of one rate: the server's fills while the first requests are on their way."""
     found = rates(tmp_path, (60, 10), rpm=600, seconds=60, faults={}, headers=False, own_rpm=600)
     for burst, (used, refused) in found.items():

@@ -122,7 +122,7 @@ def test_tens_follow_nines() -> None:
     assert sorted(shuffled, key=natural) == names
 
 
-def test_a_version_that_is_not_there_is_told_with_a_near_one(home: Path) -> None:
+def test_a_version_that_is_not_there_is_reported_with_a_near_one(home: Path) -> None:
     with pytest.raises(UsageError, match=r'no version firts; did you mean "first"\?'):
         find(home, "axioms@firts")
     with pytest.raises(UsageError, match="no version zzz; there are first"):
@@ -222,7 +222,7 @@ def test_a_check_notices_rows_that_vanished_although_every_checksum_is_right(hom
     assert "is neither the parent of a row nor rejected (1 such)" in found[0]
 
 
-def test_a_damaged_manifest_is_told(home: Path) -> None:
+def test_a_damaged_manifest_is_reported(home: Path) -> None:
     (find(home, "axioms").folder / "manifest.json").write_text("{")
     with pytest.raises(StoreError, match=r"has no readable manifest.json"):
         find(home, "axioms")
@@ -281,7 +281,7 @@ def test_without_versions_everything_made_is_garbage(home: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", ["{", '{"format": 1}', None])
-def test_a_version_without_a_readable_manifest_is_told_and_costs_nothing_else(
+def test_a_version_without_a_readable_manifest_is_reported_and_costs_nothing_else(
     home: Path, dump: str, manifest: str | None
 ) -> None:
     make(home, dump, "second", neighbours=9)

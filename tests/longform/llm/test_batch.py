@@ -505,7 +505,7 @@ def test_a_process_killed_in_a_window_submits_nothing_twice(
     assert (len(place.stored(items_of(5))), place.paid(), place.jobs()) == (5, 5, [])
 
 
-def test_a_job_whose_file_and_folder_are_gone_is_written_anew(place: Place) -> None:
+def test_a_job_whose_file_and_folder_are_gone_is_written_again(place: Place) -> None:
     items = items_of(3)
     place.provider.faults = [("POST /batches", "hold before")]
     place.provider.go_on.set()

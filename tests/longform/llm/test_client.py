@@ -377,7 +377,7 @@ def test_a_reply_that_is_no_answer_is_a_failure_that_was_paid_once(
     assert asked == (2 if kind in ("length", "empty") else 1)
 
 
-def test_a_cut_off_reply_keeps_what_was_said(server: Server, store: Path) -> None:
+def test_a_cut_off_reply_keeps_the_text(server: Server, store: Path) -> None:
     server.always = says(200, completion("half an ans", "length"))
     with client_of(server, store) as client:
         failure = one(client, "q")
@@ -426,7 +426,7 @@ def test_no_more_are_in_flight_than_allowed_and_a_bounded_number_is_read_ahead(s
     assert server.most_flying == 3
 
 
-def test_who_still_asks_when_the_models_are_closed_is_told_that_it_was_broken_off(server: Server, store: Path) -> None:
+def test_who_still_asks_when_the_models_are_closed_hears_that_it_was_broken_off(server: Server, store: Path) -> None:
     with client_of(server, store) as client:
         left, asking_on = (client.ask((n, request(f"{who} {n}")) for n in range(900)) for who in "ab")
         next(left)
@@ -453,7 +453,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.check
-def test_who_waits_for_an_answer_when_the_models_are_closed_is_told_although_their_loop_hangs(
+def test_who_waits_for_an_answer_when_the_models_are_closed_hears_of_it_although_their_loop_hangs(
     server: Server, store: Path
 ) -> None:
     unanswered(server)
@@ -505,7 +505,7 @@ def test_a_caller_who_stops_listening_loses_nothing_that_was_in_flight(server: S
     assert server.asked == asked
 
 
-def test_a_missing_key_is_told_before_anything_is_sent(server: Server, store: Path) -> None:
+def test_a_missing_key_is_reported_before_anything_is_sent(server: Server, store: Path) -> None:
     with asking(endpoint(server), store, None) as client, pytest.raises(EndpointError, match="SOME_KEY"):
         one(client, "q")
     assert server.asked == []

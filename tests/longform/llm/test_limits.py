@@ -211,7 +211,7 @@ def test_a_bucket_of_one_that_tells_nothing_useful_is_found_out_by_trying(said: 
 
 
 @pytest.mark.parametrize("size", [1, 10, 60])
-def test_a_limit_a_minute_may_be_told_of_a_smaller_bucket(size: int):
+def test_a_limit_a_minute_may_be_given_a_smaller_bucket(size: int):
     run = Run(Server(10, size, limit=600)).go(180)
     assert run.share(180) >= 0.97
     assert run.refusals() <= 0.01

@@ -544,7 +544,7 @@ def opening(url: str, *secrets: str) -> str:
     return str(told.value)
 
 
-def test_what_cannot_be_opened_is_told_without_secrets(postgres: Server) -> None:
+def test_what_cannot_be_opened_is_reported_without_secrets(postgres: Server) -> None:
     place = f"127.0.0.1:{postgres.port}"
     secrets = ("s3cret-canary", postgres.password)
     wrong = opening(postgres.url(password="s3cret-canary"), *secrets)
@@ -559,7 +559,7 @@ def test_what_cannot_be_opened_is_told_without_secrets(postgres: Server) -> None
     assert not any("owner" in message for message in (wrong, nowhere, silent))
 
 
-def test_too_few_rights_are_told(postgres: Server, postgres_url: str) -> None:
+def test_too_few_rights_are_reported(postgres: Server, postgres_url: str) -> None:
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'guest-canary'")
     database = postgres_url.rpartition("/")[2]
     message = opening(postgres.url(database, user="guest", password="guest-canary"), "guest-canary")

@@ -161,7 +161,7 @@ def test_an_answer_and_its_line_in_the_ledger_are_stored_both_or_none(store: Res
     assert store.ledger("axioms") == []
 
 
-def test_a_damaged_reply_is_told(path: Path) -> None:
+def test_a_damaged_reply_is_reported(path: Path) -> None:
     store = open_responses(path)
     put(store, [(KEY, RECORD)])
     store.close()
@@ -417,7 +417,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_disk_is_told_to_all_who_wait_and_what_was_stored_stays(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_to_all_who_wait_and_what_was_stored_stays(small_disk: Path) -> None:
     store = open_responses(small_disk / "r.sqlite")
     bodies = {key: replace(RECORD, body=os.urandom(30_000)) for key in keys(60)}
 
@@ -449,7 +449,7 @@ def test_a_disk_that_may_only_be_read_is_read(small_disk: Path) -> None:
         open_responses(path)
 
 
-def test_a_damaged_store_is_told_with_its_path(path: Path) -> None:
+def test_a_damaged_store_is_reported_with_its_path(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is not a database, it only has the name of one" * 100)
     for read_only in (False, True):
@@ -459,7 +459,7 @@ def test_a_damaged_store_is_told_with_its_path(path: Path) -> None:
     open_responses(path).close()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be used"):
         open_responses(tmp_path / "file" / "responses.sqlite")

@@ -487,7 +487,7 @@ def test_a_repair_shows_a_long_reply_only_in_part() -> None:
         ("an answer that was cut off   ", False),
     ],
 )
-def test_a_reply_that_ran_into_white_space_is_told_from_one_that_is_long(text: str, blank: bool) -> None:
+def test_a_reply_that_ran_into_white_space_is_not_taken_for_one_that_is_long(text: str, blank: bool) -> None:
     assert blank_tail(text) == blank
 
 

@@ -655,7 +655,7 @@ def test_a_disk_that_is_full_keeps_what_is_there(server: Server, place: Path) ->
     assert ranges(server)[-1] == rest_from(120_000)
 
 
-def test_a_device_without_space_is_said_to_be_full(server: Server, tmp_path: Path) -> None:
+def test_a_device_without_space_is_reported_as_full(server: Server, tmp_path: Path) -> None:
     if not os.access("/dev/full", os.W_OK):
         pytest.skip("no /dev/full here")
     (tmp_path / "a.7z.part").symlink_to("/dev/full")

@@ -605,7 +605,7 @@ def test_what_passes_is_asked_again_and_costs_nothing(server: Server, tmp_path: 
     assert len(server.bodies) == 3
 
 
-def test_when_it_does_not_pass_its_words_are_told(server: Server, tmp_path: Path) -> None:
+def test_when_it_does_not_pass_its_words_are_reported(server: Server, tmp_path: Path) -> None:
     told = {}
     for name in ("together busy", "ollama", "openrouter", "cloudflare", "took too long", "event", "empty"):
         case = PASSING[name]
@@ -766,7 +766,7 @@ def test_what_is_no_vector_is_not_taken_for_one(vector: Any) -> None:
     assert read_embeddings(json.dumps({"data": [{"index": 0, "embedding": vector}]}).encode(), 1) is None
 
 
-def test_a_text_too_long_to_embed_is_told(server: Server, tmp_path: Path) -> None:
+def test_a_text_too_long_to_embed_is_reported(server: Server, tmp_path: Path) -> None:
     # https://github.com/ggml-org/llama.cpp/issues/11105
     server.usual = lambda _: Reply(500, error("input is too large to process", code=500, type="server_error"))
     with client_of(server, tmp_path) as client, pytest.raises(EndpointError, match="too large to process"):

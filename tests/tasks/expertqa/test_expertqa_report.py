@@ -244,7 +244,7 @@ def test_texts_of_table_7_are_on_one_line_and_short() -> None:
     assert (shortened("long " * 200) or "").endswith("…")
 
 
-def test_a_released_file_without_estimates_is_told_from_nothing_estimated() -> None:
+def test_a_released_file_without_estimates_is_not_taken_for_nothing_estimated() -> None:
     claims = pandas.DataFrame({"autoais": [True, None], "autoais_backend": "released"})
     unscored = claims.assign(autoais=None)
     assert attribution_note(unscored).startswith("The released file holds no estimates")
@@ -422,7 +422,7 @@ def test_agreement_that_is_all_chance_has_a_kappa_of_zero_without_a_sign() -> No
     assert shown == {"0.00"}
 
 
-def test_second_labellings_by_the_annotator_of_the_first_are_told(tmp_path: Path, stages: dict[str, Rows]) -> None:
+def test_second_labellings_by_the_annotator_of_the_first_are_reported(tmp_path: Path, stages: dict[str, Rows]) -> None:
     second = list(stages["second_labels"])
     own = label("a_1", "e1", "q1", [claim_label("a_1#0", support="Complete")], usefulness="Useful")
     found = titled(tables(**{**stages, "second_labels": Home(tmp_path).table(LABELS, [*second, own])}), "(figure 4)")

@@ -254,7 +254,7 @@ def test_filled_in_sheets_are_never_written_over(home: Path, tmp_path: Path) -> 
     assert not (tmp_path / "answers" / "config.xml").exists()
 
 
-def test_wrong_words_are_told(home: Path, tmp_path: Path) -> None:
+def test_wrong_words_are_reported(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="label-studio"):
         run(home, "--format", "excel", "--to", str(tmp_path))
     with pytest.raises(UsageError, match="folder"):

@@ -513,7 +513,7 @@ def test_what_is_no_label_of_a_sheet_costs_no_other_and_is_named() -> None:
     ]
 
 
-def test_spellings_are_ours_and_what_was_said_is_kept() -> None:
+def test_spellings_are_ours_and_the_word_written_is_kept() -> None:
     (row,), _ = parsed(with_claim(support="complete ", reliability="Somewhat Reliable"))
     assert (row["claims"][0]["support"], row["claims"][0]["reliability"]) == ("Complete", "Somewhat reliable")
     assert json.loads(row["claims"][0]["said_as"]) == {"reliability": "Somewhat Reliable", "support": "complete "}

@@ -213,7 +213,7 @@ def test_rows_of_the_offline_model_are_marked_before_anything_else() -> None:
     assert "offline" not in card(dataclasses.replace(made_up(), offline=False))
 
 
-def test_stages_licences_attribution_counts_and_tracing_are_told() -> None:
+def test_stages_licences_attribution_counts_and_tracing_are_reported() -> None:
     page = rendered(card(made_up()))
     assert '<td>read_posts</td>\n<td>6a116a116a11</td>\n<td style="text-align:right">1,044</td>' in page
     assert '<a href="https://creativecommons.org/licenses/by-sa/4.0/">CC BY-SA 4.0</a>' in page

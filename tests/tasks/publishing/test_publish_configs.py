@@ -350,7 +350,9 @@ def test_a_row_of_any_config_is_traced_by_its_ids(home: Path, version: Version) 
     ("c_", r"More than one row of quiz v1 begins with c_"),
     ("zzz", r"quiz v1 has no row zzz: take a row_id or a claim_id of its Parquet files"),
 ])  # fmt: skip
-def test_an_id_that_names_no_row_or_several_is_told(home: Path, version: Version, asked: str, sentence: str) -> None:
+def test_an_id_that_names_no_row_or_several_is_reported(
+    home: Path, version: Version, asked: str, sentence: str
+) -> None:
     with pytest.raises(UsageError, match=sentence):
         trace_by_ids(Store(home), version, asked, STAGES)
 
@@ -402,7 +404,7 @@ def test_without_any_row_nothing_is_published(tmp_path: Path) -> None:
     assert not list((tmp_path / "home").glob("datasets/quiz/*"))
 
 
-def test_sources_that_say_no_licence_and_no_day_are_told_as_such(tmp_path: Path) -> None:
+def test_sources_that_say_no_licence_and_no_day_are_reported_as_such(tmp_path: Path) -> None:
     import mlcroissant as mlc
 
     made = build(tmp_path / "home", licence=None, day=None)

@@ -353,14 +353,14 @@ def test_a_table_of_something_else_is_no_file_of_sheets(tmp_path: Path) -> None:
         judged(tmp_path, two(1), ("a.csv", b"sheet_id,better\ns_1,A\n"))
 
 
-def test_a_spreadsheet_saved_as_utf_16_is_told(tmp_path: Path) -> None:
+def test_a_spreadsheet_saved_as_utf_16_is_reported(tmp_path: Path) -> None:
     rows = two(1)
     text = as_csv([filled_in(each) for each in sheets(rows)]).decode("utf-8-sig")
     with pytest.raises(SourceError, match=r"a\.csv is no UTF-8, .*UTF-16.*: save it as CSV UTF-8"):
         judged(tmp_path, rows, ("a.csv", text.encode("utf-16")))
 
 
-def test_json_lines_with_the_ending_of_csv_are_told(tmp_path: Path) -> None:
+def test_json_lines_with_the_ending_of_csv_are_reported(tmp_path: Path) -> None:
     rows = two(1)
     with pytest.raises(SourceError, match=r"a\.csv holds JSON lines: give it the ending \.jsonl"):
         judged(tmp_path, rows, ("a.csv", jsonl(*(filled_in(each) for each in sheets(rows)))))
@@ -432,7 +432,7 @@ def test_the_command_says_what_is_to_be_filled_in(home: Path, tmp_path: Path) ->
     assert all(word in said for word in words)
 
 
-def test_wrong_words_are_told(home: Path, tmp_path: Path) -> None:
+def test_wrong_words_are_reported(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="jsonl, csv"):
         run(home, "--to", str(tmp_path), "--format", "excel")
     with pytest.raises(UsageError, match="leave out --field Tea"):

@@ -236,7 +236,7 @@ def test_disagreements_are_of_both_kinds_and_the_surest_of_cite_worthy_claims_co
     assert table_7_disagreements(claims_of(rows), 0).empty
 
 
-def test_ties_of_disagreements_are_told_by_their_id() -> None:
+def test_ties_of_disagreements_are_ordered_by_their_id() -> None:
     base = {"system": "gpt4", "answer_id": "a", "worthiness": "Yes"}
     missed = [("x", 0.4, "Yes"), ("y", 0.1, "Yes"), ("n", None, "No"), ("z", 0.1, "Yes")]
     granted = [("v", 0.7, "Yes"), ("w", 1.0, "Yes"), ("u", 1.0, None)]

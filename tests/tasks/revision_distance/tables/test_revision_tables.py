@@ -395,7 +395,7 @@ def test_choices_without_a_reference_are_what_pandas_counts(world: World) -> Non
                     assert cells[f"{what}{end}"] == pytest.approx(value, abs=1e-5)
 
 
-def test_the_sources_scores_are_told_by_what_the_distance_says(world: World) -> None:
+def test_the_sources_scores_are_explained_by_what_the_distance_says(world: World) -> None:
     rows = table_of(found(world, "own scores, by"), keys=2)
     scores = wide(world, "free", "source_score")
     outcomes = {1: "chosen needs fewer edits", 0: "tie", -1: "rejected needs fewer edits"}
