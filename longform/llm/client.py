@@ -59,30 +59,24 @@ class Client:
         sent = {text: dispatcher.clean(embedding_sent(self.endpoint, text)) for text in texts}
         keys = {text: embedding_key(self.endpoint, body) for text, body in sent.items()}
         vectors: dict[str, list[float]] = {}
-        waiting: deque[_EmbeddingCall] = deque()
+        calls: list[_EmbeddingCall] = []
         remaining = iter(sent)
         try:
             while chunk := list(islice(remaining, TEXTS_PER_CALL)):
-                vectors |= self._stored_vectors({text: keys[text] for text in chunk})
+                stored = self.models.store.get([keys[text] for text in chunk])
+                found = {t: read_json(stored[keys[t]].body).get("embedding") for t in chunk if keys[t] in stored}
+                vectors |= {text: vector for text, vector in found.items() if isinstance(vector, list)}
                 missing = [text for text in chunk if text not in vectors]
                 if missing:
-                    waiting.append(_EmbeddingCall(self, dispatcher, missing, keys, sent))
-                    dispatcher.submit([waiting[-1].call])
-                if len(waiting) > 2 * self.endpoint.concurrency:
-                    vectors |= waiting.popleft().result()
-            while waiting:
-                vectors |= waiting.popleft().result()
+                    calls.append(_EmbeddingCall(self, dispatcher, missing, keys, sent))
+                    dispatcher.submit([calls[-1].call])
+            for each in calls:
+                vectors |= each.result()
         finally:
-            for each in waiting:
+            for each in calls:
                 each.wanted = False
         self._note(keys.values())
         return [vectors[text] for text in texts]
-
-    def _stored_vectors(self, keys: dict[str, str]) -> dict[str, list[float]]:
-        """text -> its vector, of those texts whose vector is stored under their key."""
-        stored = self.models.store.get(list(keys.values()))
-        found = {text: read_json(stored[key].body).get("embedding") for text, key in keys.items() if key in stored}
-        return {text: vector for text, vector in found.items() if isinstance(vector, list)}
 
     def _ask_online(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)

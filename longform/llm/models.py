@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from longform.errors import EndpointError, UsageError
+from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.price.budget import NANO, Budget
 from longform.settings import api_key
@@ -100,10 +100,9 @@ class Models:
         """
         from longform.llm.prefetch import prefetch_stage
 
-        self.check_key(endpoint)
-        prefetch_stage(
-            self.dispatcher(endpoint), endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say
-        )
+        dispatcher = self.dispatcher(endpoint)
+        dispatcher.check_key()
+        prefetch_stage(dispatcher, endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say)
 
     @property
     def store(self) -> ResponseStore:
@@ -130,6 +129,7 @@ class Models:
             self.budget,
             self.loop,
             api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
+            retry_errors=self.retry_errors,
             transport=self._transport,
             first_pause_seconds=self._first_pause_seconds,
             run=self._run,
@@ -155,19 +155,16 @@ class Models:
                 raise broken_off()
             yield
 
-    def check_key(self, endpoint: Endpoint) -> None:
-        """Raise EndpointError where the endpoint needs a key and there is none."""
-        if endpoint.key_env and not self._key_of(endpoint.key_env):
-            raise EndpointError(
-                f'The key {endpoint.key_env} of endpoint "{endpoint.name}" is not set. Set it, or use another endpoint.'
-            )
-
     def status(self) -> dict[str, Any]:
-        """What progress shows: answered, in_flight, waits, spent_nano, cap_nano."""
-        from longform.llm.send.dispatch import state_of
-
-        shown = state_of(list(self._dispatchers.values()))
-        return {**shown, "spent_nano": self.budget.spent_nano, "cap_nano": self.budget.cap_nano}
+        """What progress shows: answers so far, requests in flight, why an endpoint waits, what is spent, of what."""
+        dispatchers = list(self._dispatchers.values())
+        return {
+            "answered": sum(each.answered for each in dispatchers),
+            "in_flight": sum(each.gate.in_flight for each in dispatchers),
+            "waits": "; ".join(f"{each.endpoint.name} {each.gate.state}" for each in dispatchers if each.gate.state),
+            "spent_nano": self.budget.spent_nano,
+            "cap_nano": self.budget.cap_nano,
+        }
 
     def close(self) -> None:
         """End what is in flight, close connections and store. Threads that wait or still ask are told `broken_off`.

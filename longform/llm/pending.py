@@ -69,12 +69,10 @@ class PendingRequest:
 class Shared(Protocol):
     """What the clients of a build have in common: see Models."""
 
-    retry_errors: bool
     offline: offline.Rules
 
     @property
     def store(self) -> ResponseStore: ...
-    def check_key(self, endpoint: Endpoint) -> None: ...
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher: ...
 
 
@@ -94,7 +92,7 @@ class PendingRequests:
             stored = self._models.store.get([each.key for each in new]) if new else {}
             missing = [each for each in new if not self._use(each, stored.get(each.key), None)]
             if missing:
-                self._models.check_key(self._endpoint)
+                self.dispatcher.check_key()
             self.dispatcher.submit(self._calls(missing))
         except BaseException as error:  # whatever it is, others may have joined these
             for each in (each for each in new if each.result is None):
@@ -180,7 +178,7 @@ class PendingRequests:
             if completion is None:
                 return False
             result = judge(pending, completion, self._endpoint, cached=facts is None)
-        if facts is None and isinstance(result, Failure) and self._models.retry_errors and not pending.fresh:
+        if facts is None and isinstance(result, Failure) and self.dispatcher.retry_errors and not pending.fresh:
             pending.fresh = True
             pending.start_over()
             return False

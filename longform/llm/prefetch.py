@@ -64,7 +64,7 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
                 sent,
                 request.task,
                 request.prompt,
-                dispatcher.bound_nano(upper_bound(sent), request.max_tokens, batch=True),
+                dispatcher.cost(upper_bound(sent), 0, request.max_tokens, batch=True) or 0,
             )
 
 

@@ -32,10 +32,11 @@ from typing import Any
 from longform.errors import StoreError
 from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
-from longform.llm.batch.remote import Caller, Remote, Say, Sleep, pauses
+from longform.llm.batch.remote import Remote, Say, Sleep, pauses
 from longform.llm.price.budget import Budget
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
+from longform.llm.send.wire import Wire
 
 __all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
 
@@ -57,7 +58,7 @@ class Counts:
 
 
 async def prefetch(
-    wire: Caller,
+    wire: Wire,
     store: ResponseStore,
     endpoint: Endpoint,
     items: Iterable[Item],
@@ -95,7 +96,7 @@ async def prefetch(
 
 
 async def cancel(
-    wire: Caller, job: Job, endpoint: Endpoint, *, api_key: str | None = None, say: Say = lambda _: None
+    wire: Wire, job: Job, endpoint: Endpoint, *, api_key: str | None = None, say: Say = lambda _: None
 ) -> bool:
     """Ask the provider to stop a job; what it finished until then is collected by the next run.
 
