@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,12 @@ def prefetch_stage(
     Raises BudgetError where the money did not suffice for all of them: what was answered is stored.
     """
 
-    def keep(item: Item, context: Mapping[str, Any], reply: Reply) -> tuple[Record | None, Paid | None]:
-        return _kept(dispatcher, item, context, reply)
-
     work = prefetch(
         dispatcher.wire(),
         dispatcher.store,
         endpoint,
         _items(dispatcher, endpoint, requests),
-        keep,
+        partial(_kept, dispatcher),
         budget=dispatcher.budget,
         folder=folder,
         context={"stage": stage, "recipe": recipe},

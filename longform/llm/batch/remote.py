@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ class Remote:
         seen: set[str] = set()
         params: dict[str, Any] = {"limit": 100}
         while True:
-            page = read_json((await self._listed(params)).body)
+            outcome = await self._answer(partial(self._wire.call, "GET", "/batches", params=params), lists_something)
+            page = self._document(outcome, "GET /batches")
             batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict) and batch.get("id")]
             new = [batch for batch in batches if batch["id"] not in seen]
             for batch in new:
@@ -102,12 +104,6 @@ class Remote:
                 return
             seen.update(batch["id"] for batch in new)
             params = {"limit": 100, "after": batches[-1]["id"]}
-
-    async def _listed(self, params: dict[str, Any]) -> Outcome:
-        outcome = await self._answer(lambda: self._wire.call("GET", "/batches", params=params), lists_something)
-        if outcome.status != 200:
-            self._document(outcome, "GET /batches")
-        return outcome
 
     async def _get(self, path: str, sense: Callable[[bytes], bool]) -> Outcome:
         return await self._answer(lambda: self._wire.call("GET", path), sense)

@@ -33,15 +33,12 @@ DURATION = re.compile(rf"(?:{PART.pattern})+")
 NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 
 
-def duration(text: str) -> float | None:
-    """Seconds of a duration such as 12ms, 6m0s, 1h2m or 1.5 (bare numbers are seconds); None if it is none."""
-    read = _duration(text)
-    return read[0] if read else None
-
-
 @lru_cache(maxsize=4096)
-def _duration(text: str) -> tuple[float, float] | None:
-    """Seconds, and the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5."""
+def duration(text: str) -> tuple[float, float] | None:
+    """Seconds of a duration such as 12ms, 6m0s, 1h2m or 1.5 (bare numbers are seconds); None if it is none.
+
+    With the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5.
+    """
     text = text.strip()
     if NUMBER.fullmatch(text):
         return float(text), _step(text)
@@ -346,7 +343,7 @@ def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tup
     remaining = _number(headers.get(f"x-ratelimit-remaining-{name}", ""))
     if not limit or remaining is None:
         return None
-    reset = _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+    reset = duration(headers.get(f"x-ratelimit-reset-{name}", ""))
     return limit, remaining, reset if reset and reset[0] < AN_INSTANT else None
 
 

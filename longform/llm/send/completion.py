@@ -18,6 +18,8 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
+from longform.llm.read.replies import writable
+
 LENGTH = ("length", "max_tokens", "model_length", "max_length")
 FILTER = (
     "content_filter",
@@ -151,8 +153,8 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
         fingerprint=fingerprint,
         tokens=tokens,
         reasoning_tokens=reasoning,
-        text=_writable(text or ""),
-        refusal=_writable(refusal),
+        text=writable(text or ""),
+        refusal=writable(refusal),
         logprobs=logprobs.get("content") if isinstance(logprobs, dict) else None,
     )
 
@@ -193,12 +195,3 @@ def _vector(value: Any) -> list[float] | None:
         return value if isinstance(value, list) and value and all(map(math.isfinite, value)) else None
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _writable(text: str) -> str:
-    """The text with halves of surrogate pairs, which UTF-8 cannot hold, replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

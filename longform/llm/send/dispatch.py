@@ -231,10 +231,9 @@ class Dispatcher:
             for task in self._tasks:
                 task.cancel()
         ends: list[SharedGate | Wire | None] = [self._shared, self._wire]
-        for each in filter(None, ends):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(BREAK_OFF_SECONDS):
-                    await each.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BREAK_OFF_SECONDS):
+                await asyncio.gather(*(each.close() for each in ends if each))
 
     def wire(self) -> Wire:
         """The endpoint's connections; several stages may be the first to want them."""
