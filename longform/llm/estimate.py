@@ -18,9 +18,7 @@ from typing import NamedTuple
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
-from longform.llm.price.budget import NANO
-from longform.llm.price.figures import FIGURES, Figures
-from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import body_of, chat_key, embedding_key, embedding_sent
@@ -287,7 +285,7 @@ def _least(question: _Question) -> float:
 
 def _invalid(request: Request, record: Record) -> bool:
     from longform.llm.read.structured import read_reply
-    from longform.llm.send.completion import read_completion
+    from longform.llm.send.bodies import read_completion
 
     completion = read_completion(record.body) if request.reply and record.finish != "length" else None
     if completion is None or request.reply is None or not completion.text.strip():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint, Request, broken_off
-from longform.llm.price.budget import NANO, Budget
+from longform.llm.price import NANO, Budget
 from longform.settings import api_key
 
 if TYPE_CHECKING:
@@ -114,30 +114,26 @@ class Models:
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         """The one of this endpoint. UsageError where a cap is to hold and the price is unknown."""
-        with self._open():
-            there = self._dispatchers.get(endpoint.name)
-            if there is None:
-                there = self._dispatchers[endpoint.name] = self._new_dispatcher(endpoint)
-            return there
-
-    def _new_dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         from longform.llm.send.dispatch import Dispatcher
 
-        dispatcher = Dispatcher(
-            endpoint,
-            self.store,
-            self.budget,
-            self.loop,
-            api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
-            retry_errors=self.retry_errors,
-            transport=self._transport,
-            first_pause_seconds=self._first_pause_seconds,
-            run=self._run,
-            dataset=self._dataset,
-        )
-        if dispatcher.price is None and self.budget.cap_nano is not None:
-            raise UsageError(unpriced(endpoint))
-        return dispatcher
+        with self._open():
+            if endpoint.name not in self._dispatchers:
+                dispatcher = Dispatcher(
+                    endpoint,
+                    self.store,
+                    self.budget,
+                    self.loop,
+                    api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
+                    retry_errors=self.retry_errors,
+                    transport=self._transport,
+                    first_pause_seconds=self._first_pause_seconds,
+                    run=self._run,
+                    dataset=self._dataset,
+                )
+                if dispatcher.price is None and self.budget.cap_nano is not None:
+                    raise UsageError(unpriced(endpoint))
+                self._dispatchers[endpoint.name] = dispatcher
+            return self._dispatchers[endpoint.name]
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -13,8 +13,7 @@ from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
-from longform.llm.send.bodies import body_of, chat_key
-from longform.llm.send.completion import read_completion
+from longform.llm.send.bodies import body_of, chat_key, read_completion
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of
 

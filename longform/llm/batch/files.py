@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longform.llm.responses.records import Job, Paid, Record
-from longform.llm.send.completion import read_json
+from longform.llm.send.bodies import read_json
 
 URL = "/v1/chat/completions"
 AT_ONCE = 500

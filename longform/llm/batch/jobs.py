@@ -33,7 +33,7 @@ from longform.errors import StoreError
 from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
 from longform.llm.batch.remote import Remote, Say, Sleep, pauses
-from longform.llm.price.budget import Budget
+from longform.llm.price import Budget
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
 from longform.llm.send.wire import Wire
@@ -123,14 +123,6 @@ class _Chunk:
         self.keys[item.key] = self.kinds.setdefault((item.task, item.prompt), len(self.kinds))
         self.bound_nano += item.bound_nano
         self.reserved += reserved
-
-    def named(self) -> str:
-        return hashlib.sha256("\n".join(sorted(self.keys)).encode()).hexdigest()
-
-    def context(self, stage: Mapping[str, Any]) -> str:
-        """With what each request is, in the order of the keys."""
-        which = list(self.keys.values()) if len(self.kinds) > 1 else []
-        return json.dumps({"given": stage, "kinds": list(self.kinds), "which": which})
 
 
 @dataclass(slots=True)
@@ -234,11 +226,8 @@ class _Prefetch:
                 await self._forget(each)
                 return
             each.reserved = self._budget.reserve(each.job.reserved_nano) or 0
-            await self._lease(each)
-
-    async def _lease(self, each: _Open) -> None:
-        if not self._store.exclusive:
-            await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
+            if not self._store.exclusive:
+                await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
 
     async def _resume(self, each: _Open) -> None:
         """Go on with a job of which no batch is known: it may have one, and if not, can be submitted."""
@@ -314,14 +303,17 @@ class _Prefetch:
 
     async def _staged(self, chunk: _Chunk) -> _Open:
         """Written down, then its requests put where they are found by its name; nothing sent."""
+        which = (
+            list(chunk.keys.values()) if len(chunk.kinds) > 1 else []
+        )  # what each request is, in the order of the keys
         job = Job(
-            name=chunk.named(),
+            name=hashlib.sha256("\n".join(sorted(chunk.keys)).encode()).hexdigest(),
             endpoint=self._endpoint.name,
             state="STAGED",
             requests=len(chunk.keys),
             reserved_nano=chunk.bound_nano,
             created=self._clock(),
-            context=chunk.context(self._context),
+            context=json.dumps({"given": self._context, "kinds": list(chunk.kinds), "which": which}),
         )
         await self._store.lease([job.name])
         await asyncio.to_thread(self._store.stage_job, job, list(chunk.keys))

@@ -11,7 +11,7 @@ from longform.errors import EndpointError, Incomplete
 from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import URL
 from longform.llm.responses.records import Job
-from longform.llm.send.completion import read_json
+from longform.llm.send.bodies import read_json
 from longform.llm.send.faults import Fault, fault_of
 from longform.llm.send.wire import Outcome, Wire
 

@@ -322,7 +322,10 @@ def _reason(problem: Any, misfit: str) -> str:
 
 @cache
 def _objects(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
-    """The models of the objects that its fields hold, at any depth, each once: it is asked for as JSON in either form."""
+    """The models of the objects that its fields hold, at any depth, each once.
+
+    One that holds any is asked for as JSON in either form.
+    """
     found: list[type[BaseModel]] = []
     waiting: list[Any] = [field.annotation for field in model.model_fields.values()]
     while waiting:

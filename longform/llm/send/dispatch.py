@@ -26,11 +26,10 @@ from longform.errors import BudgetError, EndpointError, Incomplete, LongformErro
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
-from longform.llm.price.budget import NANO, Budget
-from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.price import NANO, Budget, cost_nano, price_of
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.completion import ReplyFacts
+from longform.llm.send.bodies import ReplyFacts
 from longform.llm.send.faults import (
     Fault,
     fault_of,
@@ -247,6 +246,7 @@ class Dispatcher:
         self._collect()
         if self._shared and self._queue:
             self._shared.need()
+        most = self.endpoint.concurrency
         while self._queue:
             if self.halted is None and self.gate.broken:
                 self.halted = Incomplete(
@@ -258,7 +258,8 @@ class Dispatcher:
                 continue
             call = self._queue[0]
             wait = self.gate.wait(call.tokens)
-            if wait > 0 or not self._may_lose_more():
+            # a kill loses replies that are not committed yet as well: no more than may be in flight, and a tenth
+            if wait > 0 or self.gate.in_flight + self._storing >= most + most // 10:
                 self._come_back(wait)
                 return
             if not self._afford(call):
@@ -267,14 +268,6 @@ class Dispatcher:
             task = self.loop.create_task(self._attempt(call, self.gate.admit(call.tokens)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def _may_lose_more(self) -> bool:
-        """Whether a kill would still cost no more than the requests that may be in flight, and a tenth.
-
-        Replies that are not committed yet would be lost as well.
-        """
-        most = self.endpoint.concurrency
-        return self.gate.in_flight + self._storing < most + most // 10
 
     def _collect(self) -> None:
         """New calls behind the queue; where all is over, those that wait out a pause before it."""

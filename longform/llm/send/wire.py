@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from longform import __version__
@@ -60,35 +61,32 @@ class Wire:
         import httpx2
 
         self._timeout_seconds = endpoint.timeout_seconds
-        self._base = httpx2.URL(endpoint.base_url or "")
+        base = httpx2.URL(endpoint.base_url or "")
         self._http = _http(endpoint, transport, idle_seconds)
         self._headers = [
-            (b"Host", self._base.netloc),
+            (b"Host", base.netloc),
             (b"Authorization", f"Bearer {api_key or NO_KEY}".encode()),
             (b"Accept", b"application/json"),
             (b"User-Agent", USER_AGENT.encode()),
         ]
         self._json_headers = [*self._headers, (b"Content-Type", b"application/json")]
-        self._urls: dict[str, httpx2.URL] = {}
+        self._below = partial(_below, base)
+        self._url = cache(self._below)  # few paths are questions, many are files
         self._extensions = {"timeout": httpx2.Timeout(self._timeout_seconds).as_dict()}
 
     async def post(self, path: str, body: str) -> Outcome:
         """Send JSON once. The time-out is on the whole request, not on each read."""
         import httpx2
 
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = _below(self._base, path)
-        content, headers = body.encode(), self._json_headers
+        url, content, headers = self._url(path), body.encode(), self._json_headers
         request = httpx2.Request("POST", url, headers=headers, content=content, extensions=self._extensions)
         return await self._once(self._http.send(request), self._timeout_seconds)
 
     async def call(self, method: str, path: str, **content: Any) -> Outcome:
         """Any other request of the API, of files and batches, with its `json`, `data` and `files`, or `params`."""
         seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
-        url = _below(self._base, path)
         return await self._once(
-            self._http.request(method, url, headers=self._headers, timeout=seconds, **content), seconds
+            self._http.request(method, self._below(path), headers=self._headers, timeout=seconds, **content), seconds
         )
 
     async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
@@ -158,14 +156,9 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
 def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
     """Of a Retry-After header, which holds seconds, a date or seconds since 1970; None where it makes no sense."""
     try:
-        if milliseconds is not None:
-            return _sensible(float(milliseconds) / 1000)
-        return _sensible(float(header)) if header is not None else None
+        seconds = float(header or "") if milliseconds is None else float(milliseconds) / 1000
     except ValueError:
-        return _until(header) if header is not None else None
-
-
-def _sensible(seconds: float) -> float | None:
+        return _until(header) if header else None
     if AN_INSTANT < seconds < float("inf"):
         return max(0.0, seconds - time.time())
     return seconds if 0 <= seconds < float("inf") else None

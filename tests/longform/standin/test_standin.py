@@ -37,7 +37,7 @@ from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
 from longform.llm.gate.limits import duration
 from longform.llm.read.structured import read_reply, repair_messages, response_format
-from longform.llm.send.completion import read_completion
+from longform.llm.send.bodies import read_completion
 from longform.standin.faults import BATCH_FAULTS, FAULTS, read_script, shares_of
 from longform.standin.limits import Bucket, go_duration
 from longform.standin.replies import vector
