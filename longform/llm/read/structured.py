@@ -57,7 +57,7 @@ _SCALARS = ("string", "integer", "number", "boolean", "null")
 
 def form_of(request: Request) -> Form:
     """How its reply is to be read and, where it cannot be, asked for again."""
-    return "json" if request.form == "json" or (request.reply and _objects(request.reply)) else "tags"
+    return "json" if request.form == "json" or (request.reply and inner_models(request.reply)) else "tags"
 
 
 # the schema of a reply
@@ -138,7 +138,7 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     may be missing. What a model thinks before it speaks (<think>...</think>) is passed over.
     """
     text = without_thought(text)
-    if _objects(model):
+    if inner_models(model):
         return _read_json(text, model)
     if form == "json":
         read = _read_json(text, model)
@@ -190,7 +190,7 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
         return MORE_THAN_ONE
     if any(other.value != found[0].value for other in found[1:]):
         return MORE_THAN_ONE
-    if found and _objects(model) and (_quoted(text, found, model) or _mentioned(text, found)):
+    if found and inner_models(model) and (_quoted(text, found, model) or _mentioned(text, found)):
         return QUOTED
     return found[0].value if found else reason
 
@@ -222,7 +222,7 @@ def _mentioned(text: str, found: list[_Found]) -> bool:
 @cache
 def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
     """Names of the fields of inner objects, and tags of the model's own."""
-    inner = sorted({name for each in _objects(model) for name in each.model_fields})
+    inner = sorted({name for each in inner_models(model) for name in each.model_fields})
     own = "|".join(model.model_fields)
     return re.compile(rf"\b(?:{'|'.join(inner)})\b|<\s{{0,3}}/?\s{{0,3}}(?:{own})\s{{0,3}}>", re.IGNORECASE)
 
@@ -286,7 +286,10 @@ def _mended(data: Any, problem: Any, model: type[BaseModel]) -> bool:
 @cache
 def _nullable(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(
-        name for inner in _objects(model) for name, field in inner.model_fields.items() if _kind(field.annotation)[1]
+        name
+        for inner in inner_models(model)
+        for name, field in inner.model_fields.items()
+        if _kind(field.annotation)[1]
     )
 
 
@@ -321,7 +324,7 @@ def _reason(problem: Any, misfit: str) -> str:
 
 
 @cache
-def _objects(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+def inner_models(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
     """The models of the objects that its fields hold, at any depth, each once.
 
     One that holds any is asked for as JSON in either form.
