@@ -119,50 +119,63 @@ class Bucket:
 
 
 class Refill:
-    """The rate of a server's bucket, as its replies tell it, put right by what becomes of requests.
+    """The rate of a server's bucket, as its replies tell it.
 
     (size - remaining) / reset is the rate, if reset is the time until the bucket is full and its size is the limit
     in the header. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked
     out for the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is
-    believed. `remaining` is rounded down, so each figure is a bound, and the lowest is the best.
-    Where reset is too coarse to tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and no
-    lower bound is near it (a bucket of one, half full again before the reply), the rate is found by trying.
+    believed.
+    `remaining` is rounded down, so each figure is a bound, and the lowest is the best. Where reset is too coarse to
+    tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and no lower bound is near it (a bucket
+    of one, half full again before the reply), the rate is found by trying.
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, float] = {}
-        self._top = self._least = 0.0
-        self._believed = self._trim = 1.0
+        self._fine: dict[str, float] = {}
+        self._coarse: dict[str, float] = {}
+        self._top = 0.0
+        self._trim = 1.0
         self._growth, self._cut = 1.0, 0.02
-        self._sure = self._contradicted = False
+        self._least = 0.0
+        self._sure = self._loose = self._contradicted = False
         self._judged = 0
 
     def learn(self, reading: Reading, top: float, now: float) -> None:
-        """The rate is at least this: the bucket is full at `reset`, and was not when this request was taken."""
         assert reading.reset is not None
         reset, step = reading.reset
-        until = max(reset + step, SOONEST_SECONDS)
-        taken = 0.0 if reading.refused else reading.cost / (now - reading.sent + until)
-        self._least = max(self._least, taken, (top - reading.remaining - 1) / until)
         if top > self._top:
             self._top = top
-            self._told.pop("top", None)
-        if reset < 4 * step:
-            return
-        self._trim = self._trim if self._told else 1.0
+            self._fine.pop("top", None)
+        self._bound(reading, top, now)
         for name, size in (("limit", reading.limit), ("top", top)):
-            if size > reading.remaining:
-                self._told[name] = min(self._told.get(name, math.inf), (size - reading.remaining) / until)
+            used = size - reading.remaining
+            if used <= 0 or reset + step <= 0:
+                continue
+            rate, least = used / (reset + step), (used - 1) / (reset + step)
+            if reset < 4 * step:
+                self._coarse[name] = max(self._coarse.get(name, 0.0), least, 1 / (reset + step))
+            elif not self._fine:
+                self._fine[name] = rate
+                self._trim = min(self._trim, 1.0)
+            else:
+                self._fine[name] = min(self._fine.get(name, rate), rate)
+
+    def _bound(self, reading: Reading, top: float, now: float) -> None:
+        """What the rate is at least: the bucket is full at `reset`, and was not when this request was taken."""
+        assert reading.reset is not None
+        until = max(sum(reading.reset), SOONEST_SECONDS)
+        taken = 0.0 if reading.refused else reading.cost / (now - reading.sent + until)
+        self._least = max(self._least, taken, (top - reading.remaining - 1) / until)
 
     def rate(self, limit: float) -> float:
         """A second; slightly less than believed, as too little costs nothing while something remains."""
-        figures = [*self._told.values(), limit / 60]
-        if self._told:
-            self._believed = median(figures) if len(figures) == 3 else figures[0]
-        else:
-            self._believed = max(self._least, limit / 60)
-        self._sure = bool(self._told) and not self._contradicted
-        return 0.995 * self._believed * self._trim
+        known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
+        figures = [*known.values(), limit / 60]
+        believed = median(figures) if len(figures) == 3 else figures[0]
+        self._loose = self._least < 0.8 * believed
+        trusted = bool(self._fine) and not (self._loose and self._contradicted)
+        self._sure = trusted or believed == limit / 60
+        return 0.995 * believed * self._trim
 
     def slower(self, reading: Reading) -> None:
         """After a request that was refused, or when less remains than expected; once for all that were out then."""
@@ -170,7 +183,7 @@ class Refill:
             return
         self._judged = reading.newest
         if self._sure:
-            self._contradicted = self._trim == 0.8 and self._least < 0.8 * self._believed
+            self._contradicted = self._contradicted or (self._loose and self._trim == 0.8)
             self._trim = max(0.8, self._trim * (1 - self._cut))
         else:
             self._trim *= 1 - max(self._cut, self._growth / (1 + self._growth))
@@ -183,7 +196,7 @@ class Refill:
             return
         self._cut = 0.02
         if self._sure:
-            self._trim = min(1.0, self._trim * (1.01 if seen else 1.0001))
+            self._trim = min(1.0, self._trim * (1.01 if seen else 1.00002))
         elif full:
             self._judged = reading.newest
             self._trim *= 1 + self._growth
