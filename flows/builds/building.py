@@ -28,7 +28,7 @@ from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
 from longform.hints import hint
 from longform.llm.models import Models
-from longform.llm.price.budget import NANO
+from longform.llm.price import NANO
 from longform.settings import responses
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 

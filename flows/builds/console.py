@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from longform.llm.price.budget import NANO
+from longform.llm.price import NANO
 
 if TYPE_CHECKING:
     from longform.artifacts.store import Artifact, Part

@@ -134,7 +134,7 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
 def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
     """Raise UsageError if the price of a model in use is unknown, as a cost limit could not hold."""
     from longform.llm.models import unpriced
-    from longform.llm.price.prices import price_of
+    from longform.llm.price import price_of
 
     for endpoint in (endpoint_of(name, endpoints) for name in used if name in endpoints):
         if price_of(endpoint) is None:

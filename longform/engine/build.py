@@ -28,7 +28,7 @@ from longform.errors import Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
-from longform.llm.price.budget import NANO
+from longform.llm.price import NANO
 from longform.machines import temporary
 
 MODEL_REASON = "model: "

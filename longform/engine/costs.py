@@ -13,8 +13,7 @@ from longform.engine.at_most import UNKNOWN, Sizes, tokens_at_most
 from longform.engine.stage import StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint
-from longform.llm.price.budget import NANO
-from longform.llm.price.figures import UNKNOWN_FIGURES, Figures
+from longform.llm.price import NANO, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
     from longform.llm.responses.store import ResponseStore
@@ -108,7 +107,7 @@ def _usd(
     endpoint: Endpoint, input_tokens: float | None, output_tokens: float | None, *, batch: bool = False
 ) -> float | None:
     """The price of so many tokens in USD; None if the price or a number is unknown."""
-    from longform.llm.price.prices import cost_nano, price_of
+    from longform.llm.price import cost_nano, price_of
 
     price = price_of(endpoint)
     if price is None:

@@ -40,7 +40,7 @@ from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of
 from longform.engine.method import Method, UntilReached
 from longform.engine.rates import Rates
 from longform.engine.stage import Shape, StageCall
-from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
+from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
     from longform.llm.estimate import Estimator
@@ -381,7 +381,7 @@ class Plan:
 
     def _asking(self, planned: Planned, call: StageCall, units: Units) -> Planned:
         """The plan of a stage with its questions, and if prices are wanted, their tokens and costs."""
-        from longform.llm.price.prices import price_of
+        from longform.llm.price import price_of
 
         online = [endpoint for endpoint in call.endpoints if not endpoint.offline]
         facts: dict[str, Any] = {

@@ -5,30 +5,361 @@
             ...
 
 A question is looked up in the response store; is joined to the same question that somebody is asking now; or is asked.
+
+Questions on their way: asked for once, however many wait; each ends as an Answer, a Failure or an error.
+
+    first ── cut off ──────────────→ longer   twice the room
+          ── white space, nothing ─→ again    without the constraint of a schema
+          ── not in the form ──────→ repair   shown its reply, and what is wrong with it
+
+What is of no use even then becomes a Failure. Every attempt has a key of its own, so each is looked up before it is
+asked, and none is ever paid for twice.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
 from longform.llm import offline
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request, broken_off
-from longform.llm.pending import PendingRequest, PendingRequests, Shared, judge
-from longform.llm.send.bodies import EMBEDDINGS, body_of, chat_key, embedding_body, embedding_key, embedding_sent
-from longform.llm.send.completion import Completion, read_embeddings, read_json
-from longform.llm.send.dispatch import Call, Dispatcher, Result
+from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
+from longform.llm.responses.records import TOMBSTONE, Record
+from longform.llm.responses.store import ResponseStore
+from longform.llm.send.bodies import (
+    CHAT,
+    EMBEDDINGS,
+    Completion,
+    ReplyFacts,
+    body_of,
+    chat_key,
+    embedding_body,
+    embedding_key,
+    embedding_sent,
+    read_choices,
+    read_completion,
+    read_embeddings,
+    read_json,
+)
+from longform.llm.send.dispatch import Call, Dispatcher, Replies, Result
+from longform.llm.send.faults import Fault, scrub
 
 QUESTIONS_AT_ONCE = 64
 TEXTS_PER_CALL = 64
 
 T = TypeVar("T")
+Step = Literal["first", "longer", "again", "repair"]
+
+
+@dataclass(slots=True, eq=False)
+class PendingRequest:
+    """One sample of a request, and how far it is. `keys` are those of its attempts, `sent` the body of the last.
+
+    `fresh`: what is stored is not read, as failures are to be asked for again. `replaces`: there is something stored
+    under its key. `waiters` are those who want its result; `event` is set with it, where somebody waits already.
+    """
+
+    request: Request
+    sample: int
+    first_body: str
+    key: str
+    step: Step = "first"
+    sent: str = ""
+    limit: int = 0
+    keys: list[str] = field(default_factory=list)
+    fresh: bool = False
+    replaces: bool = False
+    result: Answer | Failure | LongformError | None = None
+    event: threading.Event | None = None
+    waiters: int = 0
+
+    def __post_init__(self) -> None:
+        self.start_over()
+
+    def start_over(self) -> None:
+        """As it is asked at first."""
+        self.step, self.sent, self.keys, self.limit = "first", self.first_body, [self.key], self.request.max_tokens
+
+    def failed(self, kind: FailureKind, why: str, completion: Completion) -> Failure:
+        detail = {"text": completion.text or completion.refusal}
+        return Failure(kind, why, self.keys[-1], detail, self.sample)
+
+
+class Shared(Protocol):
+    """What the clients of a build have in common: see Models."""
+
+    offline: offline.Rules
+
+    @property
+    def store(self) -> ResponseStore: ...
+    def dispatcher(self, endpoint: Endpoint) -> Dispatcher: ...
+
+
+class PendingRequests:
+    """Those of one stage to one endpoint. `begin`, `wait` and `withdraw` are for the threads that ask; what becomes of
+    a call is dealt with in the event loop of the dispatcher."""
+
+    def __init__(self, models: Shared, endpoint: Endpoint, stage: str, recipe: str) -> None:
+        self.dispatcher = models.dispatcher(endpoint)
+        self._models, self._endpoint, self._stage, self._recipe = models, endpoint, stage, recipe
+
+    def begin(self, chunk: Sequence[tuple[T, Request]]) -> list[tuple[T, PendingRequest]]:
+        """One for every sample of each item's request; what is not stored is submitted."""
+        self._check_capabilities(request for _, request in chunk)
+        found, new = self._joined(chunk)
+        try:
+            stored = self._models.store.get([each.key for each in new]) if new else {}
+            missing = [each for each in new if not self._use(each, stored.get(each.key), None)]
+            if missing:
+                self.dispatcher.check_key()
+            self.dispatcher.submit(self._calls(missing))
+        except BaseException as error:  # whatever it is, others may have joined these
+            for each in (each for each in new if each.result is None):
+                self._resolve(each, self.dispatcher.as_ours(error))
+            raise
+        return found
+
+    def _joined(
+        self, chunk: Sequence[tuple[T, Request]]
+    ) -> tuple[list[tuple[T, PendingRequest]], list[PendingRequest]]:
+        """All of them, and those that nobody is asking yet."""
+        asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
+        bodies = [self.dispatcher.clean(canonical(body_of(self._endpoint, request, n))) for _, request, n in asked]
+        keys = [chat_key(self._endpoint, body, sample) for body, (_, _, sample) in zip(bodies, asked, strict=True)]
+        found: list[tuple[T, PendingRequest]] = []
+        new: list[PendingRequest] = []
+        with self.dispatcher.lock:
+            for (item, request, sample), body, key in zip(asked, bodies, keys, strict=True):
+                pending = self.dispatcher.pending.get(key)
+                if pending is None:
+                    pending = self.dispatcher.pending[key] = PendingRequest(request, sample, body, key)
+                    new.append(pending)
+                pending.waiters += 1
+                found.append((item, pending))
+        return found, new
+
+    def _check_capabilities(self, requests: Iterable[Request]) -> None:
+        name = self._endpoint.name
+        if "logprobs" not in self._endpoint.capabilities and any(each.logprobs is not None for each in requests):
+            raise UsageError(
+                f'The endpoint "{name}" is not said to give log-probabilities, which this stage needs: '
+                f'add "logprobs" to [endpoints.{name}] capabilities.'
+            )
+
+    def wait(self, pending: PendingRequest) -> Answer | Failure | LongformError:
+        """What became of it; that nothing is answered any more where the models are closed before it has a result."""
+        if pending.result is None:
+            with self.dispatcher.lock:
+                event = pending.event = pending.event or threading.Event()
+                resolved = pending.result is not None
+            if not resolved:
+                self.dispatcher.wait(event)
+        return broken_off() if pending.result is None else pending.result
+
+    def withdraw(self, requests: Sequence[PendingRequest]) -> None:
+        """Let go of what nobody else waits for and is not sent yet; what is in flight is waited for."""
+        if not requests:
+            return
+        with self.dispatcher.lock:
+            for each in requests:
+                each.waiters -= 1
+        self.dispatcher.drop_unwanted()
+        for each in requests:
+            if each.waiters <= 0:
+                self.wait(each)
+
+    def _resolve(self, pending: PendingRequest, result: Answer | Failure | LongformError) -> None:
+        with self.dispatcher.lock:
+            pending.result = result
+            self.dispatcher.pending.pop(pending.key, None)
+            event = pending.event
+        if event:
+            event.set()
+
+    # replies
+
+    def _use(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
+        """Whether the record is of use: then there is a result, or the next attempt is under way.
+
+        `facts` are those of a reply that has just come; None: it was stored before.
+        """
+        if record is None:
+            return False
+        pending.replaces = True
+        completion: Completion | None = None
+        if record.state == TOMBSTONE:
+            kind: FailureKind = "filter" if record.code == "filter" else "request"
+            result: Answer | Failure | str = Failure(
+                kind, record.body.decode(), pending.keys[-1], sample=pending.sample
+            )
+        else:
+            completion = facts if isinstance(facts, Completion) else read_completion(record.body)
+            if completion is None:
+                return False
+            result = judge(pending, completion, self._endpoint, cached=facts is None)
+        if facts is None and isinstance(result, Failure) and self.dispatcher.retry_errors and not pending.fresh:
+            pending.fresh = True
+            pending.start_over()
+            return False
+        if completion is not None and isinstance(result, str):
+            self._next_attempt(pending, completion, result)
+        elif not isinstance(result, str):
+            self._resolve(pending, result)
+        return True
+
+    def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
+        """More room, no constraint, or a repair, after a reply that was of no use."""
+        body = json.loads(pending.sent)
+        attempt = 1
+        if why == "length":
+            pending.step, attempt = "longer", 0
+            pending.limit *= 2
+            body[self._endpoint.limit_field] = pending.limit
+        elif why in ("whitespace", "empty"):
+            pending.step = "again"
+            body.pop("response_format", None)
+        else:
+            from longform.llm.read.structured import form_of, repair_messages
+
+            pending.step = "repair"
+            request = pending.request
+            messages = repair_messages(request.messages, completion.text, why, form_of(request))
+            body["messages"] = [{"role": role, "content": content} for role, content in messages]
+        pending.sent = self.dispatcher.clean(canonical(body))
+        key = chat_key(self._endpoint, pending.sent, pending.sample, attempt)
+        pending.keys.append(key)
+        pending.replaces = pending.fresh
+        stored = {} if pending.fresh else self._models.store.get([key])
+        if not self._use(pending, stored.get(key), None):
+            self.dispatcher.submit(self._calls([pending]))
+
+    # calls
+
+    def _calls(self, requests: Sequence[PendingRequest]) -> list[Call]:
+        """One call for each; samples of one question together where the endpoint can."""
+        if "n" not in self._endpoint.capabilities or self.dispatcher.one_by_one:
+            return [self._call([each]) for each in requests]
+        together: dict[tuple[str, str], list[PendingRequest]] = {}
+        for each in requests:
+            together.setdefault((each.sent, each.step), []).append(each)
+        return [self._call(group) for group in together.values()]
+
+    def _call(self, group: list[PendingRequest]) -> Call:
+        first, number = group[0], len(group)
+        sent = _with_own_seed(first, self._endpoint)
+        sent = sent if number == 1 else f'{sent[:-1]},"n":{number}}}'
+        base = self.dispatcher.base(first.sent, first.request.task, first.request.prompt, token_limit=first.limit)
+        return Call(
+            path=CHAT,
+            sent=sent,
+            keys=[each.keys[-1] for each in group],
+            bases=[base] * number,
+            stage=self._stage,
+            recipe=self._recipe,
+            input_bound=upper_bound(sent),
+            output_bound=first.limit * number,
+            tokens=len(sent) // 4 + first.limit * number,
+            read=_one if number == 1 else lambda body: read_choices(body, number),
+            done=lambda result: self._receive(group, result),
+            wanted=lambda: any(each.waiters > 0 for each in group),
+            again=any(each.replaces for each in group),
+        )
+
+    def _receive(self, group: list[PendingRequest], result: Result) -> None:
+        """What became of a call; where fewer replies came than were asked for, each of the rest is asked by itself."""
+        came = len(result) if isinstance(result, list) else len(group)
+        for place, pending in enumerate(group[:came]):
+            try:
+                self._receive_one(pending, result[place] if isinstance(result, list) else result)
+            except LongformError as error:
+                self._resolve(pending, error)
+        if came < len(group):
+            self.dispatcher.one_by_one = True
+            self.dispatcher.submit(self._calls(group[came:]))
+
+    def _receive_one(
+        self, pending: PendingRequest, result: tuple[Record, ReplyFacts | None] | Fault | LongformError
+    ) -> None:
+        if isinstance(result, LongformError):
+            self._resolve(pending, result)
+        elif isinstance(result, Fault):
+            failure = Failure(result.kind, result.message, pending.keys[-1], sample=pending.sample)
+            self._resolve(pending, failure)
+        elif not self._use(pending, *result):
+            self._resolve(pending, Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read."))
+
+
+def judge(
+    pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, cached: bool
+) -> Answer | Failure | str:
+    """The answer, or why it is none, or, where another attempt is due, what is wrong with it."""
+    request, text = pending.request, completion.text
+    retries = pending.step == "first" and not endpoint.offline
+    if completion.finish == "content_filter":
+        return pending.failed("filter", "the reply was held back by a filter", completion)
+    if completion.refusal:
+        return pending.failed("refusal", scrub(completion.refusal, None), completion)
+    if completion.finish == "length":
+        return _judge_cut_off(pending, completion, endpoint, retries=retries)
+    if not text.strip():
+        return "empty" if retries else pending.failed("empty", "the reply is empty", completion)
+    value: Any = None
+    if request.reply is not None:
+        from longform.llm.read.structured import form_of, read_reply
+
+        value = read_reply(text, request.reply, form_of(request))
+        if isinstance(value, str):
+            last = endpoint.offline or pending.step == "repair"
+            return pending.failed("invalid", value, completion) if last else value
+    return Answer(
+        text,
+        pending.keys[-1],
+        completion.served_model or endpoint.model,
+        completion.finish,
+        completion.tokens[0],
+        completion.tokens[2],
+        cached,
+        value,
+        pending.sample,
+        completion.logprobs,
+    )
+
+
+def _judge_cut_off(
+    pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, retries: bool
+) -> Failure | str:
+    if endpoint.offline:
+        why = f"the reply is cut off at {pending.request.max_tokens} tokens"
+        return pending.failed("length", why, completion)
+    from longform.llm.read.structured import blank_tail
+
+    kind: FailureKind = "whitespace" if blank_tail(completion.text) else "length"
+    if retries:
+        return kind
+    cut_off = "the reply is cut off, also with twice the room"
+    return pending.failed(kind, "the reply ran into white space" if kind == "whitespace" else cut_off, completion)
+
+
+def _with_own_seed(pending: PendingRequest, endpoint: Endpoint) -> str:
+    """As it is sent. Where `n` is the endpoint's, a sample that is asked for by itself has a seed of its own."""
+    if not pending.sample or "n" not in endpoint.capabilities:
+        return pending.sent
+    body = json.loads(pending.sent)
+    if not isinstance(body.get("seed"), int):
+        return pending.sent
+    return canonical({**body, "seed": body["seed"] + pending.sample})
+
+
+def _one(body: bytes) -> Replies | None:
+    completion = read_completion(body)
+    return None if completion is None else [(body, completion)]
 
 
 class Client:
@@ -59,30 +390,24 @@ class Client:
         sent = {text: dispatcher.clean(embedding_sent(self.endpoint, text)) for text in texts}
         keys = {text: embedding_key(self.endpoint, body) for text, body in sent.items()}
         vectors: dict[str, list[float]] = {}
-        waiting: deque[_EmbeddingCall] = deque()
+        calls: list[_EmbeddingCall] = []
         remaining = iter(sent)
         try:
             while chunk := list(islice(remaining, TEXTS_PER_CALL)):
-                vectors |= self._stored_vectors({text: keys[text] for text in chunk})
+                stored = self.models.store.get([keys[text] for text in chunk])
+                found = {t: read_json(stored[keys[t]].body).get("embedding") for t in chunk if keys[t] in stored}
+                vectors |= {text: vector for text, vector in found.items() if isinstance(vector, list)}
                 missing = [text for text in chunk if text not in vectors]
                 if missing:
-                    waiting.append(_EmbeddingCall(self, dispatcher, missing, keys, sent))
-                    dispatcher.submit([waiting[-1].call])
-                if len(waiting) > 2 * self.endpoint.concurrency:
-                    vectors |= waiting.popleft().result()
-            while waiting:
-                vectors |= waiting.popleft().result()
+                    calls.append(_EmbeddingCall(self, dispatcher, missing, keys, sent))
+                    dispatcher.submit([calls[-1].call])
+            for each in calls:
+                vectors |= each.result()
         finally:
-            for each in waiting:
+            for each in calls:
                 each.wanted = False
         self._note(keys.values())
         return [vectors[text] for text in texts]
-
-    def _stored_vectors(self, keys: dict[str, str]) -> dict[str, list[float]]:
-        """text -> its vector, of those texts whose vector is stored under their key."""
-        stored = self.models.store.get(list(keys.values()))
-        found = {text: read_json(stored[key].body).get("embedding") for text, key in keys.items() if key in stored}
-        return {text: vector for text, vector in found.items() if isinstance(vector, list)}
 
     def _ask_online(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)
@@ -98,7 +423,10 @@ class Client:
         finally:
             requests.withdraw([pending for _, pending in window])
         if unanswered:
-            raise _incomplete(unanswered)
+            last = str(unanswered[-1])
+            raise Incomplete(
+                last if len(unanswered) == 1 else f"{len(unanswered):,} questions got no answer. The last: {last}"
+            )
 
     def _results(
         self,
@@ -170,9 +498,3 @@ class _EmbeddingCall:
         if isinstance(result, list):
             return {t: read_json(r.body)["embedding"] for t, (r, _) in zip(self._texts, result, strict=True)}
         raise EndpointError(f"{self._dispatcher.named} embeds none of {len(self._texts)} texts: {result.message}.")
-
-
-def _incomplete(errors: Sequence[LongformError]) -> Incomplete:
-    if len(errors) == 1:
-        return Incomplete(str(errors[0]))
-    return Incomplete(f"{len(errors):,} questions got no answer. The last: {errors[-1]}")

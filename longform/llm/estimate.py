@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,9 +18,7 @@ from typing import NamedTuple
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
-from longform.llm.price.budget import NANO
-from longform.llm.price.figures import Figures
-from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import body_of, chat_key, embedding_key, embedding_sent
@@ -33,6 +32,7 @@ LIMIT_LOW, LIMIT_GUESS = 1 / 32, 1 / 4
 FORM_TOKENS = 4
 COUNT_ERROR, USAGE_ERROR, PILOT_ERROR = 0.15, 0.10, 0.02
 NORMAL_P90 = 1.2816
+USD = [name for name in FIGURES if name.startswith("usd")]
 
 
 class Estimator:
@@ -42,7 +42,7 @@ class Estimator:
         self.endpoint = endpoint
         self._store = None if endpoint.offline else store
         self._waiting: list[_Question] = []
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._seen = sqlite3.connect("", isolation_level=None)  # of its own, in memory until it is large
         self._seen.execute("CREATE TABLE seen(key BLOB PRIMARY KEY) WITHOUT ROWID")
         self._seen.execute("PRAGMA journal_mode=OFF")
@@ -53,7 +53,7 @@ class Estimator:
     def add(self, request: Request) -> None:
         """Count one request, with all its samples; the same request again counts once."""
         if self.endpoint.offline:
-            self._tally(request.task).calls += request.samples
+            self._tallies[request.task].sums["calls"] += request.samples
             return
         sent = [canonical(body_of(self.endpoint, request, sample)) for sample in range(request.samples)]
         keys = [chat_key(self.endpoint, body, sample) for sample, body in enumerate(sent)]
@@ -65,16 +65,16 @@ class Estimator:
 
     def embed(self, texts: Iterable[str]) -> None:
         """Count texts to be embedded, 64 a call."""
-        tally = self._tally("embeddings")
+        sums = self._tallies["embeddings"].sums
         waiting = iter(dict.fromkeys(texts))
         while chunk := list(islice(waiting, AT_ONCE)):
-            missing = tally.replies
+            missing = sums["replies"]
             for text in chunk:
                 sent = embedding_sent(self.endpoint, text)
                 keys = [embedding_key(self.endpoint, sent)]
                 self._wait(_Question("embeddings", len(sent), keys, 0, False, [text], upper_bound(sent)))
             self._flush()
-            tally.trips += tally.replies > missing
+            sums["trips"] += sums["replies"] > missing
 
     def estimate(self) -> Figures:
         """Of all that was added so far."""
@@ -84,9 +84,6 @@ class Estimator:
             usage = self._store.usage(self.endpoint.name, self.endpoint.model, task) if self._store else None
             found += _estimate(self.endpoint, task, tally, usage)
         return found
-
-    def _tally(self, task: str) -> _Tally:
-        return self._tallies.setdefault(task, _Tally())
 
     def _wait(self, question: _Question) -> None:
         self._waiting.append(question)
@@ -100,7 +97,7 @@ class Estimator:
         found = self._store.get(keys) if self._store and keys else {}
         for question in fresh:
             if question.keys:
-                self._tally(question.task).add(question, [found[key] for key in question.keys if key in found])
+                self._tallies[question.task].add(question, [found[key] for key in question.keys if key in found])
 
     def _new(self, keys: Sequence[str]) -> list[str]:
         insert = "INSERT OR IGNORE INTO seen VALUES (?)"
@@ -150,74 +147,58 @@ class _Line:
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums of one task. `calls` and `replies` are missing ones: one call brings several samples where it can.
+    """Sums of one task.
 
-    Of texts to embed, which have no limit, `trips` are the calls: each brings many.
+    `calls` and `replies` are missing ones: one call brings several samples where it can; `trips`: of texts to embed,
+    the calls, each of which brings many. `bytes`, `reply_bytes`, `tokens_at_most`, `limit` and `least` are theirs,
+    `counted_` of those whose tokens were counted. `cached` are stored replies; `stored_`, `cut_off`, `checked`,
+    `invalid`, `milliseconds` and `timed` are theirs, and the lines through their tokens.
     """
 
-    calls: int = 0
-    replies: int = 0
-    trips: int = 0
-    cached: int = 0
-    bytes: int = 0
-    reply_bytes: int = 0
-    tokens_at_most: int = 0
-    limit: int = 0
+    sums: Counter[str] = field(default_factory=Counter)
     least: float = 0.0
-    counted_bytes: int = 0
-    counted_tokens: int = 0
-    cut_off: int = 0
-    checked: int = 0
-    invalid: int = 0
-    stored_input: int = 0
-    stored_cached: int = 0
-    stored_bytes: int = 0
-    milliseconds: int = 0
-    timed: int = 0
     inputs: _Line = field(default_factory=_Line)
     outputs: _Line = field(default_factory=_Line)
 
     def add(self, question: _Question, records: list[Record]) -> None:
         missing = len(question.keys) - len(records)
-        self.cached += len(records)
+        self.sums["cached"] += len(records)
         if missing:
             calls = 1 if question.together else missing
-            self._count(question, calls)
-            self.calls, self.replies = self.calls + calls, self.replies + missing
-            self.bytes, self.reply_bytes = (
-                self.bytes + calls * question.bytes,
-                self.reply_bytes + missing * question.bytes,
+            if self.sums["calls"] < COUNTED_FIRST or not self.sums["calls"] % COUNTED_THEN:
+                frames = TOKENS_A_MESSAGE * len(question.texts) if question.limit else 0
+                tokens = sum(map(count, question.texts)) + frames
+                self.sums.update(counted_bytes=calls * question.bytes, counted_tokens=calls * tokens)
+            self.sums.update(
+                calls=calls,
+                replies=missing,
+                bytes=calls * question.bytes,
+                reply_bytes=missing * question.bytes,
+                tokens_at_most=calls * question.tokens_at_most,
+                limit=missing * question.limit,
             )
-            self.tokens_at_most += calls * question.tokens_at_most
-            self.limit += missing * question.limit
             self.least += missing * _least(question)
         elif all(record.state == REPLY for record in records):
             self._learn(question, records)
 
-    def _count(self, question: _Question, calls: int) -> None:
-        if self.calls >= COUNTED_FIRST and self.calls % COUNTED_THEN:
-            return
-        texts = question.texts
-        self.counted_bytes += calls * question.bytes
-        self.counted_tokens += calls * (
-            sum(map(count, texts)) + (TOKENS_A_MESSAGE * len(texts) if question.limit else 0)
-        )
-
     def _learn(self, question: _Question, records: list[Record]) -> None:
         calls = 1 if question.together else len(records)
         sent = sum(record.input_tokens or 0 for record in records)
-        self.stored_bytes += calls * question.bytes
-        self.stored_input += sent
-        self.stored_cached += sum(record.cached_tokens or 0 for record in records)
         times = [record.milliseconds for record in records if record.milliseconds]
-        self.milliseconds, self.timed = self.milliseconds + sum(times), self.timed + len(times)
+        self.sums.update(
+            stored_bytes=calls * question.bytes,
+            stored_input=sent,
+            stored_cached=sum(record.cached_tokens or 0 for record in records),
+            milliseconds=sum(times),
+            timed=len(times),
+        )
         if sent and question.limit:
             self.inputs.add(question.bytes, sent / calls)
             self.outputs.add(question.bytes, sum(record.output_tokens or 0 for record in records) / len(records))
-            self.cut_off += sum(record.finish == "length" for record in records)
-            if question.request and self.checked < CHECKED:
-                self.checked += len(records)
-                self.invalid += sum(_invalid(question.request, record) for record in records)
+            self.sums["cut_off"] += sum(record.finish == "length" for record in records)
+            if question.request and self.sums["checked"] < CHECKED:
+                invalid = sum(_invalid(question.request, record) for record in records)
+                self.sums.update(checked=len(records), invalid=invalid)
 
 
 class _Tokens(NamedTuple):
@@ -232,36 +213,38 @@ class _Tokens(NamedTuple):
 
 
 def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Figures:
-    if not tally.calls or endpoint.offline:
-        return Figures(calls=tally.calls, calls_about=tally.calls, cached=tally.cached)
+    sums = tally.sums
+    calls = sums["trips"] or sums["calls"]
+    if not calls or endpoint.offline:
+        return Figures(calls=calls, calls_about=calls, cached=sums["cached"])
     tokens = _tokens(tally, usage)
-    share = tally.stored_cached / tally.stored_input if tally.stored_input else 0.0
-    prices = _usd(endpoint, tokens, share) | _usd_at_most(endpoint, tally)
-    calls = tally.trips or tally.calls
     return Figures(
         calls=calls,
         calls_about=calls,
-        cached=tally.cached,
+        cached=sums["cached"],
         input_tokens=round(tokens.input),
-        input_tokens_at_most=tally.tokens_at_most,
+        input_tokens_at_most=sums["tokens_at_most"],
         output_low=math.floor(tokens.low),
         output_tokens=round(tokens.output),
         output_high=math.ceil(tokens.high),
-        output_tokens_at_most=tally.limit,
-        **prices,
-        seconds=_seconds(endpoint, tally, tokens, usage),
+        output_tokens_at_most=sums["limit"],
+        **_usd(endpoint, sums, tokens),
+        seconds=_seconds(endpoint, sums, tokens, usage),
         measured=tokens.measured,
     )
 
 
 def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
-    if tally.limit == 0:
-        return _embedded(tally, usage)
+    """Of texts to embed, which have no reply, a call's tokens stand in one of its records, so only sums tell."""
+    sums = tally.sums
+    if sums["limit"] == 0 and sums["stored_input"]:
+        return _Tokens(sums["stored_input"] / sums["stored_bytes"] * sums["bytes"], PILOT_ERROR, 0, 0, 0, True)
     if tally.inputs.n >= ENOUGH:
         return _piloted(tally)
     if usage is not None and usage.input_tokens_per_byte > 0:
-        return _used(tally, usage)
-    return _counted(tally)
+        return _used(sums, usage)
+    counted = sums["counted_tokens"] * sums["bytes"] / sums["counted_bytes"]
+    return _Tokens(counted, COUNT_ERROR, tally.least, LIMIT_GUESS * sums["limit"], sums["limit"], False)
 
 
 def _piloted(tally: _Tally) -> _Tokens:
@@ -269,33 +252,29 @@ def _piloted(tally: _Tally) -> _Tokens:
 
     One that was cut off is asked for again, with twice the room; one that is not in form is sent back once.
     """
-    sent, sent_error = tally.inputs.sum_at(tally.calls, tally.bytes)
-    received, received_error = tally.outputs.sum_at(tally.replies, tally.reply_bytes)
-    received = min(received, tally.limit)
-    again = tally.cut_off / tally.outputs.n
-    repaired = tally.invalid / tally.checked if tally.checked else 0.0
+    sums = tally.sums
+    sent, sent_error = tally.inputs.sum_at(sums["calls"], sums["bytes"])
+    received, received_error = tally.outputs.sum_at(sums["replies"], sums["reply_bytes"])
+    received = min(received, sums["limit"])
+    again = sums["cut_off"] / tally.outputs.n
+    repaired = sums["invalid"] / sums["checked"] if sums["checked"] else 0.0
     sent = sent * (1 + again + repaired) + repaired * received
     received *= 1 + repaired
-    longer = again * tally.limit
+    longer = again * sums["limit"]
     error = max(PILOT_ERROR * received, received_error)
     low, high = max(0.0, received - error) + longer, received + error + 2 * longer
     sent_share = max(PILOT_ERROR, sent_error / sent) if sent else PILOT_ERROR
     return _Tokens(sent, sent_share, low, received + 1.5 * longer, high, True)
 
 
-def _used(tally: _Tally, usage: Usage) -> _Tokens:
+def _used(sums: Counter[str], usage: Usage) -> _Tokens:
     """As the latest replies of the same task and model, whatever their prompt was."""
-    received = min(usage.output_tokens * tally.replies, tally.limit)
+    received = min(usage.output_tokens * sums["replies"], sums["limit"])
     deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
-    error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / tally.replies) * tally.replies
+    error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / sums["replies"]) * sums["replies"]
     error = max(error, USAGE_ERROR * received)
-    sent = usage.input_tokens_per_byte * tally.bytes
-    return _Tokens(sent, USAGE_ERROR, max(0.0, received - error), received, min(tally.limit, received + error), True)
-
-
-def _counted(tally: _Tally) -> _Tokens:
-    sent = tally.counted_tokens * tally.bytes / tally.counted_bytes
-    return _Tokens(sent, COUNT_ERROR, tally.least, LIMIT_GUESS * tally.limit, tally.limit, False)
+    sent = usage.input_tokens_per_byte * sums["bytes"]
+    return _Tokens(sent, USAGE_ERROR, max(0.0, received - error), received, min(sums["limit"], received + error), True)
 
 
 def _least(question: _Question) -> float:
@@ -306,7 +285,7 @@ def _least(question: _Question) -> float:
 
 def _invalid(request: Request, record: Record) -> bool:
     from longform.llm.read.structured import read_reply
-    from longform.llm.send.completion import read_completion
+    from longform.llm.send.bodies import read_completion
 
     completion = read_completion(record.body) if request.reply and record.finish != "length" else None
     if completion is None or request.reply is None or not completion.text.strip():
@@ -314,50 +293,31 @@ def _invalid(request: Request, record: Record) -> bool:
     return isinstance(read_reply(completion.text, request.reply, "json" if request.form == "json" else "tags"), str)
 
 
-def _embedded(tally: _Tally, usage: Usage | None) -> _Tokens:
-    """Of texts to embed, which have no reply; a call's tokens stand in one of its records, so only sums tell."""
-    if tally.stored_input:
-        return _Tokens(tally.stored_input / tally.stored_bytes * tally.bytes, PILOT_ERROR, 0, 0, 0, True)
-    if usage is not None and usage.input_tokens_per_byte > 0:
-        return _Tokens(usage.input_tokens_per_byte * tally.bytes, USAGE_ERROR, 0, 0, 0, True)
-    return _Tokens(tally.counted_tokens * tally.bytes / tally.counted_bytes, COUNT_ERROR, 0, 0, 0, False)
-
-
-def _usd(endpoint: Endpoint, tokens: _Tokens, cached_share: float) -> dict[str, float | None]:
-    """The provider's cached prompt tokens are cheaper; the high figure does not count on them."""
-    names = ("usd_low", "usd", "usd_high", "usd_batch_low", "usd_batch_high")
+def _usd(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens) -> dict[str, float | None]:
+    """The provider's cached prompt tokens are cheaper; the high figures do not count on them."""
     price = price_of(endpoint)
-    if price is None:
-        return dict.fromkeys(names)
-
-    def usd(sent: float, received: float, share: float, batch: bool) -> float:
-        return cost_nano(price, round(sent), round(sent * share), round(received), batch=batch) / NANO
-
     least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
-    batch = "batch" in endpoint.capabilities
-    figures = (
-        usd(least, tokens.low, cached_share, False),
-        usd(tokens.input, tokens.output, cached_share, False),
-        usd(most, tokens.high, 0.0, False),
-        usd(least, tokens.low, cached_share, batch),
-        usd(most, tokens.high, 0.0, batch),
-    )
-    return dict(zip(names, figures, strict=True))
-
-
-def _usd_at_most(endpoint: Endpoint, tally: _Tally) -> dict[str, float | None]:
-    price = price_of(endpoint)
-    names = {"usd_at_most": False, "usd_batch_at_most": "batch" in endpoint.capabilities}
-    return {
-        name: None if price is None else cost_nano(price, tally.tokens_at_most, 0, tally.limit, batch=batch) / NANO
-        for name, batch in names.items()
+    share = sums["stored_cached"] / sums["stored_input"] if sums["stored_input"] else 0.0
+    asked: dict[str, tuple[float, float, float]] = {
+        "usd_low": (least, share, tokens.low),
+        "usd": (tokens.input, share, tokens.output),
+        "usd_high": (most, 0.0, tokens.high),
+        "usd_at_most": (sums["tokens_at_most"], 0.0, sums["limit"]),
     }
+    if price is None:
+        return dict.fromkeys(USD)
+    figures: dict[str, float | None] = {}
+    for name in USD:
+        sent, cached, received = asked[name.replace("_batch", "")]
+        batch = "batch" in name and "batch" in endpoint.capabilities
+        figures[name] = cost_nano(price, round(sent), round(sent * cached), round(received), batch=batch) / NANO
+    return figures
 
 
-def _seconds(endpoint: Endpoint, tally: _Tally, tokens: _Tokens, usage: Usage | None) -> float | None:
+def _seconds(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens, usage: Usage | None) -> float | None:
     """The longest of what the limits and the latency ask for."""
-    calls = tally.trips or tally.calls
-    latency = tally.milliseconds / tally.timed if tally.timed else usage.milliseconds if usage else 0.0
+    calls = sums["trips"] or sums["calls"]
+    latency = sums["milliseconds"] / sums["timed"] if sums["timed"] else usage.milliseconds if usage else 0.0
     least = [
         60 * calls / endpoint.rpm if endpoint.rpm else None,
         60 * (tokens.input + tokens.output) / endpoint.tpm if endpoint.tpm else None,

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from longform.errors import EndpointError, UsageError
+from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint, Request, broken_off
-from longform.llm.price.budget import NANO, Budget
+from longform.llm.price import NANO, Budget
 from longform.settings import api_key
 
 if TYPE_CHECKING:
@@ -100,10 +100,9 @@ class Models:
         """
         from longform.llm.prefetch import prefetch_stage
 
-        self.check_key(endpoint)
-        prefetch_stage(
-            self.dispatcher(endpoint), endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say
-        )
+        dispatcher = self.dispatcher(endpoint)
+        dispatcher.check_key()
+        prefetch_stage(dispatcher, endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say)
 
     @property
     def store(self) -> ResponseStore:
@@ -115,29 +114,26 @@ class Models:
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         """The one of this endpoint. UsageError where a cap is to hold and the price is unknown."""
-        with self._open():
-            there = self._dispatchers.get(endpoint.name)
-            if there is None:
-                there = self._dispatchers[endpoint.name] = self._new_dispatcher(endpoint)
-            return there
-
-    def _new_dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         from longform.llm.send.dispatch import Dispatcher
 
-        dispatcher = Dispatcher(
-            endpoint,
-            self.store,
-            self.budget,
-            self.loop,
-            api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
-            transport=self._transport,
-            first_pause_seconds=self._first_pause_seconds,
-            run=self._run,
-            dataset=self._dataset,
-        )
-        if dispatcher.price is None and self.budget.cap_nano is not None:
-            raise UsageError(unpriced(endpoint))
-        return dispatcher
+        with self._open():
+            if endpoint.name not in self._dispatchers:
+                dispatcher = Dispatcher(
+                    endpoint,
+                    self.store,
+                    self.budget,
+                    self.loop,
+                    api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
+                    retry_errors=self.retry_errors,
+                    transport=self._transport,
+                    first_pause_seconds=self._first_pause_seconds,
+                    run=self._run,
+                    dataset=self._dataset,
+                )
+                if dispatcher.price is None and self.budget.cap_nano is not None:
+                    raise UsageError(unpriced(endpoint))
+                self._dispatchers[endpoint.name] = dispatcher
+            return self._dispatchers[endpoint.name]
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -155,19 +151,16 @@ class Models:
                 raise broken_off()
             yield
 
-    def check_key(self, endpoint: Endpoint) -> None:
-        """Raise EndpointError where the endpoint needs a key and there is none."""
-        if endpoint.key_env and not self._key_of(endpoint.key_env):
-            raise EndpointError(
-                f'The key {endpoint.key_env} of endpoint "{endpoint.name}" is not set. Set it, or use another endpoint.'
-            )
-
     def status(self) -> dict[str, Any]:
-        """What progress shows: answered, in_flight, waits, spent_nano, cap_nano."""
-        from longform.llm.send.dispatch import state_of
-
-        shown = state_of(list(self._dispatchers.values()))
-        return {**shown, "spent_nano": self.budget.spent_nano, "cap_nano": self.budget.cap_nano}
+        """What progress shows: answers so far, requests in flight, why an endpoint waits, what is spent, of what."""
+        dispatchers = list(self._dispatchers.values())
+        return {
+            "answered": sum(each.answered for each in dispatchers),
+            "in_flight": sum(each.gate.in_flight for each in dispatchers),
+            "waits": "; ".join(f"{each.endpoint.name} {each.gate.state}" for each in dispatchers if each.gate.state),
+            "spent_nano": self.budget.spent_nano,
+            "cap_nano": self.budget.cap_nano,
+        }
 
     def close(self) -> None:
         """End what is in flight, close connections and store. Threads that wait or still ask are told `broken_off`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
-from longform.llm.send.bodies import body_of, chat_key
-from longform.llm.send.completion import read_completion
+from longform.llm.send.bodies import body_of, chat_key, read_completion
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of
 
@@ -34,15 +34,12 @@ def prefetch_stage(
     Raises BudgetError where the money did not suffice for all of them: what was answered is stored.
     """
 
-    def keep(item: Item, context: Mapping[str, Any], reply: Reply) -> tuple[Record | None, Paid | None]:
-        return _kept(dispatcher, item, context, reply)
-
     work = prefetch(
         dispatcher.wire(),
         dispatcher.store,
         endpoint,
         _items(dispatcher, endpoint, requests),
-        keep,
+        partial(_kept, dispatcher),
         budget=dispatcher.budget,
         folder=folder,
         context={"stage": stage, "recipe": recipe},
@@ -64,7 +61,7 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
                 sent,
                 request.task,
                 request.prompt,
-                dispatcher.bound_nano(upper_bound(sent), request.max_tokens, batch=True),
+                dispatcher.cost(upper_bound(sent), 0, request.max_tokens, batch=True) or 0,
             )
 
 

@@ -8,8 +8,7 @@ import re
 from collections import deque
 from itertools import chain, islice
 
-from longform.llm.offline import END_MARK, Rule
-from longform.llm.prompt_inputs import PromptInputs
+from longform.llm.offline import END_MARK, PromptInputs, Rule
 from tasks.axioms.corruption import corrupt
 from tasks.text.prose import (
     COMMON,

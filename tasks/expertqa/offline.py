@@ -11,8 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from longform.llm.offline import Rule
-from longform.llm.prompt_inputs import PromptInputs
+from longform.llm.offline import PromptInputs, Rule
 from tasks.text.prose import COMMON, READ_CHARACTERS, fit_to_quote, sentences
 
 QUOTED_SENTENCES = 5

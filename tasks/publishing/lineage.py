@@ -13,7 +13,7 @@ from longform.artifacts.recipe import Recipe
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
-from longform.llm.price.budget import NANO
+from longform.llm.price import NANO
 from longform.settings import responses
 
 Line = tuple[str, str]

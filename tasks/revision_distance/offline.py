@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from longform.llm.offline import Rule
-from longform.llm.prompt_inputs import PromptInputs
+from longform.llm.offline import PromptInputs, Rule
 from tasks.revision_distance.offline_requests import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, keywords
 from tasks.text.prose import COMMON, READ_CHARACTERS, balanced, sentences
 

@@ -22,7 +22,7 @@ from longform.errors import UsageError
 from longform.llm.ask.fence import fenced, unfenced
 from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint, Form
-from longform.llm.read.structured import holds_objects
+from longform.llm.read.structured import inner_models
 from schemas.replies import Corruption
 
 FOLDER = paths.ROOT / "prompts"
@@ -70,7 +70,7 @@ def test_each_prompt_asks_for_a_known_reply_and_says_where_it_ends(name: str, fo
     assert (system, user) == ("system", "user")
     assert content.endswith("the object." if form == "json" else "\n=====")
     assert issubclass(reply, schemas.replies.Reply)
-    wanted = {"tags": "`{}`" if holds_objects(reply) else "<{}>", "json": "`{}`", "text": ""}[form]
+    wanted = {"tags": "`{}`" if inner_models(reply) else "<{}>", "json": "`{}`", "text": ""}[form]
     assert all(wanted.format(field) in content for field in reply.model_fields)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longform.artifacts.versions import find
-from longform.llm.price.budget import NANO
+from longform.llm.price import NANO
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 

@@ -60,7 +60,3 @@ def key_of(endpoint: str, path: str, sent: str, *, sample: int = 0, attempt: int
     """
     document = f"[{KEY_VERSION},{_name(endpoint)},{_name(path)},{sent},{sample},{attempt}]"
     return hashlib.sha256(document.encode()).hexdigest()
-
-
-def request_key(endpoint: str, path: str, body: Mapping[str, Any], *, sample: int = 0, attempt: int = 0) -> str:
-    return key_of(endpoint, path, canonical(body), sample=sample, attempt=attempt)

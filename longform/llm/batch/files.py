@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longform.llm.responses.records import Job, Paid, Record
-from longform.llm.send.completion import read_json
+from longform.llm.send.bodies import read_json
 
 URL = "/v1/chat/completions"
 AT_ONCE = 500
@@ -81,10 +81,15 @@ class Collector:
         sent = self._sent(replies)
         for key, reply in replies.items():
             there = stored.get(key)
-            record, paid = self._keep(self._item(key, sent[key]), self._context["given"], reply)
+            item = Item(key, sent[key], *kind_of(self._context, self.places[key]), mean_bound_nano(self._job))
+            record, paid = self._keep(item, self._context["given"], reply)
             if usable(there) or usable(record):
                 self.answered.add(key)
-            if there is not None and there.batch and (usable(there) or self._is_new(there)):
+            if (
+                there is not None
+                and there.batch
+                and (usable(there) or (there.created or 0) >= (self._job.created or 0))
+            ):
                 continue
             if record is not None and not usable(there):
                 records.append((key, record))
@@ -103,9 +108,6 @@ class Collector:
             return key, Reply(response["status_code"], _bytes(response.get("body")), request_id)
         return None
 
-    def _is_new(self, record: Record) -> bool:
-        return (record.created or 0) >= (self._job.created or 0)
-
     def _sent(self, keys: Iterable[str]) -> dict[str, str]:
         """The requests as they were sent; `{}` where that is not known any more."""
         places = {key: self._lines.get(key) for key in keys}
@@ -113,9 +115,6 @@ class Collector:
             return dict.fromkeys(places, "{}")
         with self._spool.open("rb") as file:
             return {key: _body_at(file, *place) if place else "{}" for key, place in places.items()}
-
-    def _item(self, key: str, sent: str) -> Item:
-        return Item(key, sent, *kind_of(self._context, self.places[key]), mean_bound_nano(self._job))
 
 
 def kind_of(context: dict[str, Any], place: int) -> tuple[str, str]:

@@ -32,10 +32,11 @@ from typing import Any
 from longform.errors import StoreError
 from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
-from longform.llm.batch.remote import Caller, Remote, Say, Sleep, pauses
-from longform.llm.price.budget import Budget
+from longform.llm.batch.remote import Remote, Say, Sleep, pauses
+from longform.llm.price import Budget
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
+from longform.llm.send.wire import Wire
 
 __all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
 
@@ -57,7 +58,7 @@ class Counts:
 
 
 async def prefetch(
-    wire: Caller,
+    wire: Wire,
     store: ResponseStore,
     endpoint: Endpoint,
     items: Iterable[Item],
@@ -84,18 +85,12 @@ async def prefetch(
     remote = Remote(wire, endpoint, api_key, say, sleep)
     boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
     work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, *boundaries)
-    try:
-        await work.run()
-    except asyncio.CancelledError:
-        work.say_where_it_is()
-        raise
-    finally:
-        work.free_money()
+    await work.run()
     return work.counts
 
 
 async def cancel(
-    wire: Caller, job: Job, endpoint: Endpoint, *, api_key: str | None = None, say: Say = lambda _: None
+    wire: Wire, job: Job, endpoint: Endpoint, *, api_key: str | None = None, say: Say = lambda _: None
 ) -> bool:
     """Ask the provider to stop a job; what it finished until then is collected by the next run.
 
@@ -128,14 +123,6 @@ class _Chunk:
         self.keys[item.key] = self.kinds.setdefault((item.task, item.prompt), len(self.kinds))
         self.bound_nano += item.bound_nano
         self.reserved += reserved
-
-    def named(self) -> str:
-        return hashlib.sha256("\n".join(sorted(self.keys)).encode()).hexdigest()
-
-    def context(self, stage: Mapping[str, Any]) -> str:
-        """With what each request is, in the order of the keys."""
-        which = list(self.keys.values()) if len(self.kinds) > 1 else []
-        return json.dumps({"given": stage, "kinds": list(self.kinds), "which": which})
 
 
 @dataclass(slots=True)
@@ -182,29 +169,29 @@ class _Prefetch:
 
     async def run(self) -> None:
         """Send while there is something to send and room for it; then wait for a job to end; and so on."""
-        self._tidy()
-        await self._adopt()
-        while True:
-            while await self._send_next():
-                pass
-            awaited = [each for each in self._open.values() if each.wanted or (each.ours and self.counts.short_nano)]
-            if not awaited:
-                break
-            await self._sleep(next(self._pauses))
-            await self._look()
-        await self._let_go()
-
-    def say_where_it_is(self) -> None:
-        if any(each.job.remote for each in self._open.values()):
-            self._say(
-                f"Batch jobs of {self._endpoint.name} go on at the provider: the same command collects them, "
-                "`longform batches --cancel all` with its configuration stops them."
-            )
-
-    def free_money(self) -> None:
-        for each in self._open.values():
-            self._budget.settle(each.reserved, 0, calls=0)
-        self._open.clear()
+        try:
+            self._tidy()
+            await self._adopt()
+            while True:
+                while await self._send_next():
+                    pass
+                jobs = self._open.values()
+                if not any(each.wanted or (each.ours and self.counts.short_nano) for each in jobs):
+                    break
+                await self._sleep(next(self._pauses))
+                await self._look()
+            await self._let_go()
+        except asyncio.CancelledError:
+            if any(each.job.remote for each in self._open.values()):
+                self._say(
+                    f"Batch jobs of {self._endpoint.name} go on at the provider: the same command collects them, "
+                    "`longform batches --cancel all` with its configuration stops them."
+                )
+            raise
+        finally:
+            for each in self._open.values():
+                self._budget.settle(each.reserved, 0, calls=0)
+            self._open.clear()
 
     # earlier runs
 
@@ -239,11 +226,8 @@ class _Prefetch:
                 await self._forget(each)
                 return
             each.reserved = self._budget.reserve(each.job.reserved_nano) or 0
-            await self._lease(each)
-
-    async def _lease(self, each: _Open) -> None:
-        if not self._store.exclusive:
-            await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
+            if not self._store.exclusive:
+                await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
 
     async def _resume(self, each: _Open) -> None:
         """Go on with a job of which no batch is known: it may have one, and if not, can be submitted."""
@@ -263,41 +247,34 @@ class _Prefetch:
         self.counts.short_nano = 0
         if self._crowded and any(each.wanted for each in self._open.values()):
             return False
-        chunk = await self._chunk()
-        if chunk is None:
-            return False
+        chunk = _Chunk(self._folder / f"{os.getpid()}-{id(self)}.part", self._max_requests, self._max_bytes)
         try:
-            each = await self._staged(chunk)
-        except BaseException:
+            await self._fill(chunk)
+            each = await self._staged(chunk) if chunk.keys else None
+        except BaseException as error:
             self._drop(chunk)
+            if isinstance(error, OSError):
+                unwritable = f"The folder {self._folder} cannot be written ({error}): check disk space and rights."
+                raise StoreError(unwritable) from None
             raise
+        if each is None:
+            self._drop(chunk)
+            self.counts.short_nano = max(1, self._ready[0].bound_nano) if self._ready else 0
+            return False
         self.counts.jobs += 1
         self.counts.sent += each.job.requests
         await self._submit(each)
         self._pauses = pauses()
         return True
 
-    async def _chunk(self) -> _Chunk | None:
-        chunk = _Chunk(self._folder / f"{os.getpid()}-{id(self)}.part", self._max_requests, self._max_bytes)
-        try:
-            with chunk.path.open("wb") as file:
-                while (item := await self._next(chunk)) is not None:
-                    reserved = self._budget.reserve(item.bound_nano) if chunk.has_room(item) else None
-                    if reserved is None:
-                        self._ready.appendleft(item)
-                        break
-                    chunk.add(item, file, reserved)
-        except OSError as error:
-            self._drop(chunk)
-            raise _unwritable(self._folder, error) from None
-        except BaseException:
-            self._drop(chunk)
-            raise
-        if chunk.keys:
-            return chunk
-        self._drop(chunk)
-        self.counts.short_nano = max(1, self._ready[0].bound_nano) if self._ready else 0
-        return None
+    async def _fill(self, chunk: _Chunk) -> None:
+        with chunk.path.open("wb") as file:
+            while (item := await self._next(chunk)) is not None:
+                reserved = self._budget.reserve(item.bound_nano) if chunk.has_room(item) else None
+                if reserved is None:
+                    self._ready.appendleft(item)
+                    break
+                chunk.add(item, file, reserved)
 
     def _drop(self, chunk: _Chunk) -> None:
         self._budget.settle(chunk.reserved, 0, calls=0)
@@ -326,14 +303,17 @@ class _Prefetch:
 
     async def _staged(self, chunk: _Chunk) -> _Open:
         """Written down, then its requests put where they are found by its name; nothing sent."""
+        which = (
+            list(chunk.keys.values()) if len(chunk.kinds) > 1 else []
+        )  # what each request is, in the order of the keys
         job = Job(
-            name=chunk.named(),
+            name=hashlib.sha256("\n".join(sorted(chunk.keys)).encode()).hexdigest(),
             endpoint=self._endpoint.name,
             state="STAGED",
             requests=len(chunk.keys),
             reserved_nano=chunk.bound_nano,
             created=self._clock(),
-            context=chunk.context(self._context),
+            context=json.dumps({"given": self._context, "kinds": list(chunk.kinds), "which": which}),
         )
         await self._store.lease([job.name])
         await asyncio.to_thread(self._store.stage_job, job, list(chunk.keys))
@@ -365,13 +345,10 @@ class _Prefetch:
             if each.ours and each.job.remote is None:
                 await self._resume(each)
             if each.ours and each.job.name in self._open:
-                await self._look_at(each)
-
-    async def _look_at(self, each: _Open) -> None:
-        batch = await self._remote.batch(each.job)
-        if _status(batch) in ENDED:
-            await self._collect(each, batch)
-            self._pauses = pauses()
+                batch = await self._remote.batch(each.job)
+                if _status(batch) in ENDED:
+                    await self._collect(each, batch)
+                    self._pauses = pauses()
 
     async def _collect(self, each: _Open, batch: dict[str, Any]) -> None:
         """Store what the batch made, whatever it ended as."""
@@ -392,7 +369,8 @@ class _Prefetch:
         self.counts.stored += stored
         self.counts.missing += missing
         self.counts.broken += collector.broken
-        self._say(_ended(each.job, _status(batch), stored, missing))
+        left = f", {missing:,} of {each.job.requests:,} came without an answer" if missing else ""
+        self._say(f"batch {each.job.name[:12]} {_status(batch)}: {stored:,} answers stored{left}")
         await self._end(each, "DONE", spent, calls)
         await self._remote.delete([*([each.job.input_file] if each.job.input_file else []), *files])
 
@@ -458,12 +436,3 @@ def _numbers(keys: Iterable[str]) -> array[int]:
 
 def _status(batch: dict[str, Any]) -> str:
     return str(batch.get("status")).lower()
-
-
-def _ended(job: Job, status: str, stored: int, missing: int) -> str:
-    left = f", {missing:,} of {job.requests:,} came without an answer" if missing else ""
-    return f"batch {job.name[:12]} {status}: {stored:,} answers stored{left}"
-
-
-def _unwritable(folder: Path, error: OSError) -> StoreError:
-    return StoreError(f"The folder {folder} cannot be written ({error}): check disk space and rights.")

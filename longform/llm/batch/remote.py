@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from longform.errors import EndpointError, Incomplete
 from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import URL
 from longform.llm.responses.records import Job
-from longform.llm.send.completion import read_json
+from longform.llm.send.bodies import read_json
 from longform.llm.send.faults import Fault, fault_of
-from longform.llm.send.wire import Outcome
+from longform.llm.send.wire import Outcome, Wire
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 300.0
 PATIENCE_SECONDS = 3600.0
@@ -22,24 +23,10 @@ Sleep = Callable[[float], Awaitable[None]]
 Say = Callable[[str], None]
 
 
-class Caller(Protocol):
-    """wire.Wire, as far as it is used here."""
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: dict[str, Any] | None = None,
-        files: Any = None,
-        params: dict[str, Any] | None = None,
-    ) -> Outcome: ...
-
-
 class Remote:
     """The provider's files and batches. What fails for a passing reason is asked again; other refusals are raised."""
 
-    def __init__(self, wire: Caller, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
+    def __init__(self, wire: Wire, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
         self._wire, self._endpoint, self._api_key, self._say, self._sleep = wire, endpoint, api_key, say, sleep
 
     async def upload(self, path: Path) -> str | None:
@@ -52,7 +39,7 @@ class Remote:
         body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
         pauses = self._pauses()
         while True:
-            outcome = await self._wire.call("POST", "/batches", body=body)
+            outcome = await self._wire.call("POST", "/batches", json=body)
             if not self._passing(outcome, names_something):
                 return self._document(outcome, "POST /batches")
             await self._wait(pauses, outcome)
@@ -101,13 +88,14 @@ class Remote:
     async def _post_file(self, path: Path) -> Outcome:
         with path.open("rb") as content:
             files = {"file": (path.name, content, "application/jsonl")}
-            return await self._wire.call("POST", "/files", body={"purpose": "batch"}, files=files)
+            return await self._wire.call("POST", "/files", data={"purpose": "batch"}, files=files)
 
     async def _batches(self) -> AsyncIterator[dict[str, Any]]:
         seen: set[str] = set()
         params: dict[str, Any] = {"limit": 100}
         while True:
-            page = read_json((await self._listed(params)).body)
+            outcome = await self._answer(partial(self._wire.call, "GET", "/batches", params=params), lists_something)
+            page = self._document(outcome, "GET /batches")
             batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict) and batch.get("id")]
             new = [batch for batch in batches if batch["id"] not in seen]
             for batch in new:
@@ -116,12 +104,6 @@ class Remote:
                 return
             seen.update(batch["id"] for batch in new)
             params = {"limit": 100, "after": batches[-1]["id"]}
-
-    async def _listed(self, params: dict[str, Any]) -> Outcome:
-        outcome = await self._answer(lambda: self._wire.call("GET", "/batches", params=params), lists_something)
-        if outcome.status != 200:
-            self._document(outcome, "GET /batches")
-        return outcome
 
     async def _get(self, path: str, sense: Callable[[bytes], bool]) -> Outcome:
         return await self._answer(lambda: self._wire.call("GET", path), sense)

@@ -33,15 +33,12 @@ DURATION = re.compile(rf"(?:{PART.pattern})+")
 NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 
 
-def duration(text: str) -> float | None:
-    """Seconds of a duration such as 12ms, 6m0s, 1h2m or 1.5 (bare numbers are seconds); None if it is none."""
-    read = _duration(text)
-    return read[0] if read else None
-
-
 @lru_cache(maxsize=4096)
-def _duration(text: str) -> tuple[float, float] | None:
-    """Seconds, and the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5."""
+def duration(text: str) -> tuple[float, float] | None:
+    """Seconds of a duration such as 12ms, 6m0s, 1h2m or 1.5 (bare numbers are seconds); None if it is none.
+
+    With the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5.
+    """
     text = text.strip()
     if NUMBER.fullmatch(text):
         return float(text), _step(text)
@@ -112,13 +109,12 @@ class Breaker:
         self.probe: int | None = None
         self._failed = 0
         self._last: deque[bool] = deque(maxlen=self.SEEN)
-        self._failures = 0
 
     def count(self, ticket: int, outcome: Outcome, now: float) -> None:
         failed = outcome in ("server", "unknown")
         if not self.open:
-            self._note(failed)
-            if failed and len(self._last) >= self.ENOUGH and 2 * self._failures >= len(self._last):
+            self._last.append(failed)
+            if failed and len(self._last) >= self.ENOUGH and 2 * sum(self._last) >= len(self._last):
                 self._leave_alone(now)
         elif ticket == self.probe:
             self.probe = None
@@ -127,18 +123,12 @@ class Breaker:
                 self.broken = self._failed >= self.PROBES
                 self._leave_alone(now)
             elif outcome != "rate":
-                self.open, self._failed, self._failures = False, 0, 0
+                self.open, self._failed = False, 0
                 self._last.clear()
 
     def forget(self, ticket: int) -> None:
         if ticket == self.probe:
             self.probe = None
-
-    def _note(self, failed: bool) -> None:
-        if len(self._last) == self.SEEN:
-            self._failures -= self._last[0]
-        self._last.append(failed)
-        self._failures += failed
 
     def _leave_alone(self, now: float) -> None:
         self.open = True
@@ -315,21 +305,17 @@ class Gate:
         """Pause everybody, unless the reply shows that something else than the limits was the reason."""
         if left and all(remaining > 0 for remaining, _ in left):
             return
-        if retry_after is None:
-            pause = min(self._back_off(ticket), max((full for _, full in left), default=math.inf))
-        else:
-            pause = retry_after
+        pause = retry_after
+        if pause is None:
+            if ticket > self._paused_at:
+                self._pauses += 1
+                self._paused_at = self._newest
+            growing = math.ldexp(FIRST_PAUSE_SECONDS, min(self._pauses, 9) - 1)
+            pause = min(LONGEST_PAUSE_SECONDS, growing, max((full for _, full in left), default=math.inf))
         if not self._server_buckets:  # a small bucket would be full before a longer pause is over
             pause *= 1 + JITTER * self._rng.random()
-        self._paused_until = max(self._paused_until, now + pause)
-        if not self._server_buckets:
             self._adaptive.refused(ticket, self._newest, now, pause)
-
-    def _back_off(self, ticket: int) -> float:
-        if ticket > self._paused_at:
-            self._pauses += 1
-            self._paused_at = self._newest
-        return min(LONGEST_PAUSE_SECONDS, math.ldexp(FIRST_PAUSE_SECONDS, min(self._pauses, 9) - 1))
+        self._paused_until = max(self._paused_until, now + pause)
 
 
 def _each_second(a_minute: float) -> tuple[float, float]:
@@ -346,7 +332,7 @@ def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tup
     remaining = _number(headers.get(f"x-ratelimit-remaining-{name}", ""))
     if not limit or remaining is None:
         return None
-    reset = _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+    reset = duration(headers.get(f"x-ratelimit-reset-{name}", ""))
     return limit, remaining, reset if reset and reset[0] < AN_INSTANT else None
 
 

@@ -110,7 +110,10 @@ class SharedGate:
         try:
             while True:
                 await self._work()
-                await self._leave()
+                self._most = 0
+                self._gate.share(0, 0.0)
+                with suppress(StoreError):
+                    await self._allowances.leave(self._endpoint, self._owner)
                 if self._closing.is_set() or not self._demand():
                     return
         except StoreError as error:
@@ -137,9 +140,3 @@ class SharedGate:
         self._gate.share(self._most, self._until)
         self._changed()
         return share.held == share.fair
-
-    async def _leave(self) -> None:
-        self._most = 0
-        self._gate.share(0, 0.0)
-        with suppress(StoreError):
-            await self._allowances.leave(self._endpoint, self._owner)

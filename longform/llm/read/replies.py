@@ -62,3 +62,12 @@ def cited_passages(text: str) -> list[int]:
     lists = (match[1] for match in _CITATION.finditer(text))
     numbers = (int(number) for cited in lists for number in _NUMBER.findall(cited))
     return list(dict.fromkeys(numbers))
+
+
+def writable(text: str) -> str:
+    """The text with halves of surrogate pairs, which UTF-8 cannot hold, replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -29,7 +29,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from longform.llm.ask.keys import Encoded
 from longform.llm.ask.types import Request
-from longform.llm.read.replies import without_thought
+from longform.llm.read.replies import without_thought, writable
 
 Form = Literal["json", "tags"]
 Messages = tuple[tuple[str, str], ...]
@@ -57,8 +57,7 @@ _SCALARS = ("string", "integer", "number", "boolean", "null")
 
 def form_of(request: Request) -> Form:
     """How its reply is to be read and, where it cannot be, asked for again."""
-    objects = request.reply is not None and holds_objects(request.reply)
-    return "json" if request.form == "json" or objects else "tags"
+    return "json" if request.form == "json" or (request.reply and inner_models(request.reply)) else "tags"
 
 
 # the schema of a reply
@@ -139,7 +138,7 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
     may be missing. What a model thinks before it speaks (<think>...</think>) is passed over.
     """
     text = without_thought(text)
-    if holds_objects(model):
+    if inner_models(model):
         return _read_json(text, model)
     if form == "json":
         read = _read_json(text, model)
@@ -191,7 +190,7 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
         return MORE_THAN_ONE
     if any(other.value != found[0].value for other in found[1:]):
         return MORE_THAN_ONE
-    if found and holds_objects(model) and (_quoted(text, found, model) or _mentioned(text, found)):
+    if found and inner_models(model) and (_quoted(text, found, model) or _mentioned(text, found)):
         return QUOTED
     return found[0].value if found else reason
 
@@ -223,7 +222,7 @@ def _mentioned(text: str, found: list[_Found]) -> bool:
 @cache
 def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
     """Names of the fields of inner objects, and tags of the model's own."""
-    inner = sorted({name for each in _objects(model) for name in each.model_fields})
+    inner = sorted({name for each in inner_models(model) for name in each.model_fields})
     own = "|".join(model.model_fields)
     return re.compile(rf"\b(?:{'|'.join(inner)})\b|<\s{{0,3}}/?\s{{0,3}}(?:{own})\s{{0,3}}>", re.IGNORECASE)
 
@@ -252,68 +251,46 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
     problems: list[Any] = []
     for _ in range(2):
         try:
-            return model.model_validate_json(_document(data), strict=True)
+            return model.model_validate_json(
+                writable(json.dumps(data, ensure_ascii=False, allow_nan=False)), strict=True
+            )
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
-            if not (_completed(data, problems, model) | _loosened(data, problems)):
+            mended = [_mended(data, problem, model) for problem in problems]
+            if not any(mended):
                 break
         except (ValueError, RecursionError):
             return BROKEN_JSON
     return _reason(problems[0], misfit)
 
 
-def _document(data: dict[str, Any]) -> str:
-    """As JSON, with halves of surrogate pairs, which UTF-8 cannot hold, replaced."""
-    document = json.dumps(data, ensure_ascii=False, allow_nan=False)
+def _mended(data: Any, problem: Any, model: type[BaseModel]) -> bool:
+    """Whether a missing field of an inner object was put in as null, where it may be that, or a refused value into its
+    plain form: "4" into 4, "True" into true, 4.0 into 4."""
+    *path, last = problem["loc"] or ("",)
+    missing = problem["type"] == "missing"
+    value = None if missing else _plain(problem["input"])
+    if type(value) is type(problem["input"]) or (missing and not (path and last in _nullable(model))):
+        return False
     try:
-        document.encode()
-    except UnicodeEncodeError:
-        return document.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return document
-
-
-def _completed(data: Any, problems: list[Any], model: type[BaseModel]) -> bool:
-    """Whether a missing field of an inner object was put in as null, where it may be that."""
-    changed = False
-    for problem in problems:
-        *path, last = problem["loc"] or ("",)
-        if problem["type"] != "missing" or not path or last not in _nullable(model):
-            continue
-        holder = data
-        try:
-            for step in path:
-                holder = holder[step]
-        except (KeyError, IndexError, TypeError):
-            continue
-        if isinstance(holder, dict) and last not in holder:
-            holder[last], changed = None, True
-    return changed
+        for step in path:
+            data = data[step]
+        if isinstance(data, dict) and last not in data if missing else data[last] == problem["input"]:
+            data[last] = value
+            return True
+    except (KeyError, IndexError, TypeError):
+        pass
+    return False
 
 
 @cache
 def _nullable(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(
-        name for inner in _objects(model) for name, field in inner.model_fields.items() if _kind(field.annotation)[1]
+        name
+        for inner in inner_models(model)
+        for name, field in inner.model_fields.items()
+        if _kind(field.annotation)[1]
     )
-
-
-def _loosened(data: Any, problems: list[Any]) -> bool:
-    """Whether a refused value was put into its plain form: "4" into 4, "True" into true, 4.0 into 4."""
-    changed = False
-    for problem in problems:
-        refused, holder = problem["input"], data
-        value = _plain(refused)
-        if type(value) is type(refused):
-            continue
-        *path, last = problem["loc"]
-        try:
-            for step in path:
-                holder = holder[step]
-            if holder[last] == refused:
-                holder[last], changed = value, True
-        except (KeyError, IndexError, TypeError):
-            continue
-    return changed
 
 
 def _plain(refused: Any) -> Any:
@@ -346,14 +323,12 @@ def _reason(problem: Any, misfit: str) -> str:
 # objects in a reply
 
 
-def holds_objects(model: type[BaseModel]) -> bool:
-    """Whether its fields hold objects of their own: then it is asked for as JSON in either form."""
-    return bool(_objects(model))
-
-
 @cache
-def _objects(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
-    """The models of the objects that its fields hold, at any depth, each once."""
+def inner_models(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+    """The models of the objects that its fields hold, at any depth, each once.
+
+    One that holds any is asked for as JSON in either form.
+    """
     found: list[type[BaseModel]] = []
     waiting: list[Any] = [field.annotation for field in model.model_fields.values()]
     while waiting:
@@ -437,7 +412,13 @@ def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
         elif tagged in data and tagged not in tags.lists:
             return f"more than one {_words(tagged)} in the reply"
         elif not closes and tagged == tags.tail:
-            return MORE_THAN_ONE if _is_closed(name, text, tag.end(), tags) else _with_tail(data, text, tag.end(), tags)
+            if name and _closings(name, text, tag.end(), tags):
+                return MORE_THAN_ONE  # it may be quoted in the open item
+            ends = _closings(tagged, text, tag.end(), tags)
+            if not ends:
+                return f"the {_words(tagged)} is not closed"
+            _add(data, tagged, text[tag.end() : ends[-1]], tags)
+            return data
         elif not closes:
             name, begin = tagged, tag.end()
     if name and name not in tags.lists:
@@ -445,11 +426,10 @@ def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
     return f"no {_words(tags.tail)} in the reply" if tags.tail and tags.tail not in tags.optional else data
 
 
-def _is_closed(name: str, text: str, begin: int, tags: _Tags) -> bool:
-    """Whether an open item of a list ends behind this place: then what begins here may be quoted in it."""
-    return bool(name) and any(
-        tag[1] and tags.names[_bare(tag[2])] == name for tag in tags.pattern.finditer(text, begin)
-    )
+def _closings(name: str, text: str, begin: int, tags: _Tags) -> list[int]:
+    """Where the tags stand that close this field behind a place."""
+    found = tags.pattern.finditer(text, begin)
+    return [tag.start() for tag in found if tag[1] and tags.names[_bare(tag[2])] == name]
 
 
 def _add(data: dict[str, Any], name: str, content: str, tags: _Tags) -> None:
@@ -458,19 +438,6 @@ def _add(data: dict[str, Any], name: str, content: str, tags: _Tags) -> None:
         data.setdefault(name, []).extend([item] if item else [])
     else:
         data[name] = content.strip("\r\n").rstrip()
-
-
-def _with_tail(data: dict[str, Any], text: str, begin: int, tags: _Tags) -> dict[str, Any] | str:
-    """The last field reaches to the last of its closing tags."""
-    tail = tags.tail or ""
-    end = None
-    for tag in tags.pattern.finditer(text, begin):
-        if tag[1] and tags.names[_bare(tag[2])] == tail:
-            end = tag.start()
-    if end is None:
-        return f"the {_words(tail)} is not closed"
-    _add(data, tail, text[begin:end], tags)
-    return data
 
 
 def _bare(name: str) -> str:

@@ -1,13 +1,54 @@
-"""What goes on the wire for a question or for texts to embed, and the keys under which the replies are stored."""
+"""What goes on the wire for a question or for texts to embed, and what an endpoint's JSON says in reply, checked.
+
+A reply is a chat completion, or a list of embeddings; None where the shape is wrong:
+
+    {"choices": [{"message": {"content": "..."}, "finish_reason": "stop"}], "model": "...",
+     "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
+    {"data": [{"index": 0, "embedding": [0.1, ...]}], "model": "..."}
+
+Usage may be missing (then 0), `content` may be a list of text parts, `finish_reason` may be missing (then stop), and
+servers have words of their own for it. One that says that the reply was broken off makes it no reply. Vectors may come
+as base64 of 32-bit floats, and without their index.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
+import math
+from array import array
+from dataclasses import dataclass
 from typing import Any
 
 from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.types import Endpoint, Request
+from longform.llm.read.replies import writable
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
+FINISH = {
+    "length": ("length", "max_tokens", "model_length", "max_length"),
+    "content_filter": (
+        "content_filter",
+        "safety",
+        "sensitive",
+        "prohibited_content",
+        "guardrail_intervened",
+        "blocklist",
+        "recitation",
+    ),
+    "": (
+        "error",
+        "abort",
+        "aborted",
+        "cancelled",
+        "network_error",
+        "insufficient_system_resource",
+        "load",
+        "unload",
+    ),
+}
+OURS = {theirs: ours for ours, words in FINISH.items() for theirs in words}  # "": broken off
+SAYING_NOTHING = ("reasoning", "reasoning_content", "tool_calls")
 
 
 def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, Any]:
@@ -47,3 +88,155 @@ def embedding_sent(endpoint: Endpoint, text: str) -> str:
 
 def embedding_key(endpoint: Endpoint, sent: str) -> str:
     return key_of(endpoint.name, EMBEDDINGS, sent)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFacts:
+    """What a reply says of itself. `tokens`: of the prompt, of these cached, of the reply; 0 where it does not say."""
+
+    finish: str | None
+    served_model: str
+    fingerprint: str | None
+    tokens: tuple[int, int, int]
+    reasoning_tokens: int
+
+    def columns(self) -> dict[str, Any]:
+        """As a record keeps it."""
+        return {
+            "finish": self.finish,
+            "served_model": self.served_model,
+            "fingerprint": self.fingerprint,
+            "input_tokens": self.tokens[0],
+            "cached_tokens": self.tokens[1],
+            "output_tokens": self.tokens[2],
+            "reasoning_tokens": self.reasoning_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion(ReplyFacts):
+    finish: str
+    text: str
+    refusal: str
+    logprobs: Any
+
+
+def read_completion(body: bytes) -> Completion | None:
+    """The first choice."""
+    document = read_json(body)
+    choices = document.get("choices")
+    return _completion(document, choices[0]) if isinstance(choices, list) and choices else None
+
+
+def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
+    """At most so many choices, each as a reply of its own; what was used stands in the first. None where one is none.
+
+    A server that does not know `n` gives one.
+    """
+    document = read_json(body)
+    choices = document.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return None
+    found = []
+    for place, choice in enumerate(choices[:number]):
+        alone = {**document, "choices": [choice], "usage": document.get("usage") if place == 0 else {}}
+        completion = _completion(alone, choice)
+        if completion is None:
+            return None
+        found.append(
+            (json.dumps(alone, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), completion)
+        )
+    return found
+
+
+def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] | None:
+    """One vector a text, in the order of the texts, each as a reply of its own; what was used stands in the first."""
+    document = read_json(body)
+    data = document.get("data")
+    if not isinstance(data, list) or len(data) != texts or not all(isinstance(item, dict) for item in data):
+        return None
+    places = [item.get("index") for item in data]
+    if sorted(place for place in places if type(place) is int) == list(range(texts)):
+        data = sorted(data, key=lambda item: item["index"])
+    ordered = [_vector(item.get("embedding")) for item in data]
+    if None in ordered:
+        return None
+    served, fingerprint, tokens, _ = _facts_of(document)
+    bodies = [json.dumps({"embedding": vector}, separators=(",", ":")).encode() for vector in ordered]
+    return [
+        (body, ReplyFacts(None, served, fingerprint, (0, 0, 0) if place else tokens, 0))
+        for place, body in enumerate(bodies)
+    ]
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The JSON object, or an empty one where it is none."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(message, dict):
+        return None
+    finish, refusal = _text(choice.get("finish_reason")) or "stop", _text(message.get("refusal"))
+    finish = OURS.get(finish.lower(), finish)
+    text = _content(message.get("content"))
+    silent = any(name in message for name in ("content", *SAYING_NOTHING)) or finish in ("length", "content_filter")
+    if not finish or choice.get("error") or (text is None and not silent and not refusal):
+        return None
+    logprobs = choice.get("logprobs")
+    served, fingerprint, tokens, reasoning = _facts_of(document)
+    if text and not tokens[2]:
+        tokens = (0, 0, 0)
+    return Completion(
+        finish=finish,
+        served_model=served,
+        fingerprint=fingerprint,
+        tokens=tokens,
+        reasoning_tokens=reasoning,
+        text=writable(text or ""),
+        refusal=writable(refusal),
+        logprobs=logprobs.get("content") if isinstance(logprobs, dict) else None,
+    )
+
+
+def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
+    usage = document.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    asked = _count(usage, "prompt_tokens")
+    tokens = (
+        asked,
+        min(asked, _count(usage.get("prompt_tokens_details"), "cached_tokens")),
+        _count(usage, "completion_tokens") or max(0, _count(usage, "total_tokens") - asked),
+    )
+    reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
+    return _text(document.get("model")), _text(document.get("system_fingerprint")) or None, tokens, reasoning
+
+
+def _content(content: Any) -> str | None:
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str)) if parts else None
+    return content if isinstance(content, str) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(usage: Any, name: str) -> int:
+    number = usage.get(name) if isinstance(usage, dict) else None
+    return number if type(number) is int and number >= 0 else 0
+
+
+def _vector(value: Any) -> list[float] | None:
+    try:
+        if isinstance(value, str):
+            value = array("f", base64.b64decode(value, validate=True)).tolist()
+        return value if isinstance(value, list) and value and all(map(math.isfinite, value)) else None
+    except (TypeError, ValueError, OverflowError):
+        return None

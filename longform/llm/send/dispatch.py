@@ -12,11 +12,9 @@ All of it but `submit`, `wait` and `run` runs in the event loop of the models' t
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
+import math
 import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, wait
@@ -28,11 +26,10 @@ from longform.errors import BudgetError, EndpointError, Incomplete, LongformErro
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
-from longform.llm.price.budget import NANO, Budget
-from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.price import NANO, Budget, cost_nano, price_of
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.completion import ReplyFacts
+from longform.llm.send.bodies import ReplyFacts
 from longform.llm.send.faults import (
     Fault,
     fault_of,
@@ -63,7 +60,7 @@ Result = list[tuple[Record, ReplyFacts | None]] | Fault | LongformError
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """One request on the wire, and the records it makes: one a key, or fewer where fewer replies came than asked for.
 
@@ -101,6 +98,7 @@ class Dispatcher:
         loop: asyncio.AbstractEventLoop,
         *,
         api_key: str | None,
+        retry_errors: bool = False,
         transport: httpx2.AsyncBaseTransport | None = None,
         first_pause_seconds: float = 1.0,
         run: str = "",
@@ -115,14 +113,13 @@ class Dispatcher:
         self.halted: LongformError | None = None
         self.answered = 0
         self.one_by_one = False
-        self.loop, self.api_key, self._transport = loop, api_key, transport
+        self.loop, self.api_key, self.retry_errors, self._transport = loop, api_key, retry_errors, transport
         self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
         self._wire: Wire | None = None
         self._wiring = threading.Lock()
         self._inbox: deque[Call] = deque()
         self._queue: deque[Call] = deque()
-        self._later: list[tuple[float, int, Call]] = []
-        self._number = itertools.count()
+        self._later: set[Call] = set()  # after a pause
         self._tasks: set[asyncio.Task[None]] = set()
         self._works: set[Future[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -130,24 +127,31 @@ class Dispatcher:
         self._worked = False
         self._unsure = self._storing = 0
         self._leases = not store.exclusive
-        self._shared = self._shared_gate()
-
-    def _shared_gate(self) -> SharedGate | None:
-        if self.store.allowances is None:
-            return None
-        return SharedGate(
-            self.endpoint.name,
-            self.endpoint.concurrency,
-            self.gate,
-            self.store.allowances,
-            demand=lambda: len(self._queue) + len(self._inbox) + len(self._later) + self.gate.in_flight,
-            changed=self._pump,
-            failed=self._cannot_share,
+        self._shared = (
+            SharedGate(
+                endpoint.name,
+                endpoint.concurrency,
+                self.gate,
+                store.allowances,
+                demand=lambda: len(self._queue) + len(self._inbox) + len(self._later) + self.gate.in_flight,
+                changed=self._pump,
+                failed=self._cannot_share,
+            )
+            if store.allowances
+            else None
         )
 
     def _cannot_share(self, error: StoreError) -> None:
         self.halted = self.halted or error
         self._pump()
+
+    def check_key(self) -> None:
+        """Raise EndpointError where the endpoint needs a key and there is none."""
+        if self.endpoint.key_env and not self.api_key:
+            raise EndpointError(
+                f'The key {self.endpoint.key_env} of endpoint "{self.endpoint.name}" is not set. '
+                "Set it, or use another endpoint."
+            )
 
     # from any thread
 
@@ -193,20 +197,16 @@ class Dispatcher:
             raise broken_off() from None
         self._works.add(future)
         try:
-            return self._outcome(future)
-        finally:
-            self._works.discard(future)
-            future.cancel()
-
-    def _outcome(self, future: Future[T]) -> T:
-        while not self.over.is_set() and not wait([future], LOOK_SECONDS).done:
-            pass
-        try:
+            while not self.over.is_set() and not wait([future], LOOK_SECONDS).done:
+                pass
             return future.result(0)
         except (CancelledError, TimeoutError):
             if future.done() and not future.cancelled():
                 raise  # a time-out of the work's own
             raise broken_off() from None
+        finally:
+            self._works.discard(future)
+            future.cancel()
 
     def refuse(self) -> None:
         """Once the models are closed: tell those who wait, and calls that come now, that nothing is answered."""
@@ -224,18 +224,15 @@ class Dispatcher:
         self._pump()
         for work in list(self._works):
             work.cancel()
-        await _ended(self._tasks, GRACE_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        await _ended(self._tasks, BREAK_OFF_SECONDS)
-        if self._shared:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(BREAK_OFF_SECONDS):
-                    await self._shared.close()
-        if self._wire:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(BREAK_OFF_SECONDS):
-                    await self._wire.close()
+        for seconds in (GRACE_SECONDS, BREAK_OFF_SECONDS):
+            if self._tasks:
+                await asyncio.wait(set(self._tasks), timeout=seconds)
+            for task in self._tasks:
+                task.cancel()
+        ends: list[SharedGate | Wire | None] = [self._shared, self._wire]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BREAK_OFF_SECONDS):
+                await asyncio.gather(*(each.close() for each in ends if each))
 
     def wire(self) -> Wire:
         """The endpoint's connections; several stages may be the first to want them."""
@@ -249,70 +246,55 @@ class Dispatcher:
         self._collect()
         if self._shared and self._queue:
             self._shared.need()
+        most = self.endpoint.concurrency
         while self._queue:
-            call = self._queue[0]
-            error = self._not_to_be_sent(call)
-            if error is not None:
-                self._queue.popleft()
-                call.done(error)
+            if self.halted is None and self.gate.broken:
+                self.halted = Incomplete(
+                    f"{self.named} keeps failing and is left alone: answers so far are stored, "
+                    "run the same command again."
+                )
+            if self.halted is not None:
+                self._queue.popleft().done(self.halted)
                 continue
+            call = self._queue[0]
             wait = self.gate.wait(call.tokens)
-            if wait > 0 or not self._may_lose_more():
-                self._come_back(wait or float("inf"))
+            # a kill loses replies that are not committed yet as well: no more than may be in flight, and a tenth
+            if wait > 0 or self.gate.in_flight + self._storing >= most + most // 10:
+                self._come_back(wait)
                 return
             if not self._afford(call):
                 return
             self._queue.popleft()
-            self._start(call)
-        if self._later:
-            self._come_back(self._later[0][0] - time.monotonic())
-
-    def _may_lose_more(self) -> bool:
-        """Whether a kill would still cost no more than the requests that may be in flight, and a tenth.
-
-        Replies that are not committed yet would be lost as well.
-        """
-        most = self.endpoint.concurrency
-        return self.gate.in_flight + self._storing < most + most // 10
+            task = self.loop.create_task(self._attempt(call, self.gate.admit(call.tokens)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _collect(self) -> None:
-        """New calls behind the queue; those whose pause is over before it."""
+        """New calls behind the queue; where all is over, those that wait out a pause before it."""
         while self._inbox:
             self._queue.append(self._inbox.popleft())
-        now = time.monotonic()
-        while self._later and (self._later[0][0] <= now or self.halted):
-            self._queue.appendleft(heapq.heappop(self._later)[2])
+        if self.halted:
+            self._queue.extendleft(self._later)
+            self._later.clear()
 
     def _drop_unwanted(self) -> None:
         self._collect()
-        dropped = [call for call in self._queue if not call.wanted()]
-        dropped += [call for _, _, call in self._later if not call.wanted()]
-        self._queue = deque(call for call in self._queue if call.wanted())
-        self._later = [entry for entry in self._later if entry[2].wanted()]
-        heapq.heapify(self._later)
+        dropped = {call for call in (*self._queue, *self._later) if not call.wanted()}
+        self._queue = deque(call for call in self._queue if call not in dropped)
+        self._later.difference_update(dropped)
         for call in dropped:
             call.done(Incomplete("No longer wanted."))
         self._pump()
 
-    def _not_to_be_sent(self, call: Call) -> LongformError | None:
-        if self.halted is None and self.gate.broken:
-            self.halted = Incomplete(
-                f"{self.named} keeps failing and is left alone: answers so far are stored, run the same command again."
-            )
-        return self.halted
-
     def _come_back(self, seconds: float) -> None:
+        """After so many; 0 or infinite: when a call ends."""
         if self._timer:
             self._timer.cancel()
-            self._timer = None
-        if self._later:
-            seconds = min(seconds, self._later[0][0] - time.monotonic())
-        if seconds != float("inf"):
-            self._timer = self.loop.call_later(max(0.0, seconds), self._pump)
+        self._timer = self.loop.call_later(seconds, self._pump) if 0 < seconds < math.inf else None
 
     def _afford(self, call: Call) -> bool:
         """Whether the money for the call is set aside. If not, and nothing is on its way that may free some, stop."""
-        cost = self.bound_nano(call.input_bound, call.output_bound)
+        cost = self.cost(call.input_bound, 0, call.output_bound) or 0
         reserved = self.budget.reserve(cost)
         if reserved is not None:
             call.reserved = reserved
@@ -323,15 +305,6 @@ class Dispatcher:
             self.halted = BudgetError(self.out_of_money(cost))
             self.wake()
         return False
-
-    def bound_nano(self, input_tokens: int, output_tokens: int, *, batch: bool = False) -> int:
-        return cost_nano(self.price, input_tokens, 0, output_tokens, batch=batch) if self.price else 0
-
-    def _start(self, call: Call) -> None:
-        ticket = self.gate.admit(call.tokens)
-        task = self.loop.create_task(self._attempt(call, ticket))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, call: Call, ticket: int) -> None:
         """Send once. The slot is free again as soon as the reply is here, before it is stored."""
@@ -385,13 +358,18 @@ class Dispatcher:
             try:
                 await self._keep(call, outcome, replies)
             finally:
-                self._stored()
+                self._storing -= 1
+                if self._queue:
+                    self.wake()
             return
         fault = self._fault(outcome)
         fault = fault._replace(message=without_question(fault.message, call.sent))
         await self._book_loss(call, outcome, verdict)
         if fault.then == "stop":
-            self.halted = self.halted or EndpointError(self._stopped(fault))
+            self.halted = self.halted or EndpointError(
+                f"{self.named} refused a request for the model {self.endpoint.model} ({fault.message}): "
+                f"{remedy(fault, self.endpoint)}. Answers so far are stored."
+            )
             await self._let_go(call, self.halted)
             self._pump()
         elif fault.then in ("never", "unsure"):
@@ -419,11 +397,6 @@ class Dispatcher:
             await self.store.release(list(call.keys[len(records) :]))
         self._settle(call, cost or 0)
         call.done(records)
-
-    def _stored(self) -> None:
-        self._storing -= 1
-        if self._queue:
-            self.wake()
 
     def base(self, sent: str, task: str, prompt: str, **columns: Any) -> dict[str, Any]:
         """What is known of a record before there is a reply."""
@@ -498,16 +471,24 @@ class Dispatcher:
     async def _again(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
         kind = verdict if verdict in TRIES else "server"
         tried = call.tries[kind] = call.tries.get(kind, 0) + 1
-        if (outcome.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
-            self.halted = self.halted or Incomplete(self._asked_to_wait(outcome.retry_after or 0, fault))
+        asked = outcome.retry_after or 0
+        if asked > LONGEST_RETRY_AFTER_SECONDS:
+            self.halted = self.halted or Incomplete(
+                f"{self.named} asks to be left alone for {asked / 3600:.1f} hours ({fault.message}): "
+                "answers so far are stored, run the same command again then."
+            )
             await self._let_go(call, self.halted)
             return
         if tried > TRIES[kind]:
-            await self._let_go(call, Incomplete(self._gave_up(sum(call.tries.values()), fault)))
+            gave_up = (
+                f"{self.named} gave no answer in {sum(call.tries.values())} tries (at last: {fault.message}): "
+                "answers so far are stored, run the same command again."
+            )
+            await self._let_go(call, Incomplete(gave_up))
             return
         pause = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
         if outcome.retry_after is not None:
-            asked = outcome.retry_after * random.uniform(1, 1.25)
+            asked *= random.uniform(1, 1.25)
             pause = asked if kind == "rate" else max(pause, asked)
         self._after(pause, call)
 
@@ -517,8 +498,15 @@ class Dispatcher:
         call.done(error)
 
     def _after(self, seconds: float, call: Call) -> None:
-        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._number), call))
+        self._later.add(call)
+        self.loop.call_later(seconds, self._pause_is_over, call)
         self._pump()
+
+    def _pause_is_over(self, call: Call) -> None:
+        if call in self._later:
+            self._later.remove(call)
+            self._queue.appendleft(call)
+            self._pump()
 
     def clean(self, text: str) -> str:
         """Without the endpoint's key, which some gateways echo, and which a source's text might hold."""
@@ -526,9 +514,10 @@ class Dispatcher:
 
     def clean_bytes(self, content: bytes) -> bytes:
         """The same of JSON, where some servers write a slash as \\/."""
-        if not self.api_key or not any(key.encode() in content for key in {self.api_key, _in_json(self.api_key)}):
+        in_json = (self.api_key or "").replace("/", "\\/")
+        if not self.api_key or not any(key.encode() in content for key in {self.api_key, in_json}):
             return content
-        text = without(_in_json(self.api_key), self.clean(content.decode("utf-8", "surrogateescape")))
+        text = without(in_json, self.clean(content.decode("utf-8", "surrogateescape")))
         return text.encode("utf-8", "surrogateescape")
 
     # messages
@@ -544,24 +533,6 @@ class Dispatcher:
     def named(self) -> str:
         return f'The endpoint "{self.endpoint.name}"'
 
-    def _stopped(self, fault: Fault) -> str:
-        return (
-            f"{self.named} refused a request for the model {self.endpoint.model} ({fault.message}): "
-            f"{remedy(fault, self.endpoint)}. Answers so far are stored."
-        )
-
-    def _asked_to_wait(self, seconds: float, fault: Fault) -> str:
-        return (
-            f"{self.named} asks to be left alone for {seconds / 3600:.1f} hours ({fault.message}): "
-            "answers so far are stored, run the same command again then."
-        )
-
-    def _gave_up(self, tries: int, fault: Fault) -> str:
-        return (
-            f"{self.named} gave no answer in {tries} tries (at last: {fault.message}): "
-            "answers so far are stored, run the same command again."
-        )
-
     def out_of_money(self, cost: int) -> str:
         cap = (self.budget.cap_nano or 0) / NANO
         spent = self.budget.spent_nano / NANO
@@ -572,17 +543,8 @@ class Dispatcher:
         )
 
 
-async def _ended(tasks: set[asyncio.Task[None]], seconds: float) -> None:
-    if tasks:
-        await asyncio.wait(set(tasks), timeout=seconds)
-
-
 def _digits(amount: float) -> int:
     return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
-
-
-def _in_json(key: str) -> str:
-    return key.replace("/", "\\/")
 
 
 def _read(call: Call, outcome: Outcome) -> Replies | None:
@@ -602,12 +564,3 @@ def _verdict(outcome: Outcome, replies: Replies | None) -> Verdict:
     if is_busy(outcome.status, outcome.body):
         return "rate"
     return "server" if outcome.status >= 500 or outcome.status in (408, 409, 425) else "other"
-
-
-def state_of(dispatchers: Sequence[Dispatcher]) -> dict[str, Any]:
-    """What progress shows: answers so far, requests in flight, why an endpoint waits."""
-    return {
-        "answered": sum(each.answered for each in dispatchers),
-        "in_flight": sum(each.gate.in_flight for each in dispatchers),
-        "waits": "; ".join(f"{each.endpoint.name} {each.gate.state}" for each in dispatchers if each.gate.state),
-    }

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from longform.llm.ask.types import Endpoint
-from longform.llm.send.completion import read_json
+from longform.llm.send.bodies import read_json
 
 AGAIN = frozenset({0, 408, 409, 425, 429, 498, 499})
 NEVER_THERE = frozenset({501, 505})

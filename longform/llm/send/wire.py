@@ -1,16 +1,17 @@
-"""The boundary to the OpenAI SDK, which is used as transport only: one request, one outcome, never an exception.
+"""The boundary to the OpenAI SDK, of which only the HTTP client is used: one request, one outcome, never an exception.
 
-Exceptions of the SDK hold the key, so none leaves this file.
+Exceptions of the client hold the request, with the key, so none leaves this file.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from longform import __version__
@@ -18,7 +19,6 @@ from longform.llm.ask.types import Endpoint
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI
 
 NO_KEY = "none"
 USER_AGENT = f"longform/{__version__}"
@@ -47,8 +47,8 @@ class Outcome:
 class Wire:
     """An endpoint's connections, used in one event loop.
 
-    Questions go straight through the SDK's HTTP client: what the SDK puts around it costs as much again. Files and
-    batches go through the SDK.
+    Everything goes straight through the SDK's HTTP client: what the SDK puts around it costs as much again, and it
+    reads the environment by itself.
     """
 
     def __init__(
@@ -61,74 +61,53 @@ class Wire:
         import httpx2
 
         self._timeout_seconds = endpoint.timeout_seconds
-        self._base = httpx2.URL(endpoint.base_url or "")
+        base = httpx2.URL(endpoint.base_url or "")
         self._http = _http(endpoint, transport, idle_seconds)
-        self._sdk = _sdk(endpoint, api_key, self._http)
         self._headers = [
-            (b"Host", self._base.netloc),
+            (b"Host", base.netloc),
             (b"Authorization", f"Bearer {api_key or NO_KEY}".encode()),
-            (b"Content-Type", b"application/json"),
             (b"Accept", b"application/json"),
             (b"User-Agent", USER_AGENT.encode()),
         ]
-        self._urls: dict[str, httpx2.URL] = {}
+        self._json_headers = [*self._headers, (b"Content-Type", b"application/json")]
+        self._below = partial(_below, base)
+        self._url = cache(self._below)  # few paths are questions, many are files
         self._extensions = {"timeout": httpx2.Timeout(self._timeout_seconds).as_dict()}
 
     async def post(self, path: str, body: str) -> Outcome:
         """Send JSON once. The time-out is on the whole request, not on each read."""
         import httpx2
 
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = _below(self._base, path)
-        request = httpx2.Request("POST", url, headers=self._headers, content=body.encode(), extensions=self._extensions)
+        url, content, headers = self._url(path), body.encode(), self._json_headers
+        request = httpx2.Request("POST", url, headers=headers, content=content, extensions=self._extensions)
         return await self._once(self._http.send(request), self._timeout_seconds)
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: dict[str, Any] | None = None,
-        files: Any = None,
-        params: dict[str, Any] | None = None,
-    ) -> Outcome:
-        """Any other request of the API: files and batches."""
-        import httpx2
-
-        options: Any = {"params": params} if params else {}
-        if files:
-            options["headers"] = {"Content-Type": "multipart/form-data"}
-        send: dict[str, Callable[[], Awaitable[Any]]] = {
-            "GET": lambda: self._sdk.get(path, cast_to=httpx2.Response, options=options),
-            "DELETE": lambda: self._sdk.delete(path, cast_to=httpx2.Response, options=options),
-            "POST": lambda: self._sdk.post(path, cast_to=httpx2.Response, body=body, files=files, options=options),
-        }
+    async def call(self, method: str, path: str, **content: Any) -> Outcome:
+        """Any other request of the API, of files and batches, with its `json`, `data` and `files`, or `params`."""
         seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
-        return await self._once(send[method](), seconds)
+        return await self._once(
+            self._http.request(method, self._below(path), headers=self._headers, timeout=seconds, **content), seconds
+        )
 
     async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
         import aiohttp
         import httpx2
-        from openai import APIStatusError, OpenAIError
 
         started, why, sent = time.monotonic(), "", True
         response: httpx2.Response | None = None
         try:
             async with asyncio.timeout(seconds):
                 response = await reply
-        except APIStatusError as error:
-            response = error.response
         except TimeoutError:
             why = f"no whole answer within {seconds:g} seconds"
-        except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError) as error:
+        except (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError) as error:
             sent = not _refused(error)
             why = f"the connection was {'lost' if sent else 'refused'} ({type(error).__name__})"
         passed = round((time.monotonic() - started) * 1000)
         return Outcome(0, why.encode(), passed, sent=sent) if response is None else _outcome(response, passed)
 
     async def close(self) -> None:
-        await self._sdk.close()
+        await self._http.aclose()
 
 
 def _refused(error: BaseException | None) -> bool:
@@ -163,27 +142,6 @@ def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_
     return DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
 
 
-def _sdk(endpoint: Endpoint, api_key: str | None, http: httpx2.AsyncClient) -> AsyncOpenAI:
-    """The SDK with its retries off, and with nothing of what it reads from the environment by itself."""
-    from openai import AsyncOpenAI, Omit
-
-    class Sdk(AsyncOpenAI):
-        @property
-        def default_headers(self) -> dict[str, str | Omit]:
-            """Of every request: the key is added, OPENAI_CUSTOM_HEADERS is not."""
-            return {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": USER_AGENT}
-
-    sdk = Sdk(
-        api_key=api_key or NO_KEY,
-        admin_api_key=NO_KEY,
-        base_url=endpoint.base_url,
-        timeout=max(endpoint.timeout_seconds, FILE_SECONDS),
-        max_retries=0,
-        http_client=http,
-    )
-    return sdk
-
-
 def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
     return Outcome(
         status=200 if response.is_success else response.status_code,
@@ -198,14 +156,9 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
 def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
     """Of a Retry-After header, which holds seconds, a date or seconds since 1970; None where it makes no sense."""
     try:
-        if milliseconds is not None:
-            return _sensible(float(milliseconds) / 1000)
-        return _sensible(float(header)) if header is not None else None
+        seconds = float(header or "") if milliseconds is None else float(milliseconds) / 1000
     except ValueError:
-        return _until(header) if header is not None else None
-
-
-def _sensible(seconds: float) -> float | None:
+        return _until(header) if header else None
     if AN_INSTANT < seconds < float("inf"):
         return max(0.0, seconds - time.time())
     return seconds if 0 <= seconds < float("inf") else None

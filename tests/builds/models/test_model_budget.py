@@ -23,7 +23,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import BudgetError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.models import Models
-from longform.llm.price.budget import NANO
+from longform.llm.price import NANO
 from longform.llm.responses.store import open_responses
 from longform.standin.faults import LOST, UNREADABLE
 
@@ -98,7 +98,7 @@ def bound(endpoint: Endpoint, request: Request) -> int:
     """The most that a question's dearest call may cost, in USD billionths: with three samples, or twice the tokens."""
     from longform.llm.ask.keys import canonical
     from longform.llm.ask.tokens import upper_bound
-    from longform.llm.price.prices import cost_nano
+    from longform.llm.price import cost_nano
     from longform.llm.send.bodies import body_of
 
     sent = upper_bound(canonical(body_of(endpoint, request))) + 8

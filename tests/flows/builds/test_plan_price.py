@@ -28,7 +28,7 @@ from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Price, Request
 from longform.llm.estimate import Estimator
-from longform.llm.price.figures import Figures
+from longform.llm.price import Figures
 from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import open_responses
 from longform.llm.send.bodies import CHAT, EMBEDDINGS, body_of, embedding_body

@@ -21,7 +21,7 @@ from flows.cli.main import app
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, keys_used
 from longform.errors import StoreError, UsageError
-from longform.llm.ask.keys import canonical, key_of, request_key
+from longform.llm.ask.keys import canonical, key_of
 from longform.llm.responses.exchange import SCHEMA, export_parquet, import_parquet
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore, open_responses
@@ -147,7 +147,7 @@ def test_a_body_stored_in_the_order_it_was_sent_can_be_imported(
     new_store: Callable[[], ResponseStore], tmp_path: Path
 ) -> None:
     body = {"model": "m", "messages": [], "max_tokens": 5, "user": "somebody"}
-    key = request_key("test", CHAT, body)
+    key = key_of("test", CHAT, canonical(body))
     old = replace(entry(0)[1], request=json.dumps(body, separators=(",", ":")).encode())
     first, second = new_store(), new_store()
     first.add([(key, old)])

@@ -28,7 +28,7 @@ from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.types import Endpoint
 from longform.llm.batch import jobs as batches
 from longform.llm.batch.jobs import Counts, Item, Reply, cancel, prefetch
-from longform.llm.price.budget import Budget
+from longform.llm.price import Budget
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import open_responses
 from longform.llm.send.wire import Wire

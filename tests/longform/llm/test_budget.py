@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.models import Models
-from longform.llm.price.budget import Budget
+from longform.llm.price import Budget
 
 COSTS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)), max_size=200)
 

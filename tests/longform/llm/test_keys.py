@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.llm.ask.keys import LEFT_OUT, request_key
+from longform.llm.ask.keys import LEFT_OUT, canonical, key_of
 
 BODY = {
     "model": "model-x",
@@ -14,15 +14,15 @@ BODY = {
 
 
 def key(body: dict[str, Any], **changes: Any) -> str:
-    return request_key("test", "/chat/completions", body, **changes)
+    return key_of("test", "/chat/completions", canonical(body), **changes)
 
 
 def test_the_key_is_the_hash_of_this_very_text_so_that_stores_outlive_releases() -> None:
-    canonical = (
+    text = (
         '[1,"test","/chat/completions",{"max_completion_tokens":2048,"messages":['
         '{"role":"system","content":"Be short."},{"role":"user","content":"Why?"}],"model":"model-x"},0,0]'
     )
-    assert key(BODY) == hashlib.sha256(canonical.encode()).hexdigest()
+    assert key(BODY) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_the_order_of_fields_does_not_count_but_the_order_inside_them_does() -> None:
@@ -34,8 +34,8 @@ def test_the_order_of_fields_does_not_count_but_the_order_inside_them_does() -> 
 
 
 def test_endpoint_path_sample_and_attempt_count() -> None:
-    keys = {key(BODY), key(BODY, sample=1), key(BODY, attempt=1), request_key("other", "/chat/completions", BODY)}
-    assert len({*keys, request_key("test", "/embeddings", BODY)}) == 5
+    keys = {key(BODY), key(BODY, sample=1), key(BODY, attempt=1), key_of("other", "/chat/completions", canonical(BODY))}
+    assert len({*keys, key_of("test", "/embeddings", canonical(BODY))}) == 5
 
 
 json_values = st.recursive(

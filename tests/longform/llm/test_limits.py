@@ -512,16 +512,24 @@ def test_refusals_and_rare_failures_do_not_open_the_breaker():
 @given(st.integers(0, 40), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
 def test_durations_are_read(hours: int, minutes: int, seconds: int, thousandths: int):
     total = 3600 * hours + 60 * minutes + seconds + thousandths / 1000
-    assert duration(f"{hours}h{minutes}m{seconds}s{thousandths}ms") == pytest.approx(total)
-    assert duration(f"{total:.3f}") == pytest.approx(total)
+    assert duration(f"{hours}h{minutes}m{seconds}s{thousandths}ms") == pytest.approx((total, 0.001))
+    assert duration(f"{total:.3f}") == pytest.approx((total, 0.001))
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("12ms", 0.012), ("1s", 1), ("6m0s", 360), ("1h2m", 3720), ("1m30.5s", 90.5), ("7", 7), ("250µs", 0.00025)],
+    ("text", "seconds_and_step"),
+    [
+        ("12ms", (0.012, 0.001)),
+        ("1s", (1, 1)),
+        ("6m0s", (360, 1)),
+        ("1h2m", (3720, 60)),
+        ("1m30.5s", (90.5, 0.1)),
+        ("7", (7, 1)),
+        ("250µs", (0.00025, 1e-6)),
+    ],
 )
-def test_durations_as_providers_write_them(text: str, seconds: float):
-    assert duration(text) == pytest.approx(seconds)
+def test_durations_as_providers_write_them(text: str, seconds_and_step: tuple[float, float]):
+    assert duration(text) == pytest.approx(seconds_and_step)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "s", "1x", "1h2", "inf", "nan", "1 day", "2026-11-20T00:00:00Z"])

@@ -19,7 +19,7 @@ from flows.config.configuration import read
 from flows.config.endpoints import EndpointConfig, endpoint_of
 from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint, Price
-from longform.llm.price.prices import cost_nano, price_of
+from longform.llm.price import cost_nano, price_of
 
 OPENAI = "https://api.openai.com/v1"
 tokens = st.integers(0, 10**9)
@@ -78,7 +78,7 @@ def test_a_configured_price_loads_no_list_and_the_list_opens_no_connection() -> 
 import socket, sys
 def refuse(*_): raise AssertionError("a connection")
 socket.socket.connect = refuse
-from longform.llm.price.prices import price_of
+from longform.llm.price import price_of
 from longform.llm.ask.types import Endpoint, Price
 price_of(Endpoint("a", "m", base_url="https://api.openai.com/v1", price=Price(1.0, 1.0)))
 price_of(Endpoint("offline", "o"))

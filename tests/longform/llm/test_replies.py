@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.llm.read.replies import cited_passages, strip_end_mark, whole_reply
-from longform.llm.send.completion import read_completion, read_embeddings
+from longform.llm.send.bodies import read_completion, read_embeddings
 from longform.llm.send.faults import fault_of, scrub
 
 

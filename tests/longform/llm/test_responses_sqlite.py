@@ -21,13 +21,13 @@ from old_responses import FORMAT_1
 from processes import started
 
 from longform.errors import BusyError, StoreError
-from longform.llm.ask.keys import request_key
+from longform.llm.ask.keys import canonical, key_of
 from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record
 from longform.llm.responses.sqlite import SqliteDatabase
 from longform.llm.responses.store import ResponseStore, open_responses
 
 REPO = paths.ROOT
-KEY = request_key("test", "/chat/completions", {"model": "m"})
+KEY = key_of("test", "/chat/completions", canonical({"model": "m"}))
 RECORD = Record(
     endpoint="test",
     model="m",
@@ -69,7 +69,7 @@ def put(store: ResponseStore, records: Sequence[tuple[str, Record]], paid: Seque
 
 
 def keys(number: int) -> list[str]:
-    return [request_key("test", "/x", {"n": n}) for n in range(number)]
+    return [key_of("test", "/x", canonical({"n": n})) for n in range(number)]
 
 
 def python(code: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[str]]:
@@ -324,7 +324,7 @@ def opened_in_time(path: Path) -> ResponseStore:
 
 WRITE_FOREVER = """
 import asyncio, sys
-from longform.llm.ask.keys import request_key
+from longform.llm.ask.keys import canonical, key_of
 from longform.llm.responses.records import Record
 from longform.llm.responses.store import open_responses
 
@@ -334,7 +334,7 @@ record = Record('e', 'm', 't', 'p', b'{}', b'paid' * 500)
 async def write(worker):
     n = 0
     while True:
-        key = request_key('e', sys.argv[2], {'worker': worker, 'n': n})
+        key = key_of('e', sys.argv[2], canonical({'worker': worker, 'n': n}))
         await store.put([(key, record)])
         print(key, flush=True)
         n += 1

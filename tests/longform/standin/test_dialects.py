@@ -33,7 +33,7 @@ from longform.llm.ask.types import Answer, Capability, Endpoint, Failure, Price,
 from longform.llm.client import Client
 from longform.llm.gate.limits import Gate
 from longform.llm.models import Models
-from longform.llm.send.completion import read_choices, read_completion, read_embeddings
+from longform.llm.send.bodies import read_choices, read_completion, read_embeddings
 from longform.llm.send.wire import IDLE_SECONDS, Wire, seconds_to_wait
 
 

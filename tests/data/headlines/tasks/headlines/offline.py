@@ -1,7 +1,6 @@
 """The offline model's headlines: the first words of the question."""
 
-from longform.llm.offline import Rule
-from longform.llm.prompt_inputs import PromptInputs
+from longform.llm.offline import PromptInputs, Rule
 
 
 def _headline(inputs: PromptInputs, dice: bytes, room: int) -> str:
