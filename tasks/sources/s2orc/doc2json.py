@@ -11,15 +11,16 @@ from operator import itemgetter
 from typing import Any
 
 from longform.artifacts.rows import Row
+from tasks.sources.papers.body import BREAK, Paragraph, Section, laid_out
 from tasks.sources.s2orc.s2_values import (
     GROUP,
     PERMALINK,
     UNITS,
-    arxiv_of,
     converter,
     corpus_id_of,
     doi_of,
     heading_of,
+    identifiers,
     linked,
     listed,
     mapping,
@@ -30,13 +31,10 @@ from tasks.sources.s2orc.s2_values import (
     string,
     texts,
     whole_number,
-    with_roles,
     words,
     year_of,
 )
 from tasks.text.headings import is_noise
-
-BLANK_LINE = "\n\n"
 
 _PLACE = itemgetter(0, 1)
 
@@ -91,7 +89,7 @@ def from_doc2json(
     assembled = _assembled(parse, link=None)
     abstract = fields.get("abstract")
     if not assembled["abstract"]:
-        text = abstract if isinstance(abstract, str) else BLANK_LINE.join(texts(abstract))
+        text = abstract if isinstance(abstract, str) else BREAK.join(texts(abstract))
         assembled["abstract"] = text or None
     return row_of(
         "doc2json", "doc2json", retrieved_at,
@@ -109,105 +107,57 @@ _DESCRIBED = ("title", "authors", "year", "venue", "journal", "identifiers", "ab
 
 def described(fields: Mapping[str, Any]) -> Row:
     """title, authors, year, venue and identifiers, as the metadata of the releases names them."""
-    ids = mapping(fields.get("identifiers"))
-    ids = {str(name).lower().removesuffix("_id"): value for name, value in ids.items()}
+    own = {name: fields[name] for name in ("doi", "arxiv_id", "acl_id") if fields.get(name)}
     return {
         "title": words(string(fields.get("title")) or "") or None,
         "authors": names_of(fields.get("authors")),
         "year": year_of(fields.get("year")),
         "venue": string(fields.get("venue")) or string(fields.get("journal")),
-        "doi": doi_of(fields.get("doi") or ids.get("doi")),
-        "arxiv_id": arxiv_of(fields.get("arxiv_id") or ids.get("arxiv")),
-        "acl_id": string(fields.get("acl_id") or ids.get("acl")),
+        **identifiers({**mapping(fields.get("identifiers")), **own}),
     }
 
 
 def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
-    """abstract, text, sections, paragraphs, bibliography and notes of a parse that lists paragraphs.
-
-    The text is heads and paragraphs, parted by blank lines.
-    """
-    body = _Assembly()
-    for key in ("body_text", "back_matter"):
-        for paragraph in listed(parse.get(key)):
-            body.add(paragraph)
+    """abstract, text, sections, paragraphs, bibliography and notes of a parse that lists paragraphs."""
+    notes: Counter[str] = Counter()
+    laid = laid_out(_sections(parse, notes), (), ())
     bibliography = [_entry(ref_id, entry, link) for ref_id, entry in _entries(parse.get("bib_entries"))]
-    known = {entry["ref_id"] for entry in bibliography}
-    dangling = sum(ref_id is not None and ref_id not in known for ref_id in body.cited)
-    body.notes.update({"citations of no entry": dangling} if dangling else {})
+    known = {None, *(entry["ref_id"] for entry in bibliography)}
+    cited = (citation["ref_id"] for paragraph in laid["paragraphs"] for citation in paragraph["citations"])
+    notes["citations of no entry"] = sum(ref_id not in known for ref_id in cited)
     return {
-        "abstract": BLANK_LINE.join(texts(parse.get("abstract"))) or None,
-        "text": BLANK_LINE.join(body.parts),
-        "sections": with_roles(body.sections),
-        "paragraphs": body.paragraphs,
+        "abstract": BREAK.join(texts(parse.get("abstract"))) or None,
+        **laid,
         "bibliography": bibliography,
-        "notes": phrases(body.notes),
+        "notes": phrases(notes),
     }
 
 
-class _Assembly:
-    """A text that grows by paragraphs, with the offsets of all that is in it."""
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.size = 0
-        self.sections: list[Row] = []
-        self.paragraphs: list[Row] = []
-        self.notes: Counter[str] = Counter()
-        self.cited: list[str | None] = []
-        self.last: tuple[str | None, str | None] | None = None
-        self.place: tuple[Any, Any] | None = None  # section and number, as the last paragraph has them
-
-    def add(self, paragraph: Any) -> None:
+def _sections(parse: Mapping[str, Any], notes: Counter[str]) -> list[Section]:
+    """Body and back matter: paragraphs that follow each other under one head; captions go on where they stand."""
+    found: list[Section] = []
+    last: tuple[str | None, str | None] | None = None
+    for paragraph in (*listed(parse.get("body_text")), *listed(parse.get("back_matter"))):
         text = paragraph.get("text") if isinstance(paragraph, dict) else None
         if not isinstance(text, str):
-            self.notes["unreadable paragraphs"] += 1
-            return
-        if not text.strip():
-            return
-        section, number = paragraph.get("section"), paragraph.get("sec_num")
-        plain = type(section) is str and (number is None or type(number) is str)
-        if not plain or (section, number) != self.place:
-            self._section(*_section_of(paragraph))
-            self.place = section, number
-        start = self._part(text)
-        spans = cite_spans(text, paragraph.get("cite_spans"), self.notes)
-        citations = [{"start": start + a, "end": start + b, "ref_id": ref_id} for a, b, ref_id in spans]
-        self.cited += [ref_id for _, _, ref_id in spans]
-        self.sections[-1]["end"] = self.size
-        self.paragraphs.append(
-            {"section": len(self.sections) - 1, "start": start, "end": self.size, "citations": citations}
-        )
-
-    def _part(self, text: str) -> int:
-        """Its offset."""
-        start = self.size + len(BLANK_LINE) if self.parts else 0
-        self.parts.append(text)
-        self.size = start + len(text)
-        return start
-
-    def _section(self, number: str | None, head: str | None) -> None:
-        noise = head is not None and is_noise(head)
-        if (number, head) == self.last or (noise and self.sections):
-            return  # a caption goes on in the section where it stands
-        self.last = (number, head)
-        if noise:
-            number = head = None
-        start = self._part(head) if head else self.size + (len(BLANK_LINE) if self.parts else 0)
-        self.sections.append({"number": number, "head": head, "role": None, "start": start, "end": self.size})
+            notes["unreadable paragraphs"] += 1
+        elif text.strip():
+            number, head = _section_of(paragraph)
+            noise = head is not None and (number, head) != last and is_noise(head)
+            if not found or not (noise or (number, head) == last):
+                found.append(Section(None, None) if noise else Section(number, head))
+                last = number, head
+            found[-1].paragraphs.append(Paragraph(text, cite_spans(text, paragraph.get("cite_spans"), notes)))
+    return found
 
 
 def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    found = paragraph.get("section")
-    if isinstance(found, list):  # parses of LaTeX: [["2", "Related work"], ["2.1", "Parsers"]]
-        found = found[-1] if found else None
-        if isinstance(found, list):
-            return _section_of(
-                {"sec_num": found[0] if len(found) > 1 else None, "section": found[-1] if found else None}
-            )
-    if not isinstance(found, str) or not found.strip():
-        return None, None
-    return heading_of(found, paragraph.get("sec_num"))
+    head, number = paragraph.get("section"), paragraph.get("sec_num")
+    if isinstance(head, list):  # parses of LaTeX: [["2", "Related work"], ["2.1", "Parsers"]]
+        head = head[-1] if head else None
+    if isinstance(head, list):
+        number, head = (head[0] if len(head) > 1 else None), (head[-1] if head else None)
+    return heading_of(head, number) if isinstance(head, str) and head.strip() else (None, None)
 
 
 def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, int, str | None]]:

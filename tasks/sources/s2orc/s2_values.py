@@ -85,6 +85,16 @@ def arxiv_of(value: Any) -> str | None:
     return _ARXIV_VERSION.sub("", value.strip()) or None if isinstance(value, str) else None
 
 
+def identifiers(ids: Mapping[str, Any]) -> Row:
+    """doi, arxiv_id and acl_id; keys come in lower case (s2orc), as DOI, ArXiv, ACL (others), and as arxiv_id."""
+    named = {str(name).lower().removesuffix("_id"): value for name, value in ids.items()}
+    return {
+        "doi": doi_of(named.get("doi")),
+        "arxiv_id": arxiv_of(named.get("arxiv")),
+        "acl_id": string(named.get("acl")),
+    }
+
+
 def year_of(value: Any) -> int | None:
     """A year, which may be digits in a string, or empty."""
     year = whole_number(value)

@@ -54,18 +54,19 @@ from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source
-from tasks.sources.s2orc.doc2json import BLANK_LINE, from_2019, from_2020, from_doc2json
+from tasks.sources.papers.body import BREAK
+from tasks.sources.s2orc.doc2json import from_2019, from_2020, from_doc2json
 from tasks.sources.s2orc.s2_values import (
     GROUP,
     NOTHING,
     PERMALINK,
     UNITS,
     Unusable,
-    arxiv_of,
     converter,
     corpus_id_of,
     doi_of,
     heading_of,
+    identifiers,
     linked,
     mapping,
     names_of,
@@ -79,8 +80,6 @@ from tasks.sources.s2orc.s2_values import (
     year_of,
 )
 from tasks.text.headings import is_noise
-
-__all__ = ["Unusable", "from_2019", "from_2020", "from_doc2json", "from_record", "read_s2orc", "shape_of"]
 
 BATCH_ROWS = 500
 BATCH_CHARS = 2 << 20
@@ -97,26 +96,28 @@ _NAME_END = " ,;\n\t"
 
 def shape_of(record: Mapping[str, Any]) -> str | None:
     """s2orc, s2orc_v2, s2orc_2020, s2orc_2019 or doc2json, by the record's keys."""
-    if "content" in record:
-        return "s2orc"
-    if "body" in record and "bibliography" in record:
-        return "s2orc_v2"
-    if "grobid_parse" in record:
-        return "s2orc_2019"
-    if "pdf_parse" in record or "latex_parse" in record:
-        return "doc2json"
-    if "body_text" in record:
-        return "doc2json" if "metadata" in record or "back_matter" in record else "s2orc_2020"
-    return None
+    return next((shape for shape, keys in _SHAPES if record.keys() >= keys), None)
+
+
+_SHAPES = (
+    ("s2orc", {"content"}),
+    ("s2orc_v2", {"body", "bibliography"}),
+    ("s2orc_2019", {"grobid_parse"}),
+    ("doc2json", {"pdf_parse"}),
+    ("doc2json", {"latex_parse"}),
+    ("doc2json", {"body_text", "metadata"}),
+    ("doc2json", {"body_text", "back_matter"}),
+    ("s2orc_2020", {"body_text"}),
+)
 
 
 def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS of a record of any shape. Unusable where there is none."""
+    readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
     shape = shape_of(record)
     if shape is None:
         raise Unusable("unknown record shape", f"keys: {', '.join(sorted(map(str, record)))[:500]}")
-    if shape != "doc2json":
-        readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
+    if shape in readers:
         return readers[shape](record, retrieved_at=retrieved_at)
     own = record.get("paper_id") or record.get("pdf_hash") or record.get("_pdf_hash")
     if not own:
@@ -139,13 +140,13 @@ def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) ->
     return row_of(
         "s2orc", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        title=_first(spans, "title"),
+        title=_first_words(text, spans.of("title")),
         authors=_authors(spans),
         abstract=_abstract(spans),
-        venue=_first(spans, "venue"),
+        venue=_first_words(text, spans.of("venue")),
         **_annotated(spans, spans),
         corpus_id=corpus_id,
-        **_identifiers(ids),
+        **identifiers(ids),
         pdf_sha=string(source.get("pdfsha")),
         licence=string(mapping(source.get("oainfo")).get("license")),
         url=f"{PERMALINK}{corpus_id}",
@@ -164,14 +165,14 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
     return row_of(
         "s2orc_v2", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        title=words(string(record.get("title")) or "") or _first(spans, "title"),
+        title=words(string(record.get("title")) or "") or _first_words(text, spans.of("title")),
         authors=names_of(record.get("authors")) or _authors(spans),
         year=year_of(record.get("year")),
         venue=string(record.get("venue")),
         abstract=_abstract(spans) or string(record.get("abstract")),
         **_annotated(spans, Spans(string(listed.get("text")) or "", listed.get("annotations"))),
         corpus_id=corpus_id,
-        **_identifiers({**mapping(access.get("externalids")), **mapping(record.get("externalids"))}),
+        **identifiers({**mapping(access.get("externalids")), **mapping(record.get("externalids"))}),
         pdf_sha=string(record.get("pdfsha")),
         licence=string(access.get("license")),
         url=f"{PERMALINK}{corpus_id}",
@@ -205,20 +206,15 @@ class Spans:
             return []
         try:
             found = orjson.loads(value) if isinstance(value, str) else value
-            return [(span["start"], span["end"], span.get("attributes") or NOTHING) for span in found]
-        except (orjson.JSONDecodeError, TypeError, KeyError, AttributeError):
-            return self._salvaged(name, value)
-
-    def _salvaged(self, name: str, value: Any) -> list[Span]:
-        """What is readable of a broken annotation."""
-        try:
-            found = orjson.loads(value) if isinstance(value, str) else value
         except orjson.JSONDecodeError:
             found = None
-        good = [span for span in (found if isinstance(found, list) else []) if isinstance(span, dict)]
-        good = [span for span in good if "start" in span and "end" in span]
-        self.notes[f"unreadable {name} annotations"] += (len(found) if isinstance(found, list) else 1) - len(good)
-        return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
+        try:
+            return [(span["start"], span["end"], span.get("attributes") or NOTHING) for span in found]
+        except (TypeError, KeyError, AttributeError):  # what is readable of it
+            spans = found if isinstance(found, list) else [None]
+            good = [span for span in spans if isinstance(span, dict) and "start" in span and "end" in span]
+            self.notes[f"unreadable {name} annotations"] += len(spans) - len(good)
+            return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
 
     def _fitting(self, name: str, spans: list[Span]) -> list[Span]:
         size, last = len(self.text), 0
@@ -248,11 +244,9 @@ class Spans:
 def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
     """Without those that begin before the one in front of them ends."""
     found: list[Span] = []
-    end = 0
     for span in spans:
-        if span[0] >= end:
+        if not found or span[0] >= found[-1][1]:
             found.append(span)
-            end = span[1]
     if len(found) < len(spans):
         notes["paragraph spans dropped"] += len(spans) - len(found)
     return found
@@ -301,10 +295,11 @@ def _annotated(spans: Spans, listed: Spans) -> Row:
 
 def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     """Sections and paragraphs; what stands before the first head is a section without one."""
-    sections = [_section(spans.text, *span) for span in spans.heads if not is_noise(spans.text[span[0] : span[1]])]
+    printed = ((start, end, spans.text[start:end], attributes.get("n")) for start, end, attributes in spans.heads)
+    sections = [_section(start, end, *heading_of(head, n)) for start, end, head, n in printed if not is_noise(head)]
     first = spans.paragraphs[0][0] if spans.paragraphs else None
     if first is not None and (not sections or first < sections[0]["start"]):
-        sections.insert(0, {"number": None, "head": None, "role": None, "start": first, "end": first})
+        sections.insert(0, _section(first, first, None, None))
     with_roles(sections)
     paragraphs: list[Row] = []
     at = 0
@@ -316,15 +311,14 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     return sections, paragraphs
 
 
-def _section(text: str, start: int, end: int, attributes: Mapping[str, Any]) -> Row:
-    number, head = heading_of(text[start:end], attributes.get("n"))
+def _section(start: int, end: int, number: str | None, head: str | None) -> Row:
     return {"number": number, "head": head, "role": None, "start": start, "end": end}
 
 
 def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
     """Put citations into the paragraphs they stand in, and what only they say of a paper into the bibliography."""
     entries = {entry["ref_id"]: entry for entry in bibliography}
-    at, stop, outside = 0, len(paragraphs), 0
+    at, stop = 0, len(paragraphs)
     for start, end, attributes in spans.of("bib_ref"):
         ref_id = string(attributes.get("ref_id"))
         if (matched := attributes.get("matched_paper_id")) is not None:
@@ -336,9 +330,7 @@ def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
         if at < stop and paragraphs[at]["start"] <= start and end <= paragraphs[at]["end"]:
             paragraphs[at]["citations"].append({"start": start, "end": end, "ref_id": ref_id})
         else:
-            outside += 1
-    if outside:
-        spans.notes["citations outside paragraphs"] += outside
+            spans.notes["citations outside paragraphs"] += 1
 
 
 def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | None, matched: Any) -> str | None:
@@ -363,7 +355,7 @@ def _bibliography(spans: Spans) -> list[Row]:
     for n, (start, end, attributes) in enumerate(entries):
         raw = text[start:end]
         names = [text[a:b].strip(_NAME_END) for a, b, _ in authors.within(start, end)]
-        doi = _DOI.search(raw) if "10." in raw else None
+        doi = _DOI.search(raw)
         title = _first_words(text, titles.within(start, end))
         found.append(
             {
@@ -410,21 +402,7 @@ def _authors(spans: Spans) -> list[str]:
 
 
 def _abstract(spans: Spans) -> str | None:
-    return BLANK_LINE.join(spans.text[start:end].strip() for start, end, _ in spans.of("abstract")) or None
-
-
-def _first(spans: Spans, name: str) -> str | None:
-    return _first_words(spans.text, spans.of(name))
-
-
-def _identifiers(ids: Mapping[str, Any]) -> Row:
-    """Keys come in lower case (s2orc) and as DOI, ArXiv, ACL (others)."""
-    lower = {str(name).lower(): value for name, value in ids.items()}
-    return {
-        "doi": doi_of(lower.get("doi")),
-        "arxiv_id": arxiv_of(lower.get("arxiv")),
-        "acl_id": string(lower.get("acl")),
-    }
+    return BREAK.join(spans.text[start:end].strip() for start, end, _ in spans.of("abstract")) or None
 
 
 # ---------------------------------------------------------------- files
@@ -446,19 +424,10 @@ def _leniently(line: bytes, error: Exception) -> Any:
     if len(line) >= MAX_LINE_BYTES:
         raise Unusable("line too long", f"{MAX_LINE_BYTES} bytes or more")
     try:
-        return _mended_strings(json.loads(line, parse_constant=lambda name: None))
+        text = json.dumps(json.loads(line, parse_constant=lambda name: None), ensure_ascii=False)
+        return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
     except (ValueError, RecursionError):
         raise Unusable("unreadable JSON", str(error)) from None
-
-
-def _mended_strings(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, list):
-        return [_mended_strings(one) for one in value]
-    if isinstance(value, dict):
-        return {_mended_strings(name): _mended_strings(one) for name, one in value.items()}
-    return value
 
 
 def records_of(piece: Shard) -> Iterator[bytes]:
