@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from shutil import copyfileobj
+from typing import Any
 
 import orjson
 
@@ -36,7 +37,6 @@ MAX_PDF_BYTES = 200 << 20
 MAX_ZIP_BYTES = 4 << 30
 MAX_MEMBERS = 500
 REFUSED_IN_A_ROW = 20
-BLOCK_BYTES = 1 << 20
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBER = re.compile(r"(\d{1,9})(?:_.*)?\.pdf", re.IGNORECASE | re.DOTALL)
@@ -86,6 +86,9 @@ class _Fetch:
 
     def place(self, paper: Paper) -> Path:
         return self.folder / f"{paper.id}.pdf"
+
+    def _incoming(self, paper: Paper) -> Path:
+        return self.folder / f".{paper.id}.incoming"
 
     def is_open(self, paper: Paper) -> bool:
         """Whether it has still to be asked for."""
@@ -138,22 +141,17 @@ class _Fetch:
                 unpacked += member.file_size
                 if unpacked > MAX_ZIP_BYTES:
                     break
-                with archive.open(member) as stream:
-                    done += self._kept(paper, stream)
+                incoming = self._incoming(paper)
+                with archive.open(member) as stream, incoming.open("wb") as file:
+                    copyfileobj(stream, file)  # no more than its `file_size`, which zipfile cuts it at
+                done += self._admitted(paper, incoming, "/attachment")
         return done
-
-    def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:
-        incoming = self.folder / f".{paper.id}.incoming"
-        with incoming.open("wb") as file:
-            while file.tell() <= self.max_pdf_bytes and (block := stream.read(BLOCK_BYTES)):
-                file.write(block)
-        return self._admitted(paper, incoming, "/attachment")
 
     # ------------------------------------------------------------ one
 
     def _single(self, paper: Paper) -> bool:
         """False where the server refuses; what is not there, or no PDF, is noted."""
-        incoming = self.folder / f".{paper.id}.incoming"
+        incoming = self._incoming(paper)
         for address in (f"/pdf?id={paper.id}", paper.path or ""):
             if (status := self._asked(address, incoming)) in REFUSED:
                 return False
