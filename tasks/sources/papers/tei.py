@@ -72,27 +72,24 @@ _AUTHOR = frozenset(("author", f"{_TEI}author"))
 _OF_BIBLIOGRAPHY = [
     f"{{*}}{name}"
     for name in (
-        "biblStruct",
+        *("biblStruct", "author", "editor", "title", "date", "idno", "note"),
         *_LEVELS,
-        "author",
-        "editor",
-        "title",
-        "date",
-        "idno",
-        "note",
         *_PARTS_OF_NAMES,
     )
 ]
 _PERSON = frozenset(("persName", "orgName", "name"))
-_FLOATS = frozenset(("figure", "note", "table"))
+_FLOATS = frozenset(("figure", "note"))
 _SILENT = frozenset(("graphic", "table", "listBibl", "listOrg", "ptr", "fw", "pb"))
 _APART = frozenset(("s", "p", "item", "label", "head", "div", "row", "cell", "lb", "figDesc"))
 _YEAR = re.compile(r"(?<!\d)(?:18|19|20)\d\d[a-z]?(?!\d)")
 _FOOT_ID = re.compile(r"foot_\d+")
 _OPEN_ENDED = frozenset("-–—(/[‘“\"'") | {""}
 _WORD = re.compile(r"[^\W\d_]{2,}|[AIa]\s")
-_DOI = re.compile(r"10\.\d{4,9}/\S+")
-_ARXIV = re.compile(r"(?:arxiv:)?((?:[a-z.-]+/)?\d{4}\.?\d{3,5})(?:v\d+)?", re.IGNORECASE)
+_IDENTIFIERS = {
+    "doi": re.compile(r"(10\.\d{4,9}/\S+)"),
+    "arxiv": re.compile(r"\A(?:arxiv:)?((?:[a-z.-]+/)?\d{4}\.?\d{3,5})(?:v\d+)?", re.IGNORECASE),
+    "md5": re.compile(r"(.{1,64})"),
+}
 _CREATIVE_COMMONS = re.compile(
     r"creativecommons\.org/(?:licenses/([a-z-]+)/(\d\.\d)|publicdomain/(zero)/(\d\.\d))", re.IGNORECASE
 )
@@ -110,14 +107,13 @@ def paper_of(content: bytes) -> Row:
 
 
 def _paper(root: etree._Element) -> Row:
-    header, text = _child(root, "teiHeader"), _child(root, "text")
     bibliography = _bibliography(root)
     reader = _Reader({entry["ref_id"] for entry in bibliography})
-    abstract = reader.paragraphs(_path(header, "profileDesc", "abstract"))
-    body, back = reader.sections(_child(text, "body")), reader.back(_child(text, "back"))
-    if not (any(section.paragraphs for section in body) or any(section.paragraphs for section in back)):
+    abstract = reader.paragraphs(_at(root, "teiHeader/profileDesc/abstract"))
+    body, back = reader.sections(_at(root, "text/body")), reader.back(_at(root, "text/back"))
+    if not any(section.paragraphs for section in (*body, *back)):
         raise UnreadableError("empty body")
-    described = _described(header)
+    described = _described(root)
     body = repaired(body, described["title"], reader.notes)
     abstract = introduced(abstract, body, reader.notes)
     return {
@@ -160,18 +156,18 @@ def _name(element: etree._Element) -> str:
     return _NAMES.get(tag) or (tag.rpartition("}")[2] if isinstance(tag, str) else "")
 
 
-def _child(element: etree._Element | None, name: str) -> etree._Element | None:
-    return None if element is None else next((child for child in element if _name(child) == name), None)
+def _below(element: etree._Element, path: str) -> Iterator[etree._Element]:
+    """What stands at this path, such as `div/head`, below the element, in any namespace or none."""
+    return element.iterfind(_of_any_namespace(path))
 
 
-def _path(element: etree._Element | None, *names: str) -> etree._Element | None:
-    for name in names:
-        element = _child(element, name)
-    return element
+@cache
+def _of_any_namespace(path: str) -> str:
+    return re.sub(r"\w+", r"{*}\g<0>", path)
 
 
-def _under(element: etree._Element | None, name: str) -> Iterator[etree._Element]:
-    return iter(()) if element is None else element.iter(f"{{*}}{name}")
+def _at(element: etree._Element, path: str) -> etree._Element | None:
+    return next(_below(element, path), None)
 
 
 def fold(text: str) -> str:
@@ -187,6 +183,11 @@ def _all_text(element: etree._Element) -> str:
 def _folded(element: etree._Element | None) -> str:
     """All text below, white space folded."""
     return "" if element is None else fold(_all_text(element))
+
+
+def _paragraph(text: str | None) -> Paragraph | None:
+    folded = fold(text or "")
+    return Paragraph(folded) if folded else None
 
 
 # ---------------------------------------------------------------- running text
@@ -268,7 +269,7 @@ class _Reader:
             if name == "p":
                 self._add(self._read(child), found)
             elif name in ("div", "list"):
-                if name == "div" and _child(child, "head") is None:
+                if name == "div" and _at(child, "head") is None:
                     self._unheaded(found)
                 self._walk(child, found)
             elif name == "head":
@@ -306,8 +307,6 @@ class _Reader:
 
     def _float(self, element: etree._Element) -> None:
         """A caption or a footnote, with the notes inside it."""
-        if _name(element) == "table":
-            return
         place = len(self.outside)
         paragraph = self._caption(element) if _name(element) == "figure" else self._read(element)
         if paragraph:
@@ -315,16 +314,16 @@ class _Reader:
 
     def _caption(self, figure: etree._Element) -> Paragraph | None:
         """The description; the label goes first where the description does not begin with it."""
-        label, description = _folded(_child(figure, "head")), _child(figure, "figDesc")
+        label, description = _folded(_at(figure, "head")), _at(figure, "figDesc")
         for child in figure:
-            if _name(child) in ("note", "figure"):
+            if _name(child) in _FLOATS:
                 self._float(child)
         flow = _Flow()
         if description is not None:
             self._run(description, flow)
         caption = flow.paragraph()
         if caption is None:
-            return Paragraph(label) if label else None
+            return _paragraph(label)
         if not label or letters(caption.text[: 2 * len(label) + 40]).startswith(letters(label)):
             return caption
         whole = Paragraph(label)
@@ -333,8 +332,7 @@ class _Reader:
 
     def _read(self, element: etree._Element) -> Paragraph | None:
         if not len(element):
-            text = fold(element.text or "")
-            return Paragraph(text) if text else None
+            return _paragraph(element.text)
         flow = _Flow()
         self._run(element, flow)
         return flow.paragraph()
@@ -383,56 +381,63 @@ class _Reader:
     def _cite(self, ref: etree._Element, kind: str | None, start: int, flow: _Flow) -> None:
         if kind == "formula":
             self.notes.append("citation marked as formula")
-        target = ref.get("target")
-        if not target:
-            flow.citations.append((start, flow.length, None))
-            return
-        targets = [entry[1:] for entry in target.split() if entry[0] == "#"]
+        targets = [entry[1:] for entry in (ref.get("target") or "").split() if entry[0] == "#"]
         known = [entry for entry in targets if entry in self.entries]
         if len(known) < len(targets):
             self.notes.append("citation of no entry")
-        flow.citations += [(start, flow.length, entry) for entry in known] or [(start, flow.length, None)]
+        flow.citations += [(start, flow.length, entry) for entry in known or [None]]
 
 
 # ---------------------------------------------------------------- header
 
 
-def _described(header: etree._Element | None) -> Row:
-    file = _child(header, "fileDesc")
-    structure = _path(file, "sourceDesc", "biblStruct")
-    analytic, monograph = _child(structure, "analytic"), _child(structure, "monogr")
-    numbers = _numbers(structure)
-    doi, arxiv = numbers.get("doi"), numbers.get("arxiv")
-    (title, authors, _), (venue, _, year) = _level(analytic), _level(monograph)
+def _described(root: etree._Element) -> Row:
+    file, structure = "teiHeader/fileDesc", "teiHeader/fileDesc/sourceDesc/biblStruct"
+    numbers = [_identifier(idno) for idno in _below(root, f"{structure}//idno")]
+    number = {kind: text for kind, text in reversed(numbers) if text}
+    doi, arxiv = number.get("doi"), number.get("arxiv")
+    title, authors, _ = _level(_at(root, f"{structure}/analytic"))
+    venue, _, year = _level(_at(root, f"{structure}/monogr"))
     return {
         "source": "tei",
-        "parser": _parser(header),
-        "title": _level(_child(file, "titleStmt"))[0] or title,
+        "parser": _parser(root),
+        "title": _level(_at(root, f"{file}/titleStmt"))[0] or title,
         "authors": authors,
-        "year": year or _level(_child(file, "publicationStmt"))[2],
+        "year": year or _level(_at(root, f"{file}/publicationStmt"))[2],
         "venue": venue,
         "corpus_id": None,
         "doi": doi,
         "arxiv_id": arxiv,
         "acl_id": None,
-        "pdf_sha": numbers.get("md5"),
-        "licence": _licence(_path(file, "publicationStmt", "availability")),
+        "pdf_sha": number.get("md5"),
+        "licence": next(
+            filter(None, map(_licence, _below(root, f"{file}/publicationStmt/availability//licence"))), None
+        ),
         "url": f"https://doi.org/{doi}" if doi else f"https://arxiv.org/abs/{arxiv}" if arxiv else None,
     }
 
 
-def _parser(header: etree._Element | None) -> str:
-    application = next(_under(_path(header, "encodingDesc", "appInfo"), "application"), None)
+def _parser(root: etree._Element) -> str:
+    application = _at(root, "teiHeader/encodingDesc/appInfo//application")
     if application is None:
         return "unknown"
     name = (application.get("ident") or "unknown").lower()[:40]
     return f"{name} {(application.get('version') or 'unknown')[:60]}"
 
 
+def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None]:
+    """(title, authors, year) of the analytic or the monographic level."""
+    if element is None:
+        return None, [], None
+    titles, people = map(_folded, _below(element, "title")), map(_person, _below(element, "author"))
+    years = map(_year, (*_below(element, "date"), *_below(element, "imprint/date")))
+    return next(filter(None, titles), None), [*filter(None, people)], next(filter(None, years), None)
+
+
 def _person(author: etree._Element) -> str:
     """Forenames, then the surname; what else an author is called where there is no person's name."""
     for child in author:
-        if (_NAMES.get(child.tag) or _name(child)) in _PERSON:
+        if _name(child) in _PERSON:
             return fold(" ".join([part.text or "" for part in child]) or child.text or "")
     return fold(author.text or "")
 
@@ -445,37 +450,19 @@ def _year(date: etree._Element) -> int | None:
     return None
 
 
-def _numbers(structure: etree._Element | None) -> dict[str, str]:
-    """DOI, arXiv id and MD5, in their plain forms."""
-    found: dict[str, str] = {}
-    for idno in _under(structure, "idno"):
-        kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
-        if doi := _doi(idno):
-            found.setdefault("doi", doi)
-        elif kind == "arxiv" and (match := _ARXIV.match(text)):
-            found.setdefault(kind, match[1])
-        elif kind == "md5" and text:
-            found.setdefault(kind, text.lower()[:64])
-    return found
+def _identifier(idno: etree._Element) -> tuple[str, str | None]:
+    """(kind, DOI, arXiv id or MD5 in its plain form): in lower case, without the resolver's address or a version."""
+    kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
+    match = _IDENTIFIERS[kind].search(text) if kind in _IDENTIFIERS else None
+    return kind, match and (match[1] if kind == "arxiv" else match[1].lower())
 
 
-def _doi(idno: etree._Element) -> str | None:
-    """In lower case, without the resolver's address."""
-    if (idno.get("type") or "").lower() != "doi":
-        return None
-    match = _DOI.search("".join((idno.text or "").split()))
-    return match[0].lower() if match else None
-
-
-def _licence(availability: etree._Element | None) -> str | None:
+def _licence(licence: etree._Element) -> str | None:
     """`CC BY 4.0` and the like where an address says so, else what is written."""
-    for licence in _under(availability, "licence"):
-        text = _folded(licence)
-        if match := _CREATIVE_COMMONS.search(f"{licence.get('target')} {text}"):
-            return f"CC {match[1].upper()} {match[2]}" if match[1] else f"CC0 {match[4]}"
-        if text or licence.get("target"):
-            return (text or licence.get("target") or "")[:200]
-    return None
+    text, target = _folded(licence), licence.get("target")
+    if match := _CREATIVE_COMMONS.search(f"{target} {text}"):
+        return f"CC {match[1].upper()} {match[2]}" if match[1] else f"CC0 {match[4]}"
+    return (text or target or "")[:200]
 
 
 # ---------------------------------------------------------------- bibliography
@@ -494,56 +481,49 @@ class _Entry:
 
     def row(self) -> Row:
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
+        people = {level: [*filter(None, map(fold, names))] for level, names in self.authors.items()}
         return {
             "ref_id": self.ref_id,
             "paper_id": None,
             "title": title or container,
-            "authors": self.named("analytic") or self.named("monogr"),
+            "authors": people.get("analytic") or people["monogr"],
             "year": self.year,
             "venue": container if title else None,
             "doi": self.doi,
             "raw": self.raw,
         }
 
-    def named(self, level: str) -> list[str]:
-        return [name for author in self.authors.get(level, ()) if (name := fold(author))]
-
 
 def _bibliography(root: etree._Element) -> list[Row]:
-    """Each entry once, the first of an id."""
+    """Each entry once, the first of an id.
+
+    One pass over all entries: a bibliography has most of a document's elements, and most of those are names.
+    """
     entries: list[_Entry] = []
     for listed in root.iter("{*}listBibl"):
-        _read_entries(listed, entries)
+        entry, level, naming = _Entry(""), "monogr", False
+        authors: list[str] = []
+        for element in listed.iter(*_OF_BIBLIOGRAPHY):
+            tag = element.tag
+            if tag in _NAME_PARTS:
+                if naming and (part := element.text):
+                    authors[-1] += f" {part}"
+            elif tag in _AUTHOR:
+                authors.append(element.text or "")
+                naming = True
+            else:
+                name, naming = _NAMES.get(tag) or _name(element), False
+                if name == "biblStruct":
+                    entry, name = _Entry(element.get(_ID) or f"b{len(entries)}"), "monogr"
+                    entries.append(entry)
+                if name in _LEVELS:
+                    level, authors = name, entry.authors.setdefault(name, [])
+                else:
+                    _note(element, name, entry, level)
     found: dict[str, _Entry] = {}
     for entry in entries:
         found.setdefault(entry.ref_id, entry)
     return [entry.row() for entry in found.values()]
-
-
-def _read_entries(listed: etree._Element, entries: list[_Entry]) -> None:
-    """One pass over all entries: a bibliography has most of a document's elements, and most of those are names."""
-    entry, level = _Entry(""), "monogr"
-    authors: list[str] = []
-    naming = False
-    for element in listed.iter(*_OF_BIBLIOGRAPHY):
-        tag = element.tag
-        if tag in _NAME_PARTS:
-            if naming and (part := element.text):
-                authors[-1] += f" {part}"
-        elif tag in _AUTHOR:
-            authors.append(element.text or "")
-            naming = True
-        else:
-            name, naming = _NAMES.get(tag) or _name(element), False
-            if name == "biblStruct":
-                entry, level = _Entry(element.get(_ID) or f"b{len(entries)}"), "monogr"
-                entries.append(entry)
-                authors = entry.authors.setdefault(level, [])
-            elif name in _LEVELS:
-                level = name
-                authors = entry.authors.setdefault(level, [])
-            else:
-                _note(element, name, entry, level)
 
 
 def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
@@ -554,27 +534,10 @@ def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None
     elif name == "date":
         entry.year = entry.year or _year(element)
     elif name == "idno":
-        entry.doi = entry.doi or _doi(element)
+        kind, number = _identifier(element)
+        entry.doi = entry.doi or (number if kind == "doi" else None)
     elif name == "note" and element.get("type") == "raw_reference":
         entry.raw = entry.raw or _folded(element) or None
-
-
-def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None]:
-    """(title, authors, year) of the analytic or the monographic level."""
-    title = year = None
-    authors: list[str] = []
-    for child in element if element is not None else ():
-        name = _NAMES.get(child.tag) or _name(child)
-        if name == "author":
-            if person := _person(child):
-                authors.append(person)
-        elif name == "title":
-            title = title or _folded(child) or None
-        elif name == "date":
-            year = year or _year(child)
-        elif name == "imprint":
-            year = year or _level(child)[2]
-    return title, authors, year
 
 
 # ---------------------------------------------------------------- stage
