@@ -133,8 +133,6 @@ class _Fetch:
 
     def _unpack(self, file: Path, batch: list[Paper]) -> int:
         """Put the PDFs of a zip into their places; those that are damaged stay out, and are asked for singly."""
-        if not zipfile.is_zipfile(file):
-            return 0
         done = unpacked = 0
         with suppress(*_DAMAGED), zipfile.ZipFile(file) as archive:
             for member, paper in _members(archive, batch, self.max_pdf_bytes):

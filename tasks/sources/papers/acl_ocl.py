@@ -38,8 +38,7 @@ from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text, retrieved_at
 from tasks.sources.files.sizes import lines_of, of_source
 from tasks.sources.papers.body import batch_of as papers_of
-from tasks.sources.s2orc.doc2json import from_doc2json
-from tasks.sources.s2orc.s2_values import Unusable, whole_number
+from tasks.sources.s2orc.s2_records import Unusable, from_doc2json, whole_number
 
 GROUP = "acl"
 SITE = "https://aclanthology.org"

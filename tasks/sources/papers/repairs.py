@@ -60,7 +60,8 @@ def repaired(sections: list[Section], title: str | None, notes: list[str]) -> li
         if section.head and not found and title and letters(section.head) == letters(title):
             section.head = section.number = None
             notes.append("title is no head")
-        if _is_noise(section.head) or (section.head is None and not _all_front(found)):
+        front = all(part.head is not None and is_front(part.head) for part in found)  # Highlights, Keywords
+        if _is_noise(section.head) or (section.head is None and not front):
             _continue(section, found, notes)
         else:
             for part in _unmerged(section, notes):
@@ -78,11 +79,6 @@ def numbered(sections: list[Section]) -> list[Section]:
 def letters(text: str) -> str:
     """What is compared where print, spaces and marks differ."""
     return "".join(filter(str.isalnum, text)).casefold()
-
-
-def _all_front(sections: list[Section]) -> bool:
-    """Whether nothing but front matter came so far: Highlights, Keywords."""
-    return all(section.head is not None and is_front(section.head) for section in sections)
 
 
 def _is_noise(head: str | None) -> bool:
@@ -131,10 +127,9 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
 
 def _number_and_head(section: Section) -> tuple[str | None, str]:
     head, printed = section.head or "", " ".join((section.number or "").split()).strip(".:) ")
-    if not printed:
-        number, rest = split_number(head)
-        return number, rest or head
     number, rest = split_number(head)
+    if not printed:
+        return number, rest or head
     return printed, rest if number == printed and rest else head
 
 
@@ -181,7 +176,7 @@ def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list
         for at, paragraph in enumerate(section.paragraphs):
             if match := _RUN_IN_INTRODUCTION.match(paragraph.text):
                 notes.append("head parted from its paragraph")
-                rest = [_after(match, paragraph), *section.paragraphs[at + 1 :]]
+                rest = [_cut(paragraph, match.end()), *section.paragraphs[at + 1 :]]
                 section.paragraphs = section.paragraphs[:at]
                 before = [section] if section.head or section.paragraphs else []
                 own = Section(match["number"], match["head"], rest)
@@ -198,7 +193,7 @@ def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
     for paragraph in whole:
         if match := _RUN_IN_RELATED.match(paragraph.text):
             notes.append("head parted from its paragraph")
-            found.append(Section(match["number"], match["head"], [_after(match, paragraph)], alone=True))
+            found.append(Section(match["number"], match["head"], [_cut(paragraph, match.end())], alone=True))
             continue
         if found[-1].alone and _NEXT_TOPIC.match(paragraph.text):
             found.append(Section(None, None, role=section.role))
@@ -206,12 +201,8 @@ def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
     return [part for part in found if part.head or part.paragraphs]
 
 
-def _after(match: re.Match[str], paragraph: Paragraph) -> Paragraph:
-    """The paragraph without the head at its beginning."""
-    return _cut(paragraph, match.end())
-
-
 def _cut(paragraph: Paragraph, at: int) -> Paragraph:
+    """The paragraph from there on."""
     later = [(start - at, end - at, ref) for start, end, ref in paragraph.citations if start >= at]
     return Paragraph(paragraph.text[at:], later)
 
@@ -252,7 +243,7 @@ def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
     """(abstract, introduction): parted at the head, else before the first paragraph that cites, if text is before."""
     for position, paragraph in enumerate(abstract):
         if (match := _begins(paragraph)) and (position or match["number"]):
-            rest = [part for part in (_after(match, paragraph), *abstract[position + 1 :]) if part.text]
+            rest = [part for part in (_cut(paragraph, match.end()), *abstract[position + 1 :]) if part.text]
             return abstract[:position], Section(match["number"], match["head"], rest, INTRODUCTION)
     cites = next(position for position, paragraph in enumerate(abstract) if paragraph.citations)
     if cites:

@@ -41,9 +41,8 @@ from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text
-from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out
+from tasks.sources.papers.body import Cite, Paragraph, Section, UnreadableError, batch_of, laid_out
 from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
-from tasks.sources.papers.unreadable import UnreadableError
 from tasks.text.headings import is_front
 
 GROUP = "file"
@@ -266,9 +265,7 @@ class _Reader:
         self._loose(element.text, found)
         for child in element:
             name = _name(child)
-            if name == "p":
-                self._add(self._read(child), found)
-            elif name in ("div", "list"):
+            if name in ("div", "list"):
                 if name == "div" and _at(child, "head") is None:
                     self._unheaded(found)
                 self._walk(child, found)
@@ -318,10 +315,7 @@ class _Reader:
         for child in figure:
             if _name(child) in _FLOATS:
                 self._float(child)
-        flow = _Flow()
-        if description is not None:
-            self._run(description, flow)
-        caption = flow.paragraph()
+        caption = None if description is None else self._read(description)
         if caption is None:
             return _paragraph(label)
         if not label or letters(caption.text[: 2 * len(label) + 40]).startswith(letters(label)):
@@ -346,18 +340,14 @@ class _Reader:
                 self._ref(child, flow, tail)
             elif name in _FLOATS:
                 self._float(child)
-            elif name not in _SILENT:
-                self._inline(child, name, flow)
+            elif name and name not in _SILENT:
+                if name in _APART:
+                    flow.space()
+                self._run(child, flow)
+                if name in _APART:
+                    flow.space()
             if tail:
                 flow.add(tail)
-
-    def _inline(self, element: etree._Element, name: str, flow: _Flow) -> None:
-        if name in _APART:
-            flow.space()
-        if name:
-            self._run(element, flow)
-        if name in _APART:
-            flow.space()
 
     def _ref(self, ref: etree._Element, flow: _Flow, tail: str | None) -> None:
         kind, text = ref.get("type"), _all_text(ref)
@@ -543,29 +533,27 @@ def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None
 # ---------------------------------------------------------------- stage
 
 
-def rejected(member: Member, reason: str, detail: str | None = None, raw: str | None = None) -> Rejected:
-    """The rejected row of a file that became no paper."""
-    kind: Any = "filtered" if reason == "repeated file" else "defect"
-    named = f"{member.name[:200]}: {detail}" if detail else member.name[:200]
-    return Rejected(f"{GROUP}/{member.sha256[:16]}", kind, reason, named, raw)
-
-
 def read(member: Member, licence: str | None) -> Row | Rejected:
     """The row of a TEI document; `licence` is used where it names none."""
-    if member.fault:
-        return rejected(member, member.fault)
     try:
-        row = paper_of(member.content)
+        if member.fault:
+            raise UnreadableError(member.fault)
+        return row_of(member, paper_of(member.content), licence)
     except UnreadableError as error:
-        return rejected(member, error.reason, error.detail, raw_text(member.content))
-    return identified(row, member, licence)
+        return row_of(member, error, licence, raw=None if member.fault else raw_text(member.content))
 
 
-def identified(row: Row, member: Member, licence: str | None) -> Row:
-    """The row with what the file says of it."""
+def row_of(
+    member: Member, parsed: Row | UnreadableError, licence: str | None, *, raw: str | None = None
+) -> Row | Rejected:
+    """What was read with what the file says of it; the rejected row of a file that became no paper."""
+    key = f"{GROUP}/{member.sha256[:16]}"
+    if isinstance(parsed, UnreadableError):
+        kind: Any = "filtered" if parsed.reason == "repeated file" else "defect"
+        named = f"{member.name[:200]}: {parsed.detail}" if parsed.detail else member.name[:200]
+        return Rejected(key, kind, parsed.reason, named, raw)
     when = None if member.retrieved_at is None else moment(member.retrieved_at)
-    own = row["licence"] or licence
-    return {**row, "paper_id": f"{GROUP}/{member.sha256[:16]}", "licence": own, "retrieved_at": when}
+    return {**parsed, "paper_id": key, "licence": parsed["licence"] or licence, "retrieved_at": when}
 
 
 def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:

@@ -27,8 +27,8 @@ from urllib.parse import unquote, urlsplit
 from longform.errors import HttpError, SourceError, UsageError
 from longform.files import write_json
 from longform.net.download import Downloader, Progress
+from tasks.sources.s2orc.s2_records import string
 from tasks.sources.s2orc.s2_releases import MANIFEST
-from tasks.sources.s2orc.s2_values import string
 
 BASE_URL = "https://api.semanticscholar.org/datasets/v1"
 DATASETS = ("s2orc", "s2orc_v2", "papers", "abstracts", "citations")
@@ -97,18 +97,17 @@ class DatasetsApi:
         try:
             found = self.http.get(f"{self.base_url}/{path}", credentials=credentials).json()
         except HttpError as error:
-            raise self._explained(error, path) from None
+            if error.status in (401, 403):
+                problem = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
+                advice = f"ask for one at {KEY_PAGE}, and set S2_API_KEY to it"
+                raise UsageError(f"Semantic Scholar {problem}: {advice}.") from None
+            if error.status == 404:
+                there = f"see {self.base_url}/release/ for what there is"
+                raise SourceError(f"Semantic Scholar has no {path}: {there}.") from None
+            raise
         if not isinstance(found, dict):
             raise SourceError(f"{self.base_url}/{path} answers with no JSON object: is base_url the Datasets API?")
         return found
-
-    def _explained(self, error: HttpError, path: str) -> Exception:
-        if error.status in (401, 403):
-            problem = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
-            return UsageError(f"Semantic Scholar {problem}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
-        if error.status == 404:
-            return SourceError(f"Semantic Scholar has no {path}: see {self.base_url}/release/ for what there is.")
-        return error
 
 
 def _side(step: dict[str, Any], side: str, dataset: str) -> Listing:

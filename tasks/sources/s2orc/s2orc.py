@@ -39,7 +39,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,8 +55,7 @@ from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source
 from tasks.sources.papers.body import BREAK
-from tasks.sources.s2orc.doc2json import from_2019, from_2020, from_doc2json
-from tasks.sources.s2orc.s2_values import (
+from tasks.sources.s2orc.s2_records import (
     GROUP,
     NOTHING,
     PERMALINK,
@@ -65,21 +64,22 @@ from tasks.sources.s2orc.s2_values import (
     converter,
     corpus_id_of,
     doi_of,
+    from_2019,
+    from_2020,
+    from_doc2json,
     heading_of,
     identifiers,
     linked,
     mapping,
     names_of,
     phrases,
-    reference,
     row_of,
     string,
     whole_number,
-    with_roles,
     words,
     year_of,
 )
-from tasks.text.headings import is_noise
+from tasks.text.headings import is_noise, roles
 
 BATCH_ROWS = 500
 BATCH_CHARS = 2 << 20
@@ -185,7 +185,6 @@ class Spans:
     def __init__(self, text: str, annotations: Any) -> None:
         self.text, self.annotations = text, mapping(annotations)
         self.notes: Counter[str] = Counter()
-        self.paragraphs: list[Span] = []
         self.convert: Callable[[int], int] | None = None
         raw = {name: self._parsed(name) for name in ("section_header", "paragraph")}
         if not text.isascii():
@@ -300,7 +299,9 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     first = spans.paragraphs[0][0] if spans.paragraphs else None
     if first is not None and (not sections or first < sections[0]["start"]):
         sections.insert(0, _section(first, first, None, None))
-    with_roles(sections)
+    heads = [(section["number"], section["head"]) for section in sections]
+    for section, role in zip(sections, roles(heads), strict=True):
+        section["role"] = role
     paragraphs: list[Row] = []
     at = 0
     for start, end, _ in spans.paragraphs:
@@ -340,7 +341,8 @@ def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | Non
         return ref_id
     ref_id = ref_id or paper_id
     if ref_id not in entries:
-        entries[ref_id] = reference(ref_id)
+        empty = dict.fromkeys(("paper_id", "title", "year", "venue", "doi", "raw"))
+        entries[ref_id] = {"ref_id": ref_id, **empty, "authors": []}
         bibliography.append(entries[ref_id])
     entries[ref_id]["paper_id"] = entries[ref_id]["paper_id"] or paper_id
     return ref_id
@@ -433,33 +435,27 @@ def _leniently(line: bytes, error: Exception) -> Any:
 def records_of(piece: Shard) -> Iterator[bytes]:
     """The records of a file: its lines, or all of it where it is one document over several lines."""
     lines = (line for line in read_lines(piece) if line.strip())
-    first = next(lines, None)
-    if first is None:
-        return
+    first = next(lines, b"")
     if piece.start == 0 and first.lstrip()[:1] == b"{" and first.rstrip()[-1:] in b"{,[":
         yield from _document(first, lines)
-    else:
+    elif first:
         yield first
-        yield from lines
+    yield from lines
 
 
-def _document(first: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """One document, where the lines are one together; else the lines."""
+def _document(first: bytes, lines: Iterator[bytes]) -> list[bytes]:
+    """One document, where all the lines are one together; else those that were read to see it."""
     held, size = [first], len(first)
     for line in lines:
         held.append(line)
         size += len(line)
         if size >= MAX_LINE_BYTES:
-            break
-    else:
+            return held
+    with suppress(Unusable):
         whole = b"\n".join(held)
-        try:
-            loaded(whole)
-            held = [whole]
-        except Unusable:
-            pass
-    yield from held
-    yield from lines
+        loaded(whole)
+        return [whole]
+    return held
 
 
 def updated_of(record: Mapping[str, Any]) -> int | None:
