@@ -320,10 +320,9 @@ def years(what: list[str]) -> list[int]:
     """The years that `2019`, `2018-2021` name, each once, in order."""
     found: set[int] = set()
     for words in what:
-        match = re.fullmatch(r"([0-9]{4})(?:-([0-9]{4}))?", words)
-        if match is None:
+        if not re.fullmatch(r"[0-9]{4}(-[0-9]{4})?", words):
             raise UsageError(f'"{words}" is no year: write 2024, or 2018-2021.')
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        found |= set(range(int(words[:4]), int(words[-4:]) + 1))
     if not found or min(found) < FIRST_YEAR:
         raise UsageError(f"Give the years to fetch, from {FIRST_YEAR} on, e.g. 2024 or 2018-2021.")
     return sorted(found)

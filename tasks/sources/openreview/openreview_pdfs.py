@@ -99,12 +99,9 @@ class _Fetch:
     def all(self, todo: list[Paper]) -> None:
         refused: list[str] = []
         for batch in batches(todo):
-            got = self._batch(batch) if len(batch) > 1 and self.batches_failed < 2 else 0
-            if len(batch) > 1:
-                self.batches_failed = 0 if got else self.batches_failed + 1
-            for paper in batch:
-                if not self.place(paper).exists() and not self._single(paper):
-                    refused.append(paper.id)
+            if len(batch) > 1 and self.batches_failed < 2:
+                self.batches_failed = 0 if self._batch(batch) else self.batches_failed + 1
+            refused += [paper.id for paper in batch if not self.place(paper).exists() and not self._single(paper)]
             if len(refused) >= REFUSED_IN_A_ROW and not any(self.place(paper).exists() for paper in batch):
                 break
         for left in self.folder.glob(".*.zip.part*"):
@@ -140,8 +137,8 @@ class _Fetch:
                 if unpacked > MAX_ZIP_BYTES:
                     break
                 incoming = self._incoming(paper)
-                with archive.open(member) as stream, incoming.open("wb") as file:
-                    copyfileobj(stream, file)  # no more than its `file_size`, which zipfile cuts it at
+                with archive.open(member) as stream, incoming.open("wb") as target:
+                    copyfileobj(stream, target)  # no more than its `file_size`, which zipfile cuts it at
                 done += self._admitted(paper, incoming, "/attachment")
         return done
 

@@ -374,10 +374,6 @@ def _whole(found: Any, largest: int = _LARGEST) -> int | None:
     return found if type(found) is int and -largest <= found <= largest else None
 
 
-def is_reply(note: Note) -> bool:
-    return note.get("replyto") is not None and note.get("id") != note.get("forum")
-
-
 # ---------------------------------------------------------------- stage
 
 
@@ -407,7 +403,7 @@ def _row(
     if not isinstance(note, dict):
         return _defect(f"line {position}", "no note of OpenReview", line)
     key = f"{GROUP}/{_own(note, 'id')}" if _own(note, "id") else f"line {position}"
-    if is_reply(note):
+    if note.get("replyto") is not None and note.get("id") != note.get("forum"):
         return Rejected(key, "filtered", "a reply, not a submission", "; ".join(invitations(note)))
     if key in seen:
         return Rejected(key, "filtered", "seen before in this file")

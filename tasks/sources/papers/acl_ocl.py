@@ -46,7 +46,6 @@ BATCH_ROWS = 500
 BATCH_PAPERS = 50
 ENDINGS = (".json",)
 MAX_JSON_BYTES = 32 << 20
-RAW_CHARS = 2_000
 COLUMNS = (
     "acl_id",
     "title",
@@ -111,10 +110,11 @@ def metadata_row(record: dict[str, Any], retrieved: int | None) -> Row | Rejecte
     """The columns of METADATA, or why it is none."""
     acl_id = _text(record["acl_id"])
     if acl_id is None or not is_acl_id(acl_id):
-        return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=str(record)[:RAW_CHARS])
+        return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=raw_text(str(record)))
     if is_front_matter(acl_id):
         return Rejected(f"{GROUP}/{acl_id}", "filtered", "front matter of a volume")
-    year = _year(record["year"]) or year_of(acl_id)
+    printed = _number(record["year"]) or 0
+    year = printed if 1900 <= printed <= 2100 else year_of(acl_id)
     doi = _DOI.search((_text(record["doi"]) or "").lower())
     url = _text(record["url"]) or ""
     return {
@@ -155,11 +155,6 @@ def _unbraced(value: str) -> str:
 
 def _text(value: Any) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
-
-
-def _year(value: Any) -> int | None:
-    number = _number(value)
-    return number if number is not None and 1900 <= number <= 2100 else None
 
 
 def _number(value: Any) -> int | None:

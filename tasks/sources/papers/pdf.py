@@ -267,9 +267,8 @@ class _Layout:
         largest = max((line.size for line in lines), default=0.0)
         if largest < self.size + _LARGER:
             return ""
-        start = next(position for position, line in enumerate(lines) if line.size == largest)
-        end = next((p for p in range(start, len(lines)) if lines[p].size != largest), len(lines))
-        return self.joined(lines[start:end])
+        runs = (list(run) for size, run in groupby(lines, key=attrgetter("size")) if size == largest)
+        return self.joined(next(runs))
 
     # ---- heads
 

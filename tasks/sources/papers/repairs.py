@@ -8,6 +8,7 @@ related work where its head begins a paragraph ("Related work. Moss flew ..."). 
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from tasks.sources.papers.body import Paragraph, Section
 from tasks.text.headings import INTRODUCTION, RELATED_WORK, is_front, is_noise, plain, role_of, split_number
@@ -114,11 +115,9 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
         paragraph = Paragraph(head[match.end() :])
         paragraph.append(section.paragraphs[0].text, section.paragraphs[0].citations)
         return [Section(number, match["head"], [paragraph, *section.paragraphs[1:]])]
-    if match := _SUB_HEAD.fullmatch(head):
-        above = match["above"]
-        if number in (None, above):
-            notes.append("merged heads parted")
-            return [Section(above, match["first"]), Section(match["number"], match["head"], section.paragraphs)]
+    if (match := _SUB_HEAD.fullmatch(head)) and number in (None, match["above"]):
+        notes.append("merged heads parted")
+        return [Section(match["above"], match["first"]), Section(match["number"], match["head"], section.paragraphs)]
     if (match := _LETTERED.fullmatch(head)) and (_MAIN.fullmatch(plain(match["first"])) or role_of(match["first"])):
         notes.append("merged heads parted")
         return [Section(number, match["first"]), Section(None, match["head"], section.paragraphs)]
@@ -168,20 +167,19 @@ def _says_introduction(sections: list[Section]) -> bool:
 
 def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list[Section]:
     """The sections, the first without a head or of front matter parted where a paragraph begins with Introduction."""
-    if _says_introduction(sections):
+    front = takewhile(lambda section: section.head is None or is_front(section.head), sections)
+    places = ((n, at, paragraph) for n, section in enumerate(front) for at, paragraph in enumerate(section.paragraphs))
+    heads = ((n, at, match) for n, at, one in places if (match := _RUN_IN_INTRODUCTION.match(one.text)))
+    begins = next(heads, None)
+    if begins is None or _says_introduction(sections):
         return sections
-    for position, section in enumerate(sections):
-        if section.head is not None and not is_front(section.head):
-            break
-        for at, paragraph in enumerate(section.paragraphs):
-            if match := _RUN_IN_INTRODUCTION.match(paragraph.text):
-                notes.append("head parted from its paragraph")
-                rest = [_cut(paragraph, match.end()), *section.paragraphs[at + 1 :]]
-                section.paragraphs = section.paragraphs[:at]
-                before = [section] if section.head or section.paragraphs else []
-                own = Section(match["number"], match["head"], rest)
-                return [*sections[:position], *before, own, *sections[position + 1 :]]
-    return sections
+    notes.append("head parted from its paragraph")
+    position, at, match = begins
+    section, paragraphs = sections[position], sections[position].paragraphs
+    section.paragraphs = paragraphs[:at]
+    before = [section] if section.head or section.paragraphs else []
+    own = Section(match["number"], match["head"], [_cut(paragraphs[at], match.end()), *paragraphs[at + 1 :]])
+    return [*sections[:position], *before, own, *sections[position + 1 :]]
 
 
 def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:

@@ -372,7 +372,7 @@ class _Reader:
         if kind == "formula":
             self.notes.append("citation marked as formula")
         targets = [entry[1:] for entry in (ref.get("target") or "").split() if entry[0] == "#"]
-        known = [entry for entry in targets if entry in self.entries]
+        known: list[str | None] = [entry for entry in targets if entry in self.entries]
         if len(known) < len(targets):
             self.notes.append("citation of no entry")
         flow.citations += [(start, flow.length, entry) for entry in known or [None]]
@@ -386,14 +386,14 @@ def _described(root: etree._Element) -> Row:
     numbers = [_identifier(idno) for idno in _below(root, f"{structure}//idno")]
     number = {kind: text for kind, text in reversed(numbers) if text}
     doi, arxiv = number.get("doi"), number.get("arxiv")
-    title, authors, _ = _level(_at(root, f"{structure}/analytic"))
-    venue, _, year = _level(_at(root, f"{structure}/monogr"))
+    title, authors, _ = _level(root, f"{structure}/analytic")
+    venue, _, year = _level(root, f"{structure}/monogr")
     return {
         "source": "tei",
         "parser": _parser(root),
-        "title": _level(_at(root, f"{file}/titleStmt"))[0] or title,
+        "title": _level(root, f"{file}/titleStmt")[0] or title,
         "authors": authors,
-        "year": year or _level(_at(root, f"{file}/publicationStmt"))[2],
+        "year": year or _level(root, f"{file}/publicationStmt")[2],
         "venue": venue,
         "corpus_id": None,
         "doi": doi,
@@ -415,12 +415,10 @@ def _parser(root: etree._Element) -> str:
     return f"{name} {(application.get('version') or 'unknown')[:60]}"
 
 
-def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None]:
-    """(title, authors, year) of the analytic or the monographic level."""
-    if element is None:
-        return None, [], None
-    titles, people = map(_folded, _below(element, "title")), map(_person, _below(element, "author"))
-    years = map(_year, (*_below(element, "date"), *_below(element, "imprint/date")))
+def _level(root: etree._Element, path: str) -> tuple[str | None, list[str], int | None]:
+    """(title, authors, year) of what stands at this path: the analytic or the monographic level."""
+    titles, people = map(_folded, _below(root, f"{path}/title")), map(_person, _below(root, f"{path}/author"))
+    years = map(_year, (*_below(root, f"{path}/date"), *_below(root, f"{path}/imprint/date")))
     return next(filter(None, titles), None), [*filter(None, people)], next(filter(None, years), None)
 
 

@@ -229,9 +229,8 @@ def from_doc2json(
     fields = {**mapping(record.get("metadata")), **{k: v for k, v in record.items() if k in _DESCRIBED and v}}
     assembled = _assembled(parse, link=None)
     abstract = fields.get("abstract")
-    if not assembled["abstract"]:
-        text = abstract if isinstance(abstract, str) else BREAK.join(texts(abstract))
-        assembled["abstract"] = text or None
+    text = abstract if isinstance(abstract, str) else BREAK.join(texts(abstract))
+    assembled["abstract"] = assembled["abstract"] or text or None
     return row_of(
         "doc2json", "doc2json", retrieved_at,
         paper_id=paper_id,

@@ -365,12 +365,9 @@ def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordB
     when = retrieved_at(files.source)
 
     def row(record: dict[str, Any]) -> Row:
-        if version["change"] == "delete":
-            return {
-                **_row(record, record.get("corpusid"), (facts.get("dataset") or "papers"), None, _NOTHING),
-                **version,
-            }
-        return {**from_metadata(record, retrieved_at=when), **version}
+        if version["change"] != "delete":
+            return {**from_metadata(record, retrieved_at=when), **version}
+        return {**_row(record, record.get("corpusid"), facts.get("dataset") or "papers", None, _NOTHING), **version}
 
     yield from counted(context, in_batches((converted(line, row) for line in records_of(files)), METADATA_RECORDS))
 
@@ -415,9 +412,8 @@ def merged(
 def _lost(connection: duckdb.DuckDBPyConnection) -> Iterator[Rejected]:
     """The records that do not count."""
     found = connection.execute("select paper_id, reason from ranked where reason is not null order by all")
-    while some := found.fetchmany(ROWS_AT_ONCE):
-        for paper_id, reason in some:
-            yield Rejected(paper_id, "filtered", reason)
+    for paper_id, reason in iter(found.fetchone, None):
+        yield Rejected(paper_id, "filtered", reason)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:

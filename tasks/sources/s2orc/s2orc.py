@@ -132,18 +132,15 @@ def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) ->
     """The row of a record with `content`."""
     corpus_id = corpus_id_of(record.get("corpusid"))
     content = mapping(record["content"])
-    text = content.get("text")
-    if not isinstance(text, str):
-        raise Unusable("no text", filtered=True)
-    spans = Spans(text, content.get("annotations"))
+    spans = Spans(content.get("text"), content.get("annotations"))
     source, ids = mapping(content.get("source")), mapping(record.get("externalids"))
     return row_of(
         "s2orc", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        title=_first_words(text, spans.of("title")),
+        title=_first_words(spans.text, spans.of("title")),
         authors=_authors(spans),
         abstract=_abstract(spans),
-        venue=_first_words(text, spans.of("venue")),
+        venue=_first_words(spans.text, spans.of("venue")),
         **_annotated(spans, spans),
         corpus_id=corpus_id,
         **identifiers(ids),
@@ -157,15 +154,12 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
     """The row of a record with `body` and `bibliography`."""
     corpus_id = corpus_id_of(record.get("corpusid"))
     body, listed = mapping(record["body"]), mapping(record["bibliography"])
-    text = body.get("text")
-    if not isinstance(text, str):
-        raise Unusable("no text", filtered=True)
-    spans = Spans(text, body.get("annotations"))
+    spans = Spans(body.get("text"), body.get("annotations"))
     access = mapping(record.get("openaccessinfo"))
     return row_of(
         "s2orc_v2", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        title=words(string(record.get("title")) or "") or _first_words(text, spans.of("title")),
+        title=words(string(record.get("title")) or "") or _first_words(spans.text, spans.of("title")),
         authors=names_of(record.get("authors")) or _authors(spans),
         year=year_of(record.get("year")),
         venue=string(record.get("venue")),
@@ -182,7 +176,9 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 class Spans:
     """The annotations of a text: only those that are asked for are parsed, and only what fits the text is given."""
 
-    def __init__(self, text: str, annotations: Any) -> None:
+    def __init__(self, text: Any, annotations: Any) -> None:
+        if not isinstance(text, str):
+            raise Unusable("no text", filtered=True)
         self.text, self.annotations = text, mapping(annotations)
         self.notes: Counter[str] = Counter()
         self.convert: Callable[[int], int] | None = None
