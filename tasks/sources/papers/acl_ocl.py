@@ -37,7 +37,7 @@ from tasks.sources.files.batches import batched
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text, retrieved_at
 from tasks.sources.files.sizes import lines_of, of_source
-from tasks.sources.papers.body import batch_of as papers_of
+from tasks.sources.paper_body import batch_of as papers_of
 from tasks.sources.s2orc.s2_records import Unusable, from_doc2json, whole_number
 
 GROUP = "acl"

@@ -38,8 +38,8 @@ from longform.net.ahead import in_order
 from longform.net.http import user_agent
 from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import tei
-from tasks.sources.papers.body import UnreadableError
 from tasks.sources.papers.pdf import check
 
 SERVICE = "/api/processFulltextDocument"

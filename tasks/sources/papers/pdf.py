@@ -37,8 +37,8 @@ from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.child import Child
+from tasks.sources.paper_body import Paragraph, Section, UnreadableError, laid_out
 from tasks.sources.papers import pdf_lines
-from tasks.sources.papers.body import Paragraph, Section, UnreadableError, laid_out
 from tasks.sources.papers.tei import in_batches, row_of
 from tasks.text.headings import plain, role_of, split_number
 

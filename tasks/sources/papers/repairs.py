@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from tasks.sources.papers.body import Paragraph, Section
+from tasks.sources.paper_body import Paragraph, Section
 from tasks.text.headings import INTRODUCTION, RELATED_WORK, is_front, is_noise, plain, role_of, split_number
 
 LONG_ABSTRACT_CHARS = 2_500

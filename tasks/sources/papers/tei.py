@@ -41,7 +41,7 @@ from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text
-from tasks.sources.papers.body import Cite, Paragraph, Section, UnreadableError, batch_of, laid_out
+from tasks.sources.paper_body import Cite, Paragraph, Section, UnreadableError, batch_of, laid_out
 from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
 from tasks.text.headings import is_front
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from longform.artifacts.rows import Row
-from tasks.sources.papers.body import BREAK, Paragraph, Section, laid_out
+from tasks.sources.paper_body import BREAK, Paragraph, Section, laid_out
 from tasks.text.headings import is_noise, split_number
 
 GROUP = "s2"

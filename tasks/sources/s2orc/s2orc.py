@@ -54,7 +54,7 @@ from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source
-from tasks.sources.papers.body import BREAK
+from tasks.sources.paper_body import BREAK
 from tasks.sources.s2orc.s2_records import (
     GROUP,
     NOTHING,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
 from tasks.sources.files.child import Child
-from tasks.sources.papers.body import UnreadableError
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.pdf import Pdfium, Reader
 
 SECONDS = 30.0

@@ -34,7 +34,7 @@ from flows.sources import papers
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError, UsageError
 from tasks.sources.files.bundles import Member
-from tasks.sources.papers.body import UnreadableError
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.grobid import Grobid, code_of, connect
 
 KITES = (paths.SAMPLES / "papers" / "kites.tei.xml").read_bytes()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row
-from tasks.sources.papers.body import UnreadableError
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.papers import introduction, related_work
 from tasks.sources.papers.tei import fold, paper_of
 
