@@ -103,8 +103,7 @@ def ours(path: Path, home: Path) -> int:
     """The stages read_s2orc and newest_papers; the records accounted for."""
     from benchmarks.building import building
     from longform.artifacts.store import Digests
-    from tasks.sources.s2orc.s2_metadata import merge_metadata, read_s2_metadata
-    from tasks.sources.s2orc.s2_releases import newest_papers, open_release
+    from tasks.sources.s2orc.s2_releases import merge_metadata, newest_papers, open_release, read_s2_metadata
     from tasks.sources.s2orc.s2orc import read_s2orc
 
     files = open_release([path], digest=Digests(home))

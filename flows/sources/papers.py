@@ -15,7 +15,7 @@ from longform.settings import grobid_url
 from tasks.sources.admission import admit, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.papers import grobid as server
-from tasks.sources.papers import pdf, pdfs, tei
+from tasks.sources.papers import pdf, tei
 from tasks.sources.papers.papers import split_paragraphs
 
 TERMS = Terms(
@@ -43,14 +43,14 @@ class Read(BaseModel):
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Papers and their paragraphs, from TEI and PDF files, folders or archives, which may hold both."""
     documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
-    prints = [] if config.only == "tei" else _opened(builder, paths, config, pdfs.ENDINGS, pdfs.FILES_PER_BUNDLE)
+    prints = [] if config.only == "tei" else _opened(builder, paths, config, pdf.ENDINGS, pdf.FILES_PER_BUNDLE)
     if not (documents or prints):
         raise UsageError(
             f"{', '.join(map(str, paths)) or 'Nothing'} holds no paper: give .tei.xml, .xml or .pdf files, folders of "
             "them, or a .zip or .tar."
         )
     found = [tei.read_tei(builder, documents)] if documents else []
-    found += [pdfs.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
+    found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, [tei.GROUP]) for papers in found]
     return [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
 

@@ -14,9 +14,14 @@ from longform.settings import s2_api_key
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.papers.papers import resolve_citations, split_paragraphs
 from tasks.sources.s2orc import s2_api
-from tasks.sources.s2orc.s2_metadata import merge_metadata, read_citations, read_s2_metadata
-from tasks.sources.s2orc.s2_releases import newest_papers, open_release
-from tasks.sources.s2orc.s2_values import GROUP
+from tasks.sources.s2orc.s2_records import GROUP
+from tasks.sources.s2orc.s2_releases import (
+    merge_metadata,
+    newest_papers,
+    open_release,
+    read_citations,
+    read_s2_metadata,
+)
 from tasks.sources.s2orc.s2orc import read_s2orc
 
 TERMS = Terms(

@@ -81,7 +81,12 @@ class Api:
         try:
             return self.login.use(ask)
         except HttpError as error:
-            raise self._explained(error) from error
+            if error.status not in REFUSED:
+                raise
+            own = self.login.credentials is not None
+            advice = "your account may not read this" if own else "set OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD"
+            problem = f"{self.base_url} refuses what was asked for ({error.status}): {advice}."
+            raise HttpError(problem, status=error.status, body=error.body) from error
 
     def _credentials(self) -> dict[str, str] | None:
         login = openreview_login()
@@ -116,20 +121,6 @@ class Api:
         return SourceError(
             f"{self.base_url} gives no token for OPENREVIEW_USERNAME (status {status}): check it and "
             "OPENREVIEW_PASSWORD."
-        )
-
-    def _explained(self, error: HttpError) -> HttpError:
-        if error.status not in REFUSED:
-            return error
-        advice = (
-            "your account may not read this"
-            if self.login.credentials
-            else "set OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD"
-        )
-        return HttpError(
-            f"{self.base_url} refuses what was asked for ({error.status}): {advice}.",
-            status=error.status,
-            body=error.body,
         )
 
 
@@ -173,9 +164,8 @@ class Wanted:
 def submissions_queries(wanted: Wanted) -> list[Query]:
     """Where the year's submissions may be, the likely place first."""
     replies = wanted.ratings or wanted.year in YEARS_DECIDED_IN_REPLIES
-    places = [(1, "Blind_Submission"), (2, "Submission"), (1, "Submission")]
-    if wanted.year > LAST_YEAR_OF_V1:
-        places = [(2, "Submission"), (1, "Blind_Submission")]
+    of_v1 = [(1, "Blind_Submission"), (2, "Submission"), (1, "Submission")]
+    places = of_v1 if wanted.year <= LAST_YEAR_OF_V1 else [(2, "Submission"), (1, "Blind_Submission")]
     return [
         wanted.query(version, "invitation", f"{wanted.conference}/-/{name}", replies=replies)
         for version, name in places
@@ -205,10 +195,10 @@ def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: 
     query = held(place, submissions_queries(wanted)) or probe(apis, wanted)
     fetch_listing(apis[query.version], query, place, progress)
     known = frozenset(ids_of(place))
-    for name, other in other_queries(wanted, query.version).items():
-        fetch_listing(apis[other.version], other, folder / name, progress, leave_out=known)
-    names = [place.name, *other_queries(wanted, query.version)]
-    return [folder / name for name in names if (folder / name).exists()]
+    others = {folder / name: other for name, other in other_queries(wanted, query.version).items()}
+    for file, other in others.items():
+        fetch_listing(apis[other.version], other, file, progress, leave_out=known)
+    return [file for file in (place, *others) if file.exists()]
 
 
 def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
@@ -222,9 +212,7 @@ def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
             if error.status not in (*NOT_THERE, *REFUSED):
                 raise
             refused = error if error.status in REFUSED else refused
-    if refused is not None:
-        raise refused
-    raise SourceError(
+    raise refused or SourceError(
         f"Neither API of OpenReview holds submissions of {wanted.conference}: check the year, and the setting venue."
     )
 
@@ -271,24 +259,20 @@ def fetch_listing(
 
 def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, Any]]]:
     """Notes not seen yet, page after page; `seen` are the ids so far, in their order."""
-    known, last, by_offset = set(seen), seen[-1] if seen else None, False
+    known, by_offset = dict.fromkeys(seen), False
     while query.at_most is None or len(known) < query.at_most:
-        params: dict[str, str | int] = {**dict(query.params), "limit": query.page, "sort": "id"}
-        if query.at_most:
-            params["limit"] = min(query.page, query.at_most - len(known))
-        if last is not None:
-            params |= {"offset": len(known)} if by_offset else {"after": last}
+        limit = query.page if query.at_most is None else min(query.page, query.at_most - len(known))
+        params: dict[str, str | int] = {**dict(query.params), "limit": limit, "sort": "id"}
+        if known:
+            params |= {"offset": len(known)} if by_offset else {"after": next(reversed(known))}
         notes = _page(api, params)
-        new = [note for note in notes if note["id"] not in known]
-        if not new:
-            if not notes or by_offset:
-                return
+        if new := [note for note in notes if note["id"] not in known][:limit]:
+            yield new
+            known |= dict.fromkeys(note["id"] for note in new)
+        elif by_offset or not notes:
+            return
+        else:
             by_offset = True
-            continue
-        new = new[: query.at_most - len(known)] if query.at_most else new
-        yield new
-        known |= {note["id"] for note in new}
-        last = new[-1]["id"]
 
 
 def _page(api: Api, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
@@ -315,25 +299,19 @@ def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
     if noted(of) != query.facts():
         remove(part)
         write_json(of, query.facts())
-    seen, end = list[str](), 0
     with part.open("ab+") as stream:
         stream.seek(0)
-        for line in stream:
-            if line.endswith(b"\n"):
-                seen.append(orjson.loads(line)["id"])
-                end += len(line)
-        stream.truncate(end)
-    return part, seen
+        torn = next((line for line in stream if not line.endswith(b"\n")), b"")
+        stream.truncate(stream.tell() - len(torn))
+    return part, ids_of(part)
 
 
 def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
     """Side file first: what it says is only believed of a file as long as it says."""
     size = part.stat().st_size
     note_fetch(place, f"{api.base_url}/notes", size, {"sha256": sha256_of(part)}, query.facts())
-    if size:
-        part.replace(place)
-    else:
-        part.unlink()
+    part.replace(place)
+    if not size:
         remove(place)
     remove(place.with_name(place.name + ".part.json"))
 
@@ -342,10 +320,9 @@ def years(what: list[str]) -> list[int]:
     """The years that `2019`, `2018-2021` name, each once, in order."""
     found: set[int] = set()
     for words in what:
-        match = re.fullmatch(r"([0-9]{4})(?:-([0-9]{4}))?", words)
-        if match is None:
+        if not re.fullmatch(r"[0-9]{4}(-[0-9]{4})?", words):
             raise UsageError(f'"{words}" is no year: write 2024, or 2018-2021.')
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        found |= set(range(int(words[:4]), int(words[-4:]) + 1))
     if not found or min(found) < FIRST_YEAR:
         raise UsageError(f"Give the years to fetch, from {FIRST_YEAR} on, e.g. 2024 or 2018-2021.")
     return sorted(found)

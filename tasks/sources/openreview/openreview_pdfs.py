@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from shutil import copyfileobj
+from typing import Any
 
 import orjson
 
@@ -36,7 +37,6 @@ MAX_PDF_BYTES = 200 << 20
 MAX_ZIP_BYTES = 4 << 30
 MAX_MEMBERS = 500
 REFUSED_IN_A_ROW = 20
-BLOCK_BYTES = 1 << 20
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBER = re.compile(r"(\d{1,9})(?:_.*)?\.pdf", re.IGNORECASE | re.DOTALL)
@@ -87,6 +87,9 @@ class _Fetch:
     def place(self, paper: Paper) -> Path:
         return self.folder / f"{paper.id}.pdf"
 
+    def _incoming(self, paper: Paper) -> Path:
+        return self.folder / f".{paper.id}.incoming"
+
     def is_open(self, paper: Paper) -> bool:
         """Whether it has still to be asked for."""
         if paper.path is None and paper.id not in self.without:
@@ -96,12 +99,9 @@ class _Fetch:
     def all(self, todo: list[Paper]) -> None:
         refused: list[str] = []
         for batch in batches(todo):
-            got = self._batch(batch) if len(batch) > 1 and self.batches_failed < 2 else 0
-            if len(batch) > 1:
-                self.batches_failed = 0 if got else self.batches_failed + 1
-            for paper in batch:
-                if not self.place(paper).exists() and not self._single(paper):
-                    refused.append(paper.id)
+            if len(batch) > 1 and self.batches_failed < 2:
+                self.batches_failed = 0 if self._batch(batch) else self.batches_failed + 1
+            refused += [paper.id for paper in batch if not self.place(paper).exists() and not self._single(paper)]
             if len(refused) >= REFUSED_IN_A_ROW and not any(self.place(paper).exists() for paper in batch):
                 break
         for left in self.folder.glob(".*.zip.part*"):
@@ -130,30 +130,23 @@ class _Fetch:
 
     def _unpack(self, file: Path, batch: list[Paper]) -> int:
         """Put the PDFs of a zip into their places; those that are damaged stay out, and are asked for singly."""
-        if not zipfile.is_zipfile(file):
-            return 0
         done = unpacked = 0
         with suppress(*_DAMAGED), zipfile.ZipFile(file) as archive:
             for member, paper in _members(archive, batch, self.max_pdf_bytes):
                 unpacked += member.file_size
                 if unpacked > MAX_ZIP_BYTES:
                     break
-                with archive.open(member) as stream:
-                    done += self._kept(paper, stream)
+                incoming = self._incoming(paper)
+                with archive.open(member) as stream, incoming.open("wb") as target:
+                    copyfileobj(stream, target)  # no more than its `file_size`, which zipfile cuts it at
+                done += self._admitted(paper, incoming, "/attachment")
         return done
-
-    def _kept(self, paper: Paper, stream: IO[bytes]) -> bool:
-        incoming = self.folder / f".{paper.id}.incoming"
-        with incoming.open("wb") as file:
-            while file.tell() <= self.max_pdf_bytes and (block := stream.read(BLOCK_BYTES)):
-                file.write(block)
-        return self._admitted(paper, incoming, "/attachment")
 
     # ------------------------------------------------------------ one
 
     def _single(self, paper: Paper) -> bool:
         """False where the server refuses; what is not there, or no PDF, is noted."""
-        incoming = self.folder / f".{paper.id}.incoming"
+        incoming = self._incoming(paper)
         for address in (f"/pdf?id={paper.id}", paper.path or ""):
             if (status := self._asked(address, incoming)) in REFUSED:
                 return False

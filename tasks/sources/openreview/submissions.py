@@ -24,7 +24,9 @@ submission under review has "Anonymous". Ratings are "8: accept" or 8, under `ra
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,18 +86,21 @@ def text(content: Any, name: str) -> str | None:
 
 def invitations(note: Note) -> list[str]:
     """Of API v1 one, of API v2 all."""
-    found = note.get("invitations")
-    values = found if isinstance(found, list) else [note.get("invitation")]
-    return [one for one in values if isinstance(one, str)]
+    found = note["invitations"] if is_v2(note) else [note.get("invitation")]
+    return [one for one in found if isinstance(one, str)]
 
 
 def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
     """Replies by what ends their invitations: Official_Review, Decision, Meta_Review."""
-    kinds: dict[str, list[Note]] = {}
+    kinds = defaultdict[str, list[Note]](list)
     for reply in replies:
-        for kind in dict.fromkeys(name.rsplit("/", 1)[-1] for name in invitations(reply)):
-            kinds.setdefault(kind, []).append(reply)
+        for kind in dict.fromkeys(map(_last, invitations(reply))):
+            kinds[kind].append(reply)
     return kinds
+
+
+def _last(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
 
 
 def is_v2(note: Note) -> bool:
@@ -104,10 +109,8 @@ def is_v2(note: Note) -> bool:
 
 def year_of(note: Note) -> int | None:
     """The conference's, from the note's first invitation that names one, else its venueid."""
-    for name in (*invitations(note), f"{value(note.get('content'), 'venueid')}/"):
-        if match := _YEAR.search(name):
-            return int(match[1])
-    return None
+    found = map(_YEAR.search, (*invitations(note), f"{value(note.get('content'), 'venueid')}/"))
+    return next((int(match[1]) for match in found if match), None)
 
 
 def direct_replies(note: Note) -> list[Note]:
@@ -181,37 +184,39 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
 
 def read_decision(words: str) -> str:
     """The decision of a decision note or a recommendation: "Accept: notable-top-25%", "Accept (Talk)", "Reject"."""
-    lowered = words.lower()
-    for word, decision in (("workshop", "invite_to_workshop"), ("withdraw", "withdrawn"), ("reject", "reject")):
-        if word in lowered:
-            return "desk_rejected" if word == "reject" and "desk" in lowered else decision
-    return _accepted(lowered) if re.search(r"(?<!not )\baccept", lowered) else "unknown"
+    accepted = re.search(r"(?<!not )\baccept", words.lower())
+    return _read(words, (*_DECISIONS, *_KINDS_OF_ACCEPTANCE, ("", "accept")) if accepted else _DECISIONS)
 
 
 def read_venue(words: str) -> str:
     """The decision of a venue: "ICLR 2024 spotlight", "Submitted to ICLR 2024", "ICLR 2022 Submitted"."""
-    lowered = words.lower().strip()
-    if "workshop" in lowered and "invite" in lowered:
-        return "invite_to_workshop"
-    if "withdraw" in lowered:
-        return "withdrawn"
-    if "desk" in lowered and "reject" in lowered:
-        return "desk_rejected"
-    if lowered.startswith("submitted to ") or lowered.endswith((" submitted", " reject", " rejected")):
-        return "reject"
-    kind = _accepted(lowered)
-    return kind if kind != "accept" or lowered.endswith((" accept", " accepted")) else "unknown"
+    return _read(words.strip(), _VENUES)
 
 
-def _accepted(lowered: str) -> str:
-    return next((kind for kind, pattern in _KINDS_OF_ACCEPTANCE.items() if re.search(pattern, lowered)), "accept")
+def _read(words: str, rules: Iterable[tuple[str, str]]) -> str:
+    """The decision of the first pattern that is in the words."""
+    found = (decision for pattern, decision in rules if re.search(pattern, words.lower(), re.DOTALL))
+    return next(found, "unknown")
 
 
-_KINDS_OF_ACCEPTANCE = {
-    "accept_oral": r"\b(oral|talk)\b|\btop[- ]5\b",
-    "accept_spotlight": r"\bspotlight\b|\btop[- ]25\b",
-    "accept_poster": r"\bposter\b",
-}
+_KINDS_OF_ACCEPTANCE = (
+    (r"\b(oral|talk)\b|\btop[- ]5\b", "accept_oral"),
+    (r"\bspotlight\b|\btop[- ]25\b", "accept_spotlight"),
+    (r"\bposter\b", "accept_poster"),
+)
+_DECISIONS = (
+    ("workshop", "invite_to_workshop"),
+    ("withdraw", "withdrawn"),
+    ("desk.*reject|reject.*desk", "desk_rejected"),
+    ("reject", "reject"),
+)
+_VENUES = (
+    ("workshop.*invite|invite.*workshop", "invite_to_workshop"),
+    *_DECISIONS[1:3],
+    (r"^submitted to | (submitted|reject|rejected)$", "reject"),
+    *_KINDS_OF_ACCEPTANCE,
+    (r" accept(ed)?$", "accept"),
+)
 _BY_LAST_PART = {
     "Withdrawn_Submission": "withdrawn",
     "Withdraw_Submission": "withdrawn",
@@ -227,9 +232,9 @@ def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
 
 def _by_meta_review(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
     """Of 2019 only: later a meta-review recommends, and does not decide."""
-    reviews = _to_itself(note, kinds, "Meta_Review")
-    if not reviews or year_of(note) != 2019:
+    if year_of(note) != 2019:
         return None
+    reviews = _to_itself(note, kinds, "Meta_Review")
     return _agreed((text(review.get("content"), "recommendation") for review in reviews), "meta_review")
 
 
@@ -247,7 +252,7 @@ def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
 
 
 def _by_invitation(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
-    found = ((_BY_LAST_PART.get(name.rsplit("/", 1)[-1]), name) for name in invitations(note))
+    found = ((_BY_LAST_PART.get(_last(name)), name) for name in invitations(note))
     return next((Decision(decision, name, "invitation") for decision, name in found if decision), None)
 
 
@@ -262,7 +267,7 @@ def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
     venueid = text(note.get("content"), "venueid")
     if venueid is None:
         return None
-    last = venueid.rsplit("/", 1)[-1]
+    last = _last(venueid)
     named = _OF_VENUEIDS | ({"Submission": "unknown"} if is_v2(note) else {})
     if last in named:
         return Decision(named[last], venueid, "venueid")
@@ -295,38 +300,32 @@ class Replies:
     def __init__(self, files: Mapping[str, str]) -> None:
         """`files`: path -> sha256."""
         self.files = dict(files)
-        self._found: dict[str, list[Note]] | None = None
 
     def identity(self) -> list[str]:
         return sorted(set(self.files.values()))
 
     def to(self, forum: str) -> list[Note]:
-        if self._found is None:
-            self._found = self._read()
-        return self._found.get(forum, [])
+        return self._by_forum.get(forum, [])
 
-    def _read(self) -> dict[str, list[Note]]:
-        found: dict[str, list[Note]] = {}
+    @cached_property
+    def _by_forum(self) -> dict[str, list[Note]]:
+        found = defaultdict[str, list[Note]](list)
         for path in sorted(self.files):
             for line in split_lines(unpacked(Path(path)), path):
-                note = self._note(line, path)
-                found.setdefault(_own(note, "forum"), []).append(note)
+                try:
+                    note = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    raise SourceError(f"{path} holds a line that is no JSON ({error}): fetch it again.") from None
+                if not isinstance(note, dict):
+                    raise SourceError(f"{path} holds a line that is no note: fetch it again.")
+                found[_own(note, "forum")].append(note)
         return found
-
-    def _note(self, line: bytes, path: str) -> Note:
-        try:
-            note = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise SourceError(f"{path} holds a line that is no JSON ({error}): fetch it again.") from None
-        if not isinstance(note, dict):
-            raise SourceError(f"{path} holds a line that is no note: fetch it again.")
-        return note
 
 
 def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[Any, ...] | str:
     """The columns of SUBMISSIONS, or why it is none."""
-    number, forum, content, year = note.get("id"), note.get("forum"), note.get("content"), year_of(note)
-    if not isinstance(number, str) or not _ID.fullmatch(number):
+    number, forum, content, year = _own(note, "id"), _own(note, "forum"), note.get("content"), year_of(note)
+    if not _ID.fullmatch(number):
         return "missing or ill-formed id"
     if not isinstance(content, dict) or not (note.get("invitation") or note.get("invitations")):
         return "no note of OpenReview"
@@ -336,7 +335,7 @@ def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[
     if title is None and abstract is None:
         return "neither title nor abstract"
     kinds = by_kind(replies)
-    forum = forum if isinstance(forum, str) and _ID.fullmatch(forum) else number
+    forum = forum if _ID.fullmatch(forum) else number
     return (
         f"{GROUP}/{number}",
         forum,
@@ -375,10 +374,6 @@ def _whole(found: Any, largest: int = _LARGEST) -> int | None:
     return found if type(found) is int and -largest <= found <= largest else None
 
 
-def is_reply(note: Note) -> bool:
-    return note.get("replyto") is not None and note.get("id") != note.get("forum")
-
-
 # ---------------------------------------------------------------- stage
 
 
@@ -408,7 +403,7 @@ def _row(
     if not isinstance(note, dict):
         return _defect(f"line {position}", "no note of OpenReview", line)
     key = f"{GROUP}/{_own(note, 'id')}" if _own(note, "id") else f"line {position}"
-    if is_reply(note):
+    if note.get("replyto") is not None and note.get("id") != note.get("forum"):
         return Rejected(key, "filtered", "a reply, not a submission", "; ".join(invitations(note)))
     if key in seen:
         return Rejected(key, "filtered", "seen before in this file")

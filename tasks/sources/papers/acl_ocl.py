@@ -26,17 +26,19 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError
 from schemas.sources.papers import METADATA, PAPERS
-from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.batches import batched
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text, retrieved_at
 from tasks.sources.files.sizes import lines_of, of_source
-from tasks.sources.papers.body import batch_of as papers_of
-from tasks.sources.s2orc.s2orc import Unusable, from_doc2json
+from tasks.sources.paper_body import batch_of as papers_of
+from tasks.sources.s2orc.s2_records import Unusable, from_doc2json, whole_number
 
 GROUP = "acl"
 SITE = "https://aclanthology.org"
@@ -44,7 +46,6 @@ BATCH_ROWS = 500
 BATCH_PAPERS = 50
 ENDINGS = (".json",)
 MAX_JSON_BYTES = 32 << 20
-RAW_CHARS = 2_000
 COLUMNS = (
     "acl_id",
     "title",
@@ -61,8 +62,8 @@ COLUMNS = (
 FULL_TEXT = "full_text"
 NEW_LICENCE, NEW_FROM, OLD_LICENCE = "CC BY 4.0", 2016, "CC BY-NC-SA 3.0"
 
-_OLD_ID = re.compile(r"([A-Z])([0-9]{2})-([0-9]{4,5})")
-_NEW_ID = re.compile(r"((?:19|20)[0-9]{2})\.([a-z0-9]+)-([A-Za-z0-9]+)\.([0-9]+)")
+_OLD_ID = re.compile(r"[A-Z]([0-9]{2})-[0-9]{4,5}")
+_NEW_ID = re.compile(r"((?:19|20)[0-9]{2})\.[a-z0-9]+-[A-Za-z0-9]+\.[0-9]+")
 _AND = re.compile(r"\s+and\s+")
 _BLANK = re.compile(r"\s+")
 _DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
@@ -72,7 +73,7 @@ _DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
 
 
 def is_acl_id(acl_id: str) -> bool:
-    return bool(_OLD_ID.fullmatch(acl_id) or _NEW_ID.fullmatch(acl_id))
+    return year_of(acl_id) is not None
 
 
 def is_front_matter(acl_id: str) -> bool:
@@ -80,29 +81,24 @@ def is_front_matter(acl_id: str) -> bool:
 
     Old ids have four digits, of which one is the volume, or two (workshops W, C69, and D19 from D19-50 on).
     """
-    if match := _NEW_ID.fullmatch(acl_id):
-        return int(match[4]) == 0
-    match = _OLD_ID.fullmatch(acl_id)
-    if match is None:
+    if not is_acl_id(acl_id):
         return False
-    two = match[1] == "W" or acl_id.startswith(("C69-", "D19-5", "D19-6"))
-    return int(match[3][2:] if two else match[3][1:]) == 0
+    of_volume = 2 if acl_id.startswith(("W", "C69-", "D19-5", "D19-6")) else 1
+    number = acl_id.rpartition(".")[2] if "." in acl_id else acl_id.partition("-")[2][of_volume:]
+    return int(number) == 0
 
 
 def year_of(acl_id: str) -> int | None:
     if match := _NEW_ID.fullmatch(acl_id):
         return int(match[1])
     match = _OLD_ID.fullmatch(acl_id)
-    return (1900 if int(match[2]) >= 60 else 2000) + int(match[2]) if match else None
+    return (1900 if int(match[1]) >= 60 else 2000) + int(match[1]) if match else None
 
 
 def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> str | None:
     """By the year, for ACL's own materials; null for those of others."""
-    new = _NEW_ID.fullmatch(acl_id)
-    others = acl_id.startswith("L") or (new is not None and new[2] == "lrec")
-    if publisher and not re.search(r"association for computational linguistics|\bacl\b", publisher, re.IGNORECASE):
-        others = True
-    if others or year is None:
+    others = publisher and not re.search(r"association for computational linguistics|\bacl\b", publisher, re.IGNORECASE)
+    if others or year is None or acl_id.startswith("L") or ".lrec-" in acl_id:
         return None
     return NEW_LICENCE if year >= NEW_FROM else OLD_LICENCE
 
@@ -110,30 +106,31 @@ def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> s
 # ---------------------------------------------------------------- the table
 
 
-def metadata_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...] | Rejected:
+def metadata_row(record: dict[str, Any], retrieved: int | None) -> Row | Rejected:
     """The columns of METADATA, or why it is none."""
     acl_id = _text(record["acl_id"])
     if acl_id is None or not is_acl_id(acl_id):
-        return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=str(record)[:RAW_CHARS])
+        return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=raw_text(str(record)))
     if is_front_matter(acl_id):
         return Rejected(f"{GROUP}/{acl_id}", "filtered", "front matter of a volume")
-    year = _year(record["year"]) or year_of(acl_id)
+    printed = _number(record["year"]) or 0
+    year = printed if 1900 <= printed <= 2100 else year_of(acl_id)
     doi = _DOI.search((_text(record["doi"]) or "").lower())
-    return (
-        f"{GROUP}/{acl_id}",
-        _number(record["corpus_paper_id"]),
-        _plain(record["title"]),
-        authors(_text(record["author"]) or ""),
-        year,
-        _plain(record["booktitle"]) or _plain(record["journal"]),
-        _text(record["abstract"]),
-        doi[0] if doi else None,
-        None,
-        acl_id,
-        licence_of(acl_id, year, _plain(record["publisher"])),
-        _url(record["url"]) or permalink(acl_id),
-        retrieved,
-    )
+    url = _text(record["url"]) or ""
+    return {
+        "paper_id": f"{GROUP}/{acl_id}",
+        "corpus_id": _number(record["corpus_paper_id"]),
+        "title": _plain(record["title"]),
+        "authors": authors(_text(record["author"]) or ""),
+        "year": year,
+        "venue": _plain(record["booktitle"]) or _plain(record["journal"]),
+        "abstract": _text(record["abstract"]),
+        "doi": doi[0] if doi else None,
+        "acl_id": acl_id,
+        "licence": licence_of(acl_id, year, _plain(record["publisher"])),
+        "url": url if url.startswith(("https://", "http://")) else permalink(acl_id),
+        "retrieved_at": retrieved,
+    }
 
 
 def permalink(acl_id: str) -> str:
@@ -160,21 +157,10 @@ def _text(value: Any) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
 
 
-def _url(value: Any) -> str | None:
-    url = _text(value)
-    return url if url and url.startswith(("https://", "http://")) else None
-
-
-def _year(value: Any) -> int | None:
-    number = _number(value)
-    return number if number is not None and 1900 <= number <= 2100 else None
-
-
 def _number(value: Any) -> int | None:
     """A whole number, also of "2020" and of 2020.0, as tables with gaps hold them."""
-    if isinstance(value, str):
-        return int(value) if re.fullmatch(r"[0-9]{1,15}", value.strip()) else None
-    return int(value) if isinstance(value, int | float) and 0 <= value < 2**53 and int(value) == value else None
+    number = whole_number(value.strip() if isinstance(value, str) else value)
+    return number if 0 <= number < 2**53 else None
 
 
 @stage(METADATA, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
@@ -184,25 +170,24 @@ def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.Record
     seen: set[str] = set()
     for batch in _table(files):
         _count_texts(context, batch)
-        rows = [_once(metadata_row(record, when), seen) for record in batch.select(list(COLUMNS)).to_pylist()]
+        rows = [_once(metadata_row(record, when), seen, "file") for record in batch.select(list(COLUMNS)).to_pylist()]
         yield from (row for row in rows if isinstance(row, Rejected))
         if kept := [row for row in rows if not isinstance(row, Rejected)]:
-            yield batch_of(kept, METADATA)
+            yield pa.RecordBatch.from_pylist(kept, schema=METADATA)
 
 
-def _once(row: tuple[Any, ...] | Rejected, seen: set[str]) -> tuple[Any, ...] | Rejected:
+def _once(row: Row | Rejected, seen: set[str], where: str) -> Row | Rejected:
+    """The row, or why it is left out where its paper was there before."""
     if isinstance(row, Rejected):
         return row
-    if row[0] in seen:
-        return Rejected(row[0], "filtered", "seen before in this file")
-    seen.add(row[0])
+    if row["paper_id"] in seen:
+        return Rejected(row["paper_id"], "filtered", f"seen before in this {where}")
+    seen.add(row["paper_id"])
     return row
 
 
 def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, streamed: it may be one row group of gigabytes."""
-    import pyarrow.parquet as pq
-
     path = Path(piece.source.path)
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
@@ -215,8 +200,6 @@ def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
 
 
 def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
-    import pyarrow.compute as pc
-
     texts = batch.column(FULL_TEXT).cast(pa.large_string())  # of a table without a single text the type is null
     full = pc.sum(pc.greater(pc.fill_null(pc.binary_length(texts), 0), 0)).as_py() or 0
     context.count("with full text", full)
@@ -268,11 +251,5 @@ def _papers(files: Shard, default: str | None) -> Iterator[tuple[Row, int] | Rej
     seen: set[str] = set()
     for member in members(files, endings=ENDINGS, max_bytes=MAX_JSON_BYTES):
         when = member.retrieved_at or default
-        row = paper_row(member, None if when is None else moment(when))
-        if isinstance(row, Rejected):
-            yield row
-        elif row["paper_id"] in seen:
-            yield Rejected(row["paper_id"], "filtered", "seen before in this bundle")
-        else:
-            seen.add(row["paper_id"])
-            yield row, 1
+        row = _once(paper_row(member, None if when is None else moment(when)), seen, "bundle")
+        yield row if isinstance(row, Rejected) else (row, 1)

@@ -24,10 +24,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import requests
 
@@ -39,9 +38,9 @@ from longform.net.ahead import in_order
 from longform.net.http import user_agent
 from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import tei
 from tasks.sources.papers.pdf import check
-from tasks.sources.papers.unreadable import UnreadableError
 
 SERVICE = "/api/processFulltextDocument"
 FORM = {
@@ -57,7 +56,6 @@ READY_SECONDS = 120.0
 CONNECT_SECONDS = 10.0
 PAUSE_SECONDS = 2.0
 LOST_TRIES = 3
-DEADLINE = "deadline"
 CODES = frozenset(
     (
         "BAD_INPUT_DATA",
@@ -83,28 +81,24 @@ _START = (
 )
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What one request came to: a status with its body, or what went wrong on the way."""
+def send(connections: Wire, url: str, content: bytes, seconds: float) -> tuple[int, bytes]:
+    """(status, body) of one PDF, read whole before the deadline, no further than a TEI may be long.
 
-    status: int = 0
-    body: bytes = b""
-    fault: str = ""
-
-
-def send(connections: Wire, url: str, content: bytes, seconds: float) -> Outcome:
-    """Send one PDF and read the whole reply before the deadline, no further than a TEI may be long."""
+    UnreadableError where it is too slow or its reply too large, Dropped where the connection was lost.
+    """
     until = time.monotonic() + seconds
     file = {"input": ("input.pdf", content, "application/pdf")}
     request = requests.Request("POST", url, files=file, data=FORM, headers={"Accept": "application/xml"})
     try:
         with connections.send(request, (CONNECT_SECONDS, seconds)) as reply:
             body = wire.body(reply, limit=tei.MAX_BYTES, within=max(0.1, until - time.monotonic()))
-            return Outcome(reply.status_code, body)
-    except Dropped as error:
-        return Outcome(fault=DEADLINE if time.monotonic() > until - 0.05 * seconds else str(error))
-    except SourceError as error:
-        return Outcome(status=200, fault=str(error))
+            return reply.status_code, body
+    except Dropped:
+        if time.monotonic() <= until - 0.05 * seconds:
+            raise
+        raise UnreadableError("GROBID: too slow", f"more than {seconds:g} seconds") from None
+    except SourceError:
+        raise UnreadableError("GROBID: reply too large") from None
 
 
 # ---------------------------------------------------------------- the server
@@ -160,14 +154,13 @@ def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int |
 
 def _version(ask: Ask) -> str:
     status, body = ask("version")
-    if status != 200:
-        return "unknown"
     try:
         document = json.loads(body)
     except ValueError:
         document = body.decode(errors="replace")
     parts = [document.get("version"), document.get("revision")] if isinstance(document, dict) else [document]
-    return " ".join(" ".join(str(part).split()) for part in parts if part)[:60] or "unknown"
+    named = " ".join(" ".join(str(part).split()) for part in parts if part)[:60]
+    return named if status == 200 and named else "unknown"
 
 
 def _engines(ask: Ask) -> int | None:
@@ -219,7 +212,6 @@ class _Asking:
         self.server, self.locks = server, locks
         self.stopped = threading.Event()
         self.connections = Wire(user_agent())
-        self.draw = random.Random()
 
     def paper(self, member: Member) -> Row | UnreadableError:
         try:
@@ -234,47 +226,46 @@ class _Asking:
         tries = lost = 0
         busy_until = time.monotonic() + self.server.patience_seconds
         while True:
-            outcome = self.ask(member)
-            if outcome.fault and outcome.status == 200:
-                raise UnreadableError("GROBID: reply too large")
-            if outcome.fault == DEADLINE:
-                raise UnreadableError("GROBID: too slow", f"more than {self.server.seconds:g} seconds")
-            if outcome.status == 200 and outcome.body:
-                return outcome.body
-            if outcome.status in (429, 503):
+            try:
+                with _place(self.locks, self.server.concurrency, self.stopped):
+                    status, body = send(
+                        self.connections, self.server.base + SERVICE, member.content, self.server.seconds
+                    )
+                fault = str(status) if status in (502, 504) else ""
+            except Dropped as error:
+                status, body, fault = 0, b"", str(error)
+            if status == 200 and body:
+                return body
+            if status in (429, 503):
                 self._wait(busy_until, "is busy")
-            elif outcome.fault or outcome.status in (502, 504):
+            elif fault:
                 lost += 1
-                self._wait(busy_until if lost < LOST_TRIES else 0.0, f"failed ({outcome.fault or outcome.status})")
+                self._wait(busy_until if lost < LOST_TRIES else 0.0, f"failed ({fault})")
             else:
                 tries += 1
-                self._settle(outcome, tries)
-
-    def ask(self, member: Member) -> Outcome:
-        with _place(self.locks, self.server.concurrency, self.stopped):
-            return send(self.connections, self.server.base + SERVICE, member.content, self.server.seconds)
+                self._settle(status, body, tries)
 
     def _wait(self, until: float, what: str) -> None:
         """Wait some seconds; Incomplete where that would be past `until`, or when another PDF ended the unit."""
-        pause = self.draw.uniform(1.25, 3.75) * min(self.server.pause_seconds, self.server.patience_seconds / 20)
+        pause = random.uniform(1.25, 3.75) * min(self.server.pause_seconds, self.server.patience_seconds / 20)
         if time.monotonic() + pause > until or self.stopped.wait(pause):
             raise Incomplete(
                 f"GROBID at {shown(self.server.base)} {what}: what was finished is kept; run the same command again."
             )
 
-    def _settle(self, outcome: Outcome, tries: int) -> None:
+    def _settle(self, status: int, body: bytes, tries: int) -> None:
         """Return where once more is worth it, else raise."""
-        if outcome.status in (200, 204):
+        if status in (200, 204):
             raise UnreadableError("GROBID: no content")
-        if outcome.status == 500:
-            code, message = code_of(outcome.body)
+        if status == 500:
+            code, message = code_of(body)
             if code in ONCE_MORE and tries == 1:
                 return
             raise UnreadableError(f"GROBID: {code if code in CODES else 'failed'}", message or None)
-        if outcome.status in (400, 411, 413, 415, 422):
-            raise UnreadableError("GROBID: refused", f"status {outcome.status} {code_of(outcome.body)[1]}".strip())
+        if status in (400, 411, 413, 415, 422):
+            raise UnreadableError("GROBID: refused", f"status {status} {code_of(body)[1]}".strip())
         raise SourceError(
-            f"{shown(self.server.base)} answers with status {outcome.status}, as GROBID never does: correct GROBID_URL."
+            f"{shown(self.server.base)} answers with status {status}, as GROBID never does: correct GROBID_URL."
         )
 
 
@@ -293,16 +284,11 @@ def _place(locks: Path, number: int, stopped: threading.Event) -> Iterator[None]
     while True:
         for place in range(number):
             with (locks / f"grobid-{place}.lock").open("a") as file:
-                if _locked(file):
-                    yield
-                    return
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    continue
+                yield
+                return
         if stopped.wait(0.05):
             raise Incomplete("Another PDF of this unit could not be read now: run the same command again.")
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

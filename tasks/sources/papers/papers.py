@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import dropwhile, takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +21,14 @@ PARAGRAPHS_AT_ONCE = 10_000
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
     """The rows of PARAGRAPHS of a row of PAPERS."""
-    text, sections = paper["text"], paper["sections"]
+    text, unheaded = paper["text"], dict.fromkeys(("number", "head", "role"))
+    heads = [{name: section[name] for name in unheaded} for section in paper["sections"]]
     linked = {entry["ref_id"]: entry["paper_id"] for entry in paper["bibliography"] if entry["paper_id"]}
     return [
         {
             "paragraph_id": f"{paper['paper_id']}#{position}",
             "paper_id": paper["paper_id"],
-            **_of_section(sections, paragraph["section"]),
+            **(unheaded if paragraph["section"] is None else heads[paragraph["section"]]),
             "start": paragraph["start"],
             "end": paragraph["end"],
             "text": text[paragraph["start"] : paragraph["end"]],
@@ -37,19 +39,13 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-def _of_section(sections: list[Row], position: int | None) -> Row:
-    section = sections[position] if position is not None else {}
-    return {name: section.get(name) for name in ("number", "head", "role")}
-
-
 def _shifted(citation: Row, by: int) -> Row:
     return {**citation, "start": citation["start"] - by, "end": citation["end"] - by}
 
 
 def _cited(citations: list[Row], linked: dict[str, str]) -> list[str]:
     """The papers that citations lead to, each once."""
-    found = (linked.get(citation["ref_id"]) for citation in citations)
-    return list(dict.fromkeys(paper_id for paper_id in found if paper_id))
+    return list(dict.fromkeys(linked[citation["ref_id"]] for citation in citations if citation["ref_id"] in linked))
 
 
 def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -57,13 +53,10 @@ def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
 
     Related work that stands inside it is part of it. Of several introductions in one paper, the first.
     """
-    found: list[Row] = []
-    for paragraph in paper["paragraphs"]:
-        role = _role(paper, paragraph)
-        if role == INTRODUCTION:
-            found.append(paragraph)
-        elif found and role != RELATED_WORK:
-            break
+    placed = ((_role(paper, paragraph), paragraph) for paragraph in paper["paragraphs"])
+    begun = dropwhile(lambda found: found[0] != INTRODUCTION, placed)
+    inside = takewhile(lambda found: found[0] in (INTRODUCTION, RELATED_WORK), begun)
+    found = [paragraph for role, paragraph in inside if role == INTRODUCTION]
     return (found[0]["start"], found[-1]["end"]) if found else None
 
 

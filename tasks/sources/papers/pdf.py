@@ -1,4 +1,6 @@
-"""PDFs without a server: PDFium's lines of text, and a heuristic that finds heads, paragraphs and references in them.
+"""PDFs as papers, by the parser at hand; and the one that needs no server: PDFium's lines, and a heuristic over them.
+
+It finds heads, paragraphs and references by how lines look:
 
     12.0 bold     "1 Introduction"                          a head: numbered or known, bold or large, on its own
     10.9          "The goal of this work is to facilitate"  its text: most lines have this size
@@ -21,19 +23,28 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import chain, groupby, pairwise, repeat
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
-from longform.artifacts.rows import Row
-from tasks.sources.files.bundles import Member
+import pyarrow as pa
+
+from longform.artifacts.rows import Rejected, Row, Shard
+from longform.engine.stage import StageContext, stage
+from schemas.sources.papers import PAPERS
+from tasks.sources.files.batches import counted
+from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.child import Child
+from tasks.sources.paper_body import Paragraph, Section, UnreadableError, laid_out
 from tasks.sources.papers import pdf_lines
-from tasks.sources.papers.body import Paragraph, Section, laid_out
-from tasks.sources.papers.unreadable import UnreadableError
+from tasks.sources.papers.tei import in_batches, row_of
 from tasks.text.headings import plain, role_of, split_number
 
+ENDINGS = (".pdf",)
+MAX_BYTES = 128 << 20
+FILES_PER_BUNDLE = 64
 PAGES = 200
 SECONDS = 60.0
 MAX_REPLY_BYTES = 256 << 20
@@ -79,6 +90,24 @@ class Line:
         return self.text.count("\ufffe") + 1
 
 
+# ---------------------------------------------------------------- the stage
+
+
+class Parser(Protocol):
+    """What makes papers of PDFs. Its identity is part of the stage's."""
+
+    def identity(self) -> Any: ...
+    def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]: ...
+
+
+@stage(PAPERS, revision=1)
+def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterator[pa.RecordBatch | Rejected]:
+    """Papers of PDFs. What breaks a parser costs its own row; a server that is not there leaves the part open."""
+    licence = dict(files.source.facts).get("licence")
+    found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), context.store.home)
+    yield from counted(context, in_batches(row_of(member, parsed, licence) for member, parsed in found))
+
+
 # ---------------------------------------------------------------- the process
 
 
@@ -102,19 +131,12 @@ class Pdfium:
                 yield member, reader.paper(member)
 
 
-class Reader:
+class Reader(Child):
     """Reads PDFs one by one, in a process of their own. `folder` is for what does not stay in memory."""
 
     def __init__(self, parser: Pdfium, folder: Path) -> None:
+        super().__init__([sys.executable, "-P", pdf_lines.__file__], max_bytes=MAX_REPLY_BYTES)
         self.parser, self.place = parser, folder / "input.pdf"
-        self.child = Child([sys.executable, "-P", pdf_lines.__file__], max_bytes=MAX_REPLY_BYTES)
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.child.close()
-        self.place.unlink(missing_ok=True)
 
     def paper(self, member: Member) -> Row | UnreadableError:
         try:
@@ -132,7 +154,7 @@ class Reader:
     def _pages(self) -> list[list[list[Any]]]:
         wanted = {"path": str(self.place), "pages": self.parser.pages, "seconds": self.parser.seconds}
         try:
-            reply = self.child.ask(wanted, self.parser.seconds)
+            reply = self.ask(wanted, self.parser.seconds)
         except TimeoutError:
             raise UnreadableError("too slow", f"more than {self.parser.seconds:g} seconds") from None
         except EOFError:
@@ -190,10 +212,7 @@ def paper_of(lines: Sequence[Line]) -> Row:
 
 def _without_running_heads(lines: Sequence[Line]) -> list[Line]:
     """Without page numbers, and without what stands at the top or bottom of three pages or more."""
-    edges: dict[int, list[Line]] = {}
-    for line in lines:
-        edges.setdefault(line.page, []).append(line)
-    ends = {id(line) for page in edges.values() for line in _ends(page)}
+    ends = {id(line) for _, page in groupby(lines, key=attrgetter("page")) for line in _ends(list(page))}
     seen = Counter(_pattern(line.text) for line in lines if id(line) in ends)
     return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen))]
 
@@ -238,7 +257,7 @@ class _Layout:
         if begins is None or first is None:
             self.abstract: list[Line] = []
             return first if first is not None and role_of(lines[first].text) else 0
-        rest = lines[begins].text[_ABSTRACT.match(lines[begins].text).end() :]  # type: ignore[union-attr]
+        rest = _ABSTRACT.sub("", lines[begins].text, count=1)
         own = [replace(lines[begins], text=rest)] if rest else []
         self.abstract = [*own, *lines[begins + 1 : first]]
         return first
@@ -248,9 +267,8 @@ class _Layout:
         largest = max((line.size for line in lines), default=0.0)
         if largest < self.size + _LARGER:
             return ""
-        start = next(position for position, line in enumerate(lines) if line.size == largest)
-        end = next((p for p in range(start, len(lines)) if lines[p].size != largest), len(lines))
-        return self.joined(lines[start:end])
+        runs = (list(run) for size, run in groupby(lines, key=attrgetter("size")) if size == largest)
+        return self.joined(next(runs))
 
     # ---- heads
 
@@ -282,20 +300,19 @@ class _Layout:
         found, held, small = [Section(None, None)], list[Line](), list[Line]()
         caption = False
         for line in lines:
-            if id(line) in self.heads:
+            is_head, begins = id(line) in self.heads, _CAPTION.match(line.text) is not None
+            goes_on = bool(small) and self._goes_on(small[-1], line)
+            caption = not is_head and (begins or (caption and goes_on))
+            if is_head:
                 self._end(found[-1].paragraphs, held)
                 self._head(line, found)
-                caption = False
-                continue
-            apart = line.size < self.size - _SMALLER
-            caption = bool(_CAPTION.match(line.text)) or (caption and bool(small) and self._goes_on(small[-1], line))
-            if apart or caption:
-                if small and (_CAPTION.match(line.text) or not self._goes_on(small[-1], line)):
+            elif caption or line.size < self.size - _SMALLER:
+                if begins or not goes_on:
                     self._end(self.outside, small)
                 small.append(line)
-                continue
-            self._end(self.outside, small)
-            held.append(line)
+            else:
+                self._end(self.outside, small)
+                held.append(line)
         self._end(found[-1].paragraphs, held)
         self._end(self.outside, small)
         return [section for section in found if section.head or section.paragraphs]
@@ -316,14 +333,11 @@ class _Layout:
         return line.page == before.page and near and abs(line.size - before.size) < 0.6
 
     def _end(self, paragraphs: list[Paragraph], lines: list[Line]) -> None:
-        for group in self.paragraphs(lines):
+        for group in _groups(lines, lambda held, line, following: self._begins(held[-1], line, following)):
             text = self.joined(group)
             if text and (paragraphs is not self.outside or _WORD.search(text)):
                 paragraphs.append(Paragraph(text))
         lines.clear()
-
-    def paragraphs(self, lines: Sequence[Line]) -> Iterator[list[Line]]:
-        return _groups(lines, lambda held, line, following: self._begins(held[-1], line, following))
 
     def _begins(self, before: Line, line: Line, following: Line | None) -> bool:
         """Whether a line begins a paragraph: it is indented and the next is not, or a gap is above."""
@@ -406,9 +420,7 @@ def _number(text: str) -> str | None:
 
 def _usual_size(lines: Sequence[Line]) -> float:
     """The size that most characters have."""
-    sizes: Counter[float] = Counter()
-    for line in lines:
-        sizes[line.size] += len(line.text)
+    sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
     return sizes.most_common(1)[0][0]
 
 

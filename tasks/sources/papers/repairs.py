@@ -8,8 +8,9 @@ related work where its head begins a paragraph ("Related work. Moss flew ..."). 
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
-from tasks.sources.papers.body import Paragraph, Section
+from tasks.sources.paper_body import Paragraph, Section
 from tasks.text.headings import INTRODUCTION, RELATED_WORK, is_front, is_noise, plain, role_of, split_number
 
 LONG_ABSTRACT_CHARS = 2_500
@@ -60,7 +61,8 @@ def repaired(sections: list[Section], title: str | None, notes: list[str]) -> li
         if section.head and not found and title and letters(section.head) == letters(title):
             section.head = section.number = None
             notes.append("title is no head")
-        if _is_noise(section.head) or (section.head is None and not _all_front(found)):
+        front = all(part.head is not None and is_front(part.head) for part in found)  # Highlights, Keywords
+        if _is_noise(section.head) or (section.head is None and not front):
             _continue(section, found, notes)
         else:
             for part in _unmerged(section, notes):
@@ -78,11 +80,6 @@ def numbered(sections: list[Section]) -> list[Section]:
 def letters(text: str) -> str:
     """What is compared where print, spaces and marks differ."""
     return "".join(filter(str.isalnum, text)).casefold()
-
-
-def _all_front(sections: list[Section]) -> bool:
-    """Whether nothing but front matter came so far: Highlights, Keywords."""
-    return all(section.head is not None and is_front(section.head) for section in sections)
 
 
 def _is_noise(head: str | None) -> bool:
@@ -118,11 +115,9 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
         paragraph = Paragraph(head[match.end() :])
         paragraph.append(section.paragraphs[0].text, section.paragraphs[0].citations)
         return [Section(number, match["head"], [paragraph, *section.paragraphs[1:]])]
-    if match := _SUB_HEAD.fullmatch(head):
-        above = match["above"]
-        if number in (None, above):
-            notes.append("merged heads parted")
-            return [Section(above, match["first"]), Section(match["number"], match["head"], section.paragraphs)]
+    if (match := _SUB_HEAD.fullmatch(head)) and number in (None, match["above"]):
+        notes.append("merged heads parted")
+        return [Section(match["above"], match["first"]), Section(match["number"], match["head"], section.paragraphs)]
     if (match := _LETTERED.fullmatch(head)) and (_MAIN.fullmatch(plain(match["first"])) or role_of(match["first"])):
         notes.append("merged heads parted")
         return [Section(number, match["first"]), Section(None, match["head"], section.paragraphs)]
@@ -131,10 +126,9 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
 
 def _number_and_head(section: Section) -> tuple[str | None, str]:
     head, printed = section.head or "", " ".join((section.number or "").split()).strip(".:) ")
-    if not printed:
-        number, rest = split_number(head)
-        return number, rest or head
     number, rest = split_number(head)
+    if not printed:
+        return number, rest or head
     return printed, rest if number == printed and rest else head
 
 
@@ -173,20 +167,19 @@ def _says_introduction(sections: list[Section]) -> bool:
 
 def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list[Section]:
     """The sections, the first without a head or of front matter parted where a paragraph begins with Introduction."""
-    if _says_introduction(sections):
+    front = takewhile(lambda section: section.head is None or is_front(section.head), sections)
+    places = ((n, at, paragraph) for n, section in enumerate(front) for at, paragraph in enumerate(section.paragraphs))
+    heads = ((n, at, match) for n, at, one in places if (match := _RUN_IN_INTRODUCTION.match(one.text)))
+    begins = next(heads, None)
+    if begins is None or _says_introduction(sections):
         return sections
-    for position, section in enumerate(sections):
-        if section.head is not None and not is_front(section.head):
-            break
-        for at, paragraph in enumerate(section.paragraphs):
-            if match := _RUN_IN_INTRODUCTION.match(paragraph.text):
-                notes.append("head parted from its paragraph")
-                rest = [_after(match, paragraph), *section.paragraphs[at + 1 :]]
-                section.paragraphs = section.paragraphs[:at]
-                before = [section] if section.head or section.paragraphs else []
-                own = Section(match["number"], match["head"], rest)
-                return [*sections[:position], *before, own, *sections[position + 1 :]]
-    return sections
+    notes.append("head parted from its paragraph")
+    position, at, match = begins
+    section, paragraphs = sections[position], sections[position].paragraphs
+    section.paragraphs = paragraphs[:at]
+    before = [section] if section.head or section.paragraphs else []
+    own = Section(match["number"], match["head"], [_cut(paragraphs[at], match.end()), *paragraphs[at + 1 :]])
+    return [*sections[:position], *before, own, *sections[position + 1 :]]
 
 
 def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
@@ -198,7 +191,7 @@ def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
     for paragraph in whole:
         if match := _RUN_IN_RELATED.match(paragraph.text):
             notes.append("head parted from its paragraph")
-            found.append(Section(match["number"], match["head"], [_after(match, paragraph)], alone=True))
+            found.append(Section(match["number"], match["head"], [_cut(paragraph, match.end())], alone=True))
             continue
         if found[-1].alone and _NEXT_TOPIC.match(paragraph.text):
             found.append(Section(None, None, role=section.role))
@@ -206,12 +199,8 @@ def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
     return [part for part in found if part.head or part.paragraphs]
 
 
-def _after(match: re.Match[str], paragraph: Paragraph) -> Paragraph:
-    """The paragraph without the head at its beginning."""
-    return _cut(paragraph, match.end())
-
-
 def _cut(paragraph: Paragraph, at: int) -> Paragraph:
+    """The paragraph from there on."""
     later = [(start - at, end - at, ref) for start, end, ref in paragraph.citations if start >= at]
     return Paragraph(paragraph.text[at:], later)
 
@@ -252,7 +241,7 @@ def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
     """(abstract, introduction): parted at the head, else before the first paragraph that cites, if text is before."""
     for position, paragraph in enumerate(abstract):
         if (match := _begins(paragraph)) and (position or match["number"]):
-            rest = [part for part in (_after(match, paragraph), *abstract[position + 1 :]) if part.text]
+            rest = [part for part in (_cut(paragraph, match.end()), *abstract[position + 1 :]) if part.text]
             return abstract[:position], Section(match["number"], match["head"], rest, INTRODUCTION)
     cites = next(position for position, paragraph in enumerate(abstract) if paragraph.citations)
     if cites:

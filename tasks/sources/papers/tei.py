@@ -41,9 +41,8 @@ from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.found import moment, raw_text
-from tasks.sources.papers.body import Cite, Paragraph, Section, batch_of, laid_out
+from tasks.sources.paper_body import Cite, Paragraph, Section, UnreadableError, batch_of, laid_out
 from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
-from tasks.sources.papers.unreadable import UnreadableError
 from tasks.text.headings import is_front
 
 GROUP = "file"
@@ -72,27 +71,24 @@ _AUTHOR = frozenset(("author", f"{_TEI}author"))
 _OF_BIBLIOGRAPHY = [
     f"{{*}}{name}"
     for name in (
-        "biblStruct",
+        *("biblStruct", "author", "editor", "title", "date", "idno", "note"),
         *_LEVELS,
-        "author",
-        "editor",
-        "title",
-        "date",
-        "idno",
-        "note",
         *_PARTS_OF_NAMES,
     )
 ]
 _PERSON = frozenset(("persName", "orgName", "name"))
-_FLOATS = frozenset(("figure", "note", "table"))
+_FLOATS = frozenset(("figure", "note"))
 _SILENT = frozenset(("graphic", "table", "listBibl", "listOrg", "ptr", "fw", "pb"))
 _APART = frozenset(("s", "p", "item", "label", "head", "div", "row", "cell", "lb", "figDesc"))
 _YEAR = re.compile(r"(?<!\d)(?:18|19|20)\d\d[a-z]?(?!\d)")
 _FOOT_ID = re.compile(r"foot_\d+")
 _OPEN_ENDED = frozenset("-–—(/[‘“\"'") | {""}
 _WORD = re.compile(r"[^\W\d_]{2,}|[AIa]\s")
-_DOI = re.compile(r"10\.\d{4,9}/\S+")
-_ARXIV = re.compile(r"(?:arxiv:)?((?:[a-z.-]+/)?\d{4}\.?\d{3,5})(?:v\d+)?", re.IGNORECASE)
+_IDENTIFIERS = {
+    "doi": re.compile(r"(10\.\d{4,9}/\S+)"),
+    "arxiv": re.compile(r"\A(?:arxiv:)?((?:[a-z.-]+/)?\d{4}\.?\d{3,5})(?:v\d+)?", re.IGNORECASE),
+    "md5": re.compile(r"(.{1,64})"),
+}
 _CREATIVE_COMMONS = re.compile(
     r"creativecommons\.org/(?:licenses/([a-z-]+)/(\d\.\d)|publicdomain/(zero)/(\d\.\d))", re.IGNORECASE
 )
@@ -110,14 +106,13 @@ def paper_of(content: bytes) -> Row:
 
 
 def _paper(root: etree._Element) -> Row:
-    header, text = _child(root, "teiHeader"), _child(root, "text")
     bibliography = _bibliography(root)
     reader = _Reader({entry["ref_id"] for entry in bibliography})
-    abstract = reader.paragraphs(_path(header, "profileDesc", "abstract"))
-    body, back = reader.sections(_child(text, "body")), reader.back(_child(text, "back"))
-    if not (any(section.paragraphs for section in body) or any(section.paragraphs for section in back)):
+    abstract = reader.paragraphs(_at(root, "teiHeader/profileDesc/abstract"))
+    body, back = reader.sections(_at(root, "text/body")), reader.back(_at(root, "text/back"))
+    if not any(section.paragraphs for section in (*body, *back)):
         raise UnreadableError("empty body")
-    described = _described(header)
+    described = _described(root)
     body = repaired(body, described["title"], reader.notes)
     abstract = introduced(abstract, body, reader.notes)
     return {
@@ -160,18 +155,18 @@ def _name(element: etree._Element) -> str:
     return _NAMES.get(tag) or (tag.rpartition("}")[2] if isinstance(tag, str) else "")
 
 
-def _child(element: etree._Element | None, name: str) -> etree._Element | None:
-    return None if element is None else next((child for child in element if _name(child) == name), None)
+def _below(element: etree._Element, path: str) -> Iterator[etree._Element]:
+    """What stands at this path, such as `div/head`, below the element, in any namespace or none."""
+    return element.iterfind(_of_any_namespace(path))
 
 
-def _path(element: etree._Element | None, *names: str) -> etree._Element | None:
-    for name in names:
-        element = _child(element, name)
-    return element
+@cache
+def _of_any_namespace(path: str) -> str:
+    return re.sub(r"\w+", r"{*}\g<0>", path)
 
 
-def _under(element: etree._Element | None, name: str) -> Iterator[etree._Element]:
-    return iter(()) if element is None else element.iter(f"{{*}}{name}")
+def _at(element: etree._Element, path: str) -> etree._Element | None:
+    return next(_below(element, path), None)
 
 
 def fold(text: str) -> str:
@@ -187,6 +182,11 @@ def _all_text(element: etree._Element) -> str:
 def _folded(element: etree._Element | None) -> str:
     """All text below, white space folded."""
     return "" if element is None else fold(_all_text(element))
+
+
+def _paragraph(text: str | None) -> Paragraph | None:
+    folded = fold(text or "")
+    return Paragraph(folded) if folded else None
 
 
 # ---------------------------------------------------------------- running text
@@ -265,10 +265,8 @@ class _Reader:
         self._loose(element.text, found)
         for child in element:
             name = _name(child)
-            if name == "p":
-                self._add(self._read(child), found)
-            elif name in ("div", "list"):
-                if name == "div" and _child(child, "head") is None:
+            if name in ("div", "list"):
+                if name == "div" and _at(child, "head") is None:
                     self._unheaded(found)
                 self._walk(child, found)
             elif name == "head":
@@ -306,8 +304,6 @@ class _Reader:
 
     def _float(self, element: etree._Element) -> None:
         """A caption or a footnote, with the notes inside it."""
-        if _name(element) == "table":
-            return
         place = len(self.outside)
         paragraph = self._caption(element) if _name(element) == "figure" else self._read(element)
         if paragraph:
@@ -315,16 +311,13 @@ class _Reader:
 
     def _caption(self, figure: etree._Element) -> Paragraph | None:
         """The description; the label goes first where the description does not begin with it."""
-        label, description = _folded(_child(figure, "head")), _child(figure, "figDesc")
+        label, description = _folded(_at(figure, "head")), _at(figure, "figDesc")
         for child in figure:
-            if _name(child) in ("note", "figure"):
+            if _name(child) in _FLOATS:
                 self._float(child)
-        flow = _Flow()
-        if description is not None:
-            self._run(description, flow)
-        caption = flow.paragraph()
+        caption = None if description is None else self._read(description)
         if caption is None:
-            return Paragraph(label) if label else None
+            return _paragraph(label)
         if not label or letters(caption.text[: 2 * len(label) + 40]).startswith(letters(label)):
             return caption
         whole = Paragraph(label)
@@ -333,8 +326,7 @@ class _Reader:
 
     def _read(self, element: etree._Element) -> Paragraph | None:
         if not len(element):
-            text = fold(element.text or "")
-            return Paragraph(text) if text else None
+            return _paragraph(element.text)
         flow = _Flow()
         self._run(element, flow)
         return flow.paragraph()
@@ -348,18 +340,14 @@ class _Reader:
                 self._ref(child, flow, tail)
             elif name in _FLOATS:
                 self._float(child)
-            elif name not in _SILENT:
-                self._inline(child, name, flow)
+            elif name and name not in _SILENT:
+                if name in _APART:
+                    flow.space()
+                self._run(child, flow)
+                if name in _APART:
+                    flow.space()
             if tail:
                 flow.add(tail)
-
-    def _inline(self, element: etree._Element, name: str, flow: _Flow) -> None:
-        if name in _APART:
-            flow.space()
-        if name:
-            self._run(element, flow)
-        if name in _APART:
-            flow.space()
 
     def _ref(self, ref: etree._Element, flow: _Flow, tail: str | None) -> None:
         kind, text = ref.get("type"), _all_text(ref)
@@ -383,56 +371,61 @@ class _Reader:
     def _cite(self, ref: etree._Element, kind: str | None, start: int, flow: _Flow) -> None:
         if kind == "formula":
             self.notes.append("citation marked as formula")
-        target = ref.get("target")
-        if not target:
-            flow.citations.append((start, flow.length, None))
-            return
-        targets = [entry[1:] for entry in target.split() if entry[0] == "#"]
-        known = [entry for entry in targets if entry in self.entries]
+        targets = [entry[1:] for entry in (ref.get("target") or "").split() if entry[0] == "#"]
+        known: list[str | None] = [entry for entry in targets if entry in self.entries]
         if len(known) < len(targets):
             self.notes.append("citation of no entry")
-        flow.citations += [(start, flow.length, entry) for entry in known] or [(start, flow.length, None)]
+        flow.citations += [(start, flow.length, entry) for entry in known or [None]]
 
 
 # ---------------------------------------------------------------- header
 
 
-def _described(header: etree._Element | None) -> Row:
-    file = _child(header, "fileDesc")
-    structure = _path(file, "sourceDesc", "biblStruct")
-    analytic, monograph = _child(structure, "analytic"), _child(structure, "monogr")
-    numbers = _numbers(structure)
-    doi, arxiv = numbers.get("doi"), numbers.get("arxiv")
-    (title, authors, _), (venue, _, year) = _level(analytic), _level(monograph)
+def _described(root: etree._Element) -> Row:
+    file, structure = "teiHeader/fileDesc", "teiHeader/fileDesc/sourceDesc/biblStruct"
+    numbers = [_identifier(idno) for idno in _below(root, f"{structure}//idno")]
+    number = {kind: text for kind, text in reversed(numbers) if text}
+    doi, arxiv = number.get("doi"), number.get("arxiv")
+    title, authors, _ = _level(root, f"{structure}/analytic")
+    venue, _, year = _level(root, f"{structure}/monogr")
     return {
         "source": "tei",
-        "parser": _parser(header),
-        "title": _level(_child(file, "titleStmt"))[0] or title,
+        "parser": _parser(root),
+        "title": _level(root, f"{file}/titleStmt")[0] or title,
         "authors": authors,
-        "year": year or _level(_child(file, "publicationStmt"))[2],
+        "year": year or _level(root, f"{file}/publicationStmt")[2],
         "venue": venue,
         "corpus_id": None,
         "doi": doi,
         "arxiv_id": arxiv,
         "acl_id": None,
-        "pdf_sha": numbers.get("md5"),
-        "licence": _licence(_path(file, "publicationStmt", "availability")),
+        "pdf_sha": number.get("md5"),
+        "licence": next(
+            filter(None, map(_licence, _below(root, f"{file}/publicationStmt/availability//licence"))), None
+        ),
         "url": f"https://doi.org/{doi}" if doi else f"https://arxiv.org/abs/{arxiv}" if arxiv else None,
     }
 
 
-def _parser(header: etree._Element | None) -> str:
-    application = next(_under(_path(header, "encodingDesc", "appInfo"), "application"), None)
+def _parser(root: etree._Element) -> str:
+    application = _at(root, "teiHeader/encodingDesc/appInfo//application")
     if application is None:
         return "unknown"
     name = (application.get("ident") or "unknown").lower()[:40]
     return f"{name} {(application.get('version') or 'unknown')[:60]}"
 
 
+def _level(root: etree._Element, path: str) -> tuple[str | None, list[str], int | None]:
+    """(title, authors, year) of what stands at this path: the analytic or the monographic level."""
+    titles, people = map(_folded, _below(root, f"{path}/title")), map(_person, _below(root, f"{path}/author"))
+    years = map(_year, (*_below(root, f"{path}/date"), *_below(root, f"{path}/imprint/date")))
+    return next(filter(None, titles), None), [*filter(None, people)], next(filter(None, years), None)
+
+
 def _person(author: etree._Element) -> str:
     """Forenames, then the surname; what else an author is called where there is no person's name."""
     for child in author:
-        if (_NAMES.get(child.tag) or _name(child)) in _PERSON:
+        if _name(child) in _PERSON:
             return fold(" ".join([part.text or "" for part in child]) or child.text or "")
     return fold(author.text or "")
 
@@ -445,37 +438,19 @@ def _year(date: etree._Element) -> int | None:
     return None
 
 
-def _numbers(structure: etree._Element | None) -> dict[str, str]:
-    """DOI, arXiv id and MD5, in their plain forms."""
-    found: dict[str, str] = {}
-    for idno in _under(structure, "idno"):
-        kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
-        if doi := _doi(idno):
-            found.setdefault("doi", doi)
-        elif kind == "arxiv" and (match := _ARXIV.match(text)):
-            found.setdefault(kind, match[1])
-        elif kind == "md5" and text:
-            found.setdefault(kind, text.lower()[:64])
-    return found
+def _identifier(idno: etree._Element) -> tuple[str, str | None]:
+    """(kind, DOI, arXiv id or MD5 in its plain form): in lower case, without the resolver's address or a version."""
+    kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
+    match = _IDENTIFIERS[kind].search(text) if kind in _IDENTIFIERS else None
+    return kind, match and (match[1] if kind == "arxiv" else match[1].lower())
 
 
-def _doi(idno: etree._Element) -> str | None:
-    """In lower case, without the resolver's address."""
-    if (idno.get("type") or "").lower() != "doi":
-        return None
-    match = _DOI.search("".join((idno.text or "").split()))
-    return match[0].lower() if match else None
-
-
-def _licence(availability: etree._Element | None) -> str | None:
+def _licence(licence: etree._Element) -> str | None:
     """`CC BY 4.0` and the like where an address says so, else what is written."""
-    for licence in _under(availability, "licence"):
-        text = _folded(licence)
-        if match := _CREATIVE_COMMONS.search(f"{licence.get('target')} {text}"):
-            return f"CC {match[1].upper()} {match[2]}" if match[1] else f"CC0 {match[4]}"
-        if text or licence.get("target"):
-            return (text or licence.get("target") or "")[:200]
-    return None
+    text, target = _folded(licence), licence.get("target")
+    if match := _CREATIVE_COMMONS.search(f"{target} {text}"):
+        return f"CC {match[1].upper()} {match[2]}" if match[1] else f"CC0 {match[4]}"
+    return (text or target or "")[:200]
 
 
 # ---------------------------------------------------------------- bibliography
@@ -494,56 +469,49 @@ class _Entry:
 
     def row(self) -> Row:
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
+        people = {level: [*filter(None, map(fold, names))] for level, names in self.authors.items()}
         return {
             "ref_id": self.ref_id,
             "paper_id": None,
             "title": title or container,
-            "authors": self.named("analytic") or self.named("monogr"),
+            "authors": people.get("analytic") or people["monogr"],
             "year": self.year,
             "venue": container if title else None,
             "doi": self.doi,
             "raw": self.raw,
         }
 
-    def named(self, level: str) -> list[str]:
-        return [name for author in self.authors.get(level, ()) if (name := fold(author))]
-
 
 def _bibliography(root: etree._Element) -> list[Row]:
-    """Each entry once, the first of an id."""
+    """Each entry once, the first of an id.
+
+    One pass over all entries: a bibliography has most of a document's elements, and most of those are names.
+    """
     entries: list[_Entry] = []
     for listed in root.iter("{*}listBibl"):
-        _read_entries(listed, entries)
+        entry, level, naming = _Entry(""), "monogr", False
+        authors: list[str] = []
+        for element in listed.iter(*_OF_BIBLIOGRAPHY):
+            tag = element.tag
+            if tag in _NAME_PARTS:
+                if naming and (part := element.text):
+                    authors[-1] += f" {part}"
+            elif tag in _AUTHOR:
+                authors.append(element.text or "")
+                naming = True
+            else:
+                name, naming = _NAMES.get(tag) or _name(element), False
+                if name == "biblStruct":
+                    entry, name = _Entry(element.get(_ID) or f"b{len(entries)}"), "monogr"
+                    entries.append(entry)
+                if name in _LEVELS:
+                    level, authors = name, entry.authors.setdefault(name, [])
+                else:
+                    _note(element, name, entry, level)
     found: dict[str, _Entry] = {}
     for entry in entries:
         found.setdefault(entry.ref_id, entry)
     return [entry.row() for entry in found.values()]
-
-
-def _read_entries(listed: etree._Element, entries: list[_Entry]) -> None:
-    """One pass over all entries: a bibliography has most of a document's elements, and most of those are names."""
-    entry, level = _Entry(""), "monogr"
-    authors: list[str] = []
-    naming = False
-    for element in listed.iter(*_OF_BIBLIOGRAPHY):
-        tag = element.tag
-        if tag in _NAME_PARTS:
-            if naming and (part := element.text):
-                authors[-1] += f" {part}"
-        elif tag in _AUTHOR:
-            authors.append(element.text or "")
-            naming = True
-        else:
-            name, naming = _NAMES.get(tag) or _name(element), False
-            if name == "biblStruct":
-                entry, level = _Entry(element.get(_ID) or f"b{len(entries)}"), "monogr"
-                entries.append(entry)
-                authors = entry.authors.setdefault(level, [])
-            elif name in _LEVELS:
-                level = name
-                authors = entry.authors.setdefault(level, [])
-            else:
-                _note(element, name, entry, level)
 
 
 def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
@@ -554,55 +522,36 @@ def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None
     elif name == "date":
         entry.year = entry.year or _year(element)
     elif name == "idno":
-        entry.doi = entry.doi or _doi(element)
+        kind, number = _identifier(element)
+        entry.doi = entry.doi or (number if kind == "doi" else None)
     elif name == "note" and element.get("type") == "raw_reference":
         entry.raw = entry.raw or _folded(element) or None
-
-
-def _level(element: etree._Element | None) -> tuple[str | None, list[str], int | None]:
-    """(title, authors, year) of the analytic or the monographic level."""
-    title = year = None
-    authors: list[str] = []
-    for child in element if element is not None else ():
-        name = _NAMES.get(child.tag) or _name(child)
-        if name == "author":
-            if person := _person(child):
-                authors.append(person)
-        elif name == "title":
-            title = title or _folded(child) or None
-        elif name == "date":
-            year = year or _year(child)
-        elif name == "imprint":
-            year = year or _level(child)[2]
-    return title, authors, year
 
 
 # ---------------------------------------------------------------- stage
 
 
-def rejected(member: Member, reason: str, detail: str | None = None, raw: str | None = None) -> Rejected:
-    """The rejected row of a file that became no paper."""
-    kind: Any = "filtered" if reason == "repeated file" else "defect"
-    named = f"{member.name[:200]}: {detail}" if detail else member.name[:200]
-    return Rejected(f"{GROUP}/{member.sha256[:16]}", kind, reason, named, raw)
-
-
 def read(member: Member, licence: str | None) -> Row | Rejected:
     """The row of a TEI document; `licence` is used where it names none."""
-    if member.fault:
-        return rejected(member, member.fault)
     try:
-        row = paper_of(member.content)
+        if member.fault:
+            raise UnreadableError(member.fault)
+        return row_of(member, paper_of(member.content), licence)
     except UnreadableError as error:
-        return rejected(member, error.reason, error.detail, raw_text(member.content))
-    return identified(row, member, licence)
+        return row_of(member, error, licence, raw=None if member.fault else raw_text(member.content))
 
 
-def identified(row: Row, member: Member, licence: str | None) -> Row:
-    """The row with what the file says of it."""
+def row_of(
+    member: Member, parsed: Row | UnreadableError, licence: str | None, *, raw: str | None = None
+) -> Row | Rejected:
+    """What was read with what the file says of it; the rejected row of a file that became no paper."""
+    key = f"{GROUP}/{member.sha256[:16]}"
+    if isinstance(parsed, UnreadableError):
+        kind: Any = "filtered" if parsed.reason == "repeated file" else "defect"
+        named = f"{member.name[:200]}: {parsed.detail}" if parsed.detail else member.name[:200]
+        return Rejected(key, kind, parsed.reason, named, raw)
     when = None if member.retrieved_at is None else moment(member.retrieved_at)
-    own = row["licence"] or licence
-    return {**row, "paper_id": f"{GROUP}/{member.sha256[:16]}", "licence": own, "retrieved_at": when}
+    return {**parsed, "paper_id": key, "licence": parsed["licence"] or licence, "retrieved_at": when}
 
 
 def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:

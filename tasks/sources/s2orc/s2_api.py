@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from urllib.parse import unquote, urlsplit
 from longform.errors import HttpError, SourceError, UsageError
 from longform.files import write_json
 from longform.net.download import Downloader, Progress
+from tasks.sources.s2orc.s2_records import string
 from tasks.sources.s2orc.s2_releases import MANIFEST
-from tasks.sources.s2orc.s2_values import string
 
 BASE_URL = "https://api.semanticscholar.org/datasets/v1"
 DATASETS = ("s2orc", "s2orc_v2", "papers", "abstracts", "citations")
@@ -48,23 +49,19 @@ def chosen(what: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(what))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Listing:
-    """The files of a dataset in a release, or of one side of a difference: links by their path, in order."""
+    """Files of a dataset that go to one folder, `<step>/<dataset>/<side>`: signed links by their path, in order.
 
-    release: str
+    `noted` is what the manifest of the step says of them, `facts` what their side files say.
+    """
+
     dataset: str
-    readme: str
+    step: str
     links: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What a dataset changed from one release to the next: files to put in (`update`), and of what to `delete`."""
-
-    since: str
-    until: str
-    sides: dict[str, Listing]
+    noted: dict[str, Any]
+    facts: dict[str, str]
+    side: str = ""
 
 
 class DatasetsApi:
@@ -82,44 +79,42 @@ class DatasetsApi:
             raise UsageError(f'release "{name}" is none: write latest, or a date as 2025-01-07.')
         return _release_id(self._get(f"release/{name}").get("release_id"))
 
-    def files(self, release: str, dataset: str) -> Listing:
-        """The files of a dataset with links that hold for some days."""
+    def files(self, release: str, dataset: str) -> list[Listing]:
+        """The files of a dataset with links that hold for some days, as one listing."""
         found = self._get(f"release/{release}/dataset/{dataset}")
-        links = _by_path(found.get("files"), f"{dataset} of {release}")
-        return Listing(release, dataset, string(found.get("README")) or "", links)
+        links, readme = _by_path(found.get("files"), f"{dataset} of {release}"), string(found.get("README")) or ""
+        noted = {"README": readme, "files": list(links)}
+        facts = {"release": release, "dataset": dataset, "readme": readme}
+        return [Listing(dataset, release, links, noted, facts)]
 
-    def differences(self, since: str, until: str, dataset: str) -> list[Difference]:
-        """Each step from one release to the next, in order."""
+    def differences(self, since: str, until: str, dataset: str) -> list[Listing]:
+        """Of each step from one release to the next, in order, the files to put in (update), and of what to delete."""
         found = self._get(f"diffs/{since}/to/{until}/{dataset}")
-        return [_difference(step, dataset) for step in found.get("diffs") or []]
+        return [_side(step, side, dataset) for step in found.get("diffs") or [] for side in ("update", "delete")]
 
     def _get(self, path: str) -> dict[str, Any]:
         credentials = {KEY_HEADER: self.key} if self.key else None
         try:
             found = self.http.get(f"{self.base_url}/{path}", credentials=credentials).json()
         except HttpError as error:
-            raise self._explained(error, path) from None
+            if error.status in (401, 403):
+                problem = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
+                advice = f"ask for one at {KEY_PAGE}, and set S2_API_KEY to it"
+                raise UsageError(f"Semantic Scholar {problem}: {advice}.") from None
+            if error.status == 404:
+                there = f"see {self.base_url}/release/ for what there is"
+                raise SourceError(f"Semantic Scholar has no {path}: {there}.") from None
+            raise
         if not isinstance(found, dict):
             raise SourceError(f"{self.base_url}/{path} answers with no JSON object: is base_url the Datasets API?")
         return found
 
-    def _explained(self, error: HttpError, path: str) -> Exception:
-        if error.status in (401, 403):
-            problem = "refuses the key in S2_API_KEY" if self.key else "wants a key, and S2_API_KEY is not set"
-            return UsageError(f"Semantic Scholar {problem}: ask for one at {KEY_PAGE}, and set S2_API_KEY to it.")
-        if error.status == 404:
-            return SourceError(f"Semantic Scholar has no {path}: see {self.base_url}/release/ for what there is.")
-        return error
 
-
-def _difference(step: dict[str, Any], dataset: str) -> Difference:
+def _side(step: dict[str, Any], side: str, dataset: str) -> Listing:
     since, until = _release_id(step.get("from_release")), _release_id(step.get("to_release"))
-    subject = f"{dataset} from {since} to {until}"
-    sides = {
-        change: Listing(until, dataset, "", _by_path(step.get(f"{change}_files"), subject))
-        for change in ("update", "delete")
-    }
-    return Difference(since, until, sides)
+    links = _by_path(step.get(f"{side}_files"), f"{dataset} from {since} to {until}")
+    facts = {"release": until, "dataset": dataset, "readme": "", "from": since, "change": side}
+    return Listing(dataset, f"{since}-to-{until}", links, {side: list(links)}, facts, side)
 
 
 def _release_id(value: Any) -> str:
@@ -144,13 +139,7 @@ def fetch_release(
 ) -> list[Path]:
     """The files of these datasets, in <folder>/<release>/<dataset>/."""
     release = api.release(release)
-    found: list[Path] = []
-    for name in names:
-        listing = api.files(release, name)
-        _note(folder / release, name, {"README": listing.readme, "files": list(listing.links)})
-        again = lambda name=name: api.files(release, name).links  # noqa: E731
-        found += _download(api.http, listing, folder / release / name, {}, shards, again, progress)
-    return found
+    return _fetched(api.http, lambda name: api.files(release, name), names, folder, shards, progress)
 
 
 def fetch_differences(
@@ -168,62 +157,51 @@ def fetch_differences(
     if shards is not None:
         raise UsageError("shards cannot be chosen with since: a difference without some of its files is none.")
     until = api.release(until)
+    return _fetched(api.http, lambda name: api.differences(since, until, name), names, folder, None, progress)
+
+
+def _fetched(
+    http: Downloader,
+    listings: Callable[[str], list[Listing]],
+    names: Sequence[str],
+    folder: Path,
+    shards: Shards,
+    progress: Progress | None,
+) -> list[Path]:
     found: list[Path] = []
     for name in names:
-        for number, difference in enumerate(api.differences(since, until, name)):
-            first, sides = difference.since, difference.sides
-            step = folder / f"{first}-to-{difference.until}"
-            _note(step, name, {change: list(listing.links) for change, listing in sides.items()})
-            for change, listing in sides.items():
-                again = lambda n=number, side=change, name=name: (  # noqa: E731
-                    api.differences(since, until, name)[n].sides[side].links
-                )
-                facts = {"from": first, "change": change}
-                found += _download(api.http, listing, step / name / change, facts, None, again, progress)
+        listed = listings(name)
+        for listing in listed:
+            _note(folder / listing.step, listing)
+        for number, listing in enumerate(listed):
+            files = file_names(list(listing.links))
+            place = folder / listing.step / name / listing.side
+            for path in _picked(list(listing.links), shards, name):
+                link = _link(listing, path, partial(listings, name), number)
+                found.append(http.download(link, place / files[path], facts=listing.facts, progress=progress).path)
     return found
 
 
-def _note(folder: Path, name: str, facts: dict[str, Any]) -> None:
+def _note(folder: Path, listing: Listing) -> None:
     """What a release holds: paths of files, never their signed links."""
     file = folder / MANIFEST
     held: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {"release": folder.name, "datasets": {}}
-    held["datasets"][name] = facts
+    held["datasets"].setdefault(listing.dataset, {}).update(listing.noted)
     write_json(file, held)
 
 
-def _download(
-    http: Downloader,
-    listing: Listing,
-    folder: Path,
-    facts: dict[str, str],
-    shards: Shards,
-    again: Callable[[], dict[str, str]],
-    progress: Progress | None,
-) -> list[Path]:
-    facts = {"release": listing.release, "dataset": listing.dataset, "readme": listing.readme, **facts}
-    links = _Links(dict(listing.links), again)
-    paths = _picked(list(listing.links), shards, listing.dataset)
-    names = file_names(list(listing.links))
-    return [http.download(links.of(path), folder / names[path], facts=facts, progress=progress).path for path in paths]
+def _link(listing: Listing, path: str, again: Callable[[], list[Listing]], number: int) -> Callable[[], str]:
+    """The signed link of a path. Asked for a second time, all are replaced: the first has expired."""
+    asked = count()
 
+    def link() -> str:
+        if next(asked):
+            listing.links = again()[number].links
+        if path not in listing.links:
+            raise SourceError(f"Semantic Scholar lists {path} no longer: fetch the release again.")
+        return listing.links[path]
 
-class _Links:
-    """Signed links by path. Asked a second time for one, all are replaced: the first has expired."""
-
-    def __init__(self, links: dict[str, str], again: Callable[[], dict[str, str]]) -> None:
-        self.links, self.again = links, again
-
-    def of(self, path: str) -> Callable[[], str]:
-        asked = count()
-
-        def link() -> str:
-            if next(asked):
-                self.links = self.again()
-            if path not in self.links:
-                raise SourceError(f"Semantic Scholar lists {path} no longer: fetch the release again.")
-            return self.links[path]
-
-        return link
+    return link
 
 
 def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:

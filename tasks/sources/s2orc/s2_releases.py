@@ -8,13 +8,30 @@ Where a file belongs is told by its folder, as `longform fetch s2orc` makes them
     2025-01-07/s2orc/x.jsonl.gz                        a release
     2025-01-07-to-2025-01-14/s2orc/update/y.jsonl.gz   a difference
     2025-01-07-to-2025-01-14/s2orc/delete/z.jsonl.gz
+
+What it says of papers besides their texts: titles, authors, identifiers, abstracts, citations.
+
+    Datasets API, papers
+      {"corpusid": 7, "externalids": {"DOI": "10.1/A", "ArXiv": null, "ACL": null, "CorpusId": "7", ...},
+       "title": "...", "authors": [{"authorId": "1", "name": "R. Roe"}], "venue": "", "year": 2019,
+       "journal": {"name": ...} | null, "s2fieldsofstudy": [...] | null, "updated": "2022-01-27T02:09:01.123Z", ...}
+    Datasets API, abstracts
+      {"corpusid": 7, "openaccessinfo": {"license": "CCBY" | null, "externalids": {...}, ...}, "abstract": "...", ...}
+    Datasets API, citations: ids are strings here, and numbers elsewhere; the cited one may be null
+      {"citingcorpusid": "7", "citedcorpusid": "5" | null, "contexts": ["..."] | null, "isinfluential": false, ...}
+    release of 2020-07-05, metadata
+      {"paper_id": "7", "title": "...", "authors": [{"first", "middle": [], "last", "suffix"}],
+       "abstract": "..." | null, "year": 2019 | null, "doi": ..., "arxiv_id": ..., "venue": ..., "journal": ..., ...}
+
+Many abstracts are withheld by their publishers. In those of the release of 2020, ::: stands for a new line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,14 +39,28 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longform.artifacts.rows import AllRows, Rejected, Rows, Source, read_parquet
+from longform.artifacts.parts import key_hash
+from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source, read_parquet
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError, UsageError
-from schemas.sources.papers import PAPERS
-from tasks.sources.files.found import NOTES, open_files
+from schemas.sources.papers import METADATA, PAPERS
+from schemas.sources.s2orc import CITATIONS, METADATA_RECORDS
+from tasks.sources.files.batches import counted
+from tasks.sources.files.found import NOTES, open_files, retrieved_at
 from tasks.sources.files.lines import split_lines, unpacked
-from tasks.sources.s2orc.s2_values import GROUP
-from tasks.sources.s2orc.s2orc import shape_of
+from tasks.sources.s2orc.s2_records import (
+    GROUP,
+    PERMALINK,
+    Unusable,
+    corpus_id_of,
+    described,
+    linked,
+    mapping,
+    names_of,
+    newlines,
+    year_of,
+)
+from tasks.sources.s2orc.s2orc import converted, in_batches, records_of, shape_of, updated_of, version_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,6 +72,9 @@ SNIFFED_LINES = 20
 PIECE_BYTES = 64 << 20
 MEMORY_MB = 512
 PAPERS_AT_ONCE = 5_000
+ROWS_PER_RANGE = 200_000
+MOST_RANGES = 1_024
+ROWS_AT_ONCE = 2_000
 DESCRIBED = ("title", "authors", "year", "venue", "abstract", "doi", "arxiv_id", "acl_id", "licence")
 
 _RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -106,17 +140,18 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     """Single files as they are, folders without what a fetch writes beside its files."""
     found: list[Path] = []
     for path in map(Path, paths):
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(file for file in path.rglob("*") if file.is_file() and file.name.lower().endswith(ENDINGS))
-        inside = [file for file in inside if not (file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES))]
+        inside = sorted(file for file in path.rglob("*") if _is_data(file)) if path.is_dir() else [path]
         if not inside:
             raise SourceError(f"{path} holds no JSON lines ({', '.join(ENDINGS)}): give the files themselves.")
         found += inside
     if not found:
         raise UsageError("No file was named: give a file or folder of Semantic Scholar's.")
     return list(dict.fromkeys(found))
+
+
+def _is_data(file: Path) -> bool:
+    beside = file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES)
+    return file.is_file() and file.name.lower().endswith(ENDINGS) and not beside
 
 
 def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
@@ -133,12 +168,8 @@ def kind_of(file: Path) -> Kind:
     """What the records of a file are, told by the first that is readable; a file of none is one of papers."""
     if not file.is_file() or not file.stat().st_size:
         return "papers"  # open_files says what is wrong with it
-    for number, line in enumerate(split_lines(unpacked(file), file)):
-        if number >= SNIFFED_LINES:
-            break
-        if found := _kind(line):
-            return found
-    return "papers"
+    lines = islice(split_lines(unpacked(file), file), SNIFFED_LINES)
+    return next(filter(None, map(_kind, lines)), "papers")
 
 
 def _kind(line: bytes) -> Kind | None:
@@ -232,8 +263,12 @@ class Known:
         self.connection = connection
         names = ", ".join(("paper_id", *columns))
         rows = " union all ".join(f"select {names} from {read_parquet(table.paths)}" for table in tables if table.paths)
-        picked = f"select * from ({rows}) semi join ({asked}) using (paper_id)" if rows else None
-        self.rows = _spilled(connection, picked, folder / "known.parquet") if picked else None
+        self.rows = None
+        if rows:
+            file = folder / "known.parquet"
+            picked = f"select * from ({rows}) semi join ({asked}) using (paper_id)"
+            connection.execute(f"copy ({picked}) to {quoted(str(file))} (format parquet, compression lz4)")
+            self.rows = read_parquet([file])
         self.columns = {name: "max" if pa.types.is_list(PAPERS.field(name).type) else "min" for name in columns}
 
     def of(self, ids: pa.Array) -> pa.Table:
@@ -258,13 +293,172 @@ class Known:
         return pa.RecordBatch.from_pydict(columns, schema=papers.schema)
 
 
-def _spilled(connection: duckdb.DuckDBPyConnection, query: str, file: Path) -> str:
-    """The rows of a query as a table in a file."""
-    connection.execute(f"copy ({query}) to {quoted(str(file))} (format parquet, compression lz4)")
-    return read_parquet([file])
-
-
 def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
     if pa.types.is_list(own.type):
         return pc.if_else(pc.and_(pc.equal(pc.list_value_length(own), 0), pc.is_valid(known)), known, own)
     return pc.coalesce(own, known)
+
+
+# ---------------------------------------------------------------- records
+
+
+def from_metadata(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
+    """The row of METADATA, and its dataset, of a record of any of the three shapes. Unusable where there is none."""
+    if "corpusid" not in record:
+        values = {**_NOTHING, **described(record), "abstract": newlines(record.get("abstract") or None)}
+        return _row(record, record.get("paper_id"), "metadata", retrieved_at, values)
+    if "abstract" in record and "title" not in record:
+        return _row(record, record["corpusid"], "abstracts", retrieved_at, _of_abstracts(record))
+    if "title" in record:
+        return _row(record, record["corpusid"], "papers", retrieved_at, _of_papers(record))
+    raise Unusable("unknown record shape", f"keys: {', '.join(sorted(map(str, record)))[:500]}")
+
+
+def _row(record: Mapping[str, Any], own: Any, dataset: str, retrieved_at: int | None, values: Row) -> Row:
+    corpus_id = corpus_id_of(own)
+    paper_id = f"{GROUP}/{corpus_id}"
+    return {
+        "paper_id": paper_id,
+        "corpus_id": corpus_id,
+        **values,
+        "url": f"{PERMALINK}{corpus_id}",
+        "retrieved_at": retrieved_at,
+        "dataset": dataset,
+        "paper_hash": key_hash(paper_id),
+        "updated": updated_of(record),
+    }
+
+
+_NOTHING: Row = {
+    **dict.fromkeys(("title", "year", "venue", "abstract", "doi", "arxiv_id", "acl_id", "licence")),
+    "authors": [],
+}
+
+
+def _of_papers(record: Mapping[str, Any]) -> Row:
+    journal = record.get("journal")
+    fields = {
+        "title": record.get("title"),
+        "venue": record.get("venue") or (journal.get("name") if isinstance(journal, dict) else None),
+        "identifiers": record.get("externalids"),
+    }
+    authors, year = names_of(record.get("authors")), year_of(record.get("year"))
+    return {**_NOTHING, **described(fields), "authors": authors, "year": year}
+
+
+def _of_abstracts(record: Mapping[str, Any]) -> Row:
+    access = mapping(record.get("openaccessinfo"))
+    abstract = record["abstract"]
+    ids = described({"identifiers": access.get("externalids")})
+    return {
+        **_NOTHING,
+        **{name: ids[name] for name in ("doi", "arxiv_id", "acl_id")},
+        "abstract": abstract if isinstance(abstract, str) and abstract.strip() else None,
+        "licence": access.get("license") or None,
+    }
+
+
+@stage(METADATA_RECORDS, revision=1)
+def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """The records of files of papers, abstracts and metadata, of any mix; those of deletions as rows that say so."""
+    version, facts = version_of(files.source), dict(files.source.facts)
+    when = retrieved_at(files.source)
+
+    def row(record: dict[str, Any]) -> Row:
+        if version["change"] != "delete":
+            return {**from_metadata(record, retrieved_at=when), **version}
+        return {**_row(record, record.get("corpusid"), facts.get("dataset") or "papers", None, _NOTHING), **version}
+
+    yield from counted(context, in_batches((converted(line, row) for line in records_of(files)), METADATA_RECORDS))
+
+
+# ---------------------------------------------------------------- put together
+
+
+_RANKED = f"""
+    create or replace temp table ranked as
+    select *, {REASON} as reason, case dataset when 'papers' then 0 when 'metadata' then 1 else 2 end as rank
+    from (
+        select *, row_number() over w as place,
+            first(change) over w as first_change, first(release) over w as first_release
+        from {{rows}} window w as (partition by paper_id, dataset order by {RANK}, title, abstract)
+    )
+"""
+_MERGED = """
+    select paper_id, any_value(corpus_id) as corpus_id, {first}, max(authors order by rank) as authors,
+        first(abstract order by abstract is null, rank desc) as abstract, any_value(url) as url
+    from ranked where reason is null group by paper_id, paper_hash order by paper_hash, paper_id
+"""
+_FIRST = ("title", "year", "venue", "doi", "arxiv_id", "acl_id", "licence", "retrieved_at")
+
+
+@stage(METADATA, revision=1)
+def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+    """One row a paper, of what its newest records in all files say: title and authors of papers, text of abstracts."""
+    yield from merged(records, context.scratch())
+
+
+def merged(
+    records: Rows, scratch: Path, *, rows_per_range: int = ROWS_PER_RANGE
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Batches of METADATA, and the records that do not count, about `rows_per_range` records held at once."""
+    with database(scratch) as connection:
+        for rows in _ranges(connection, records, scratch, rows_per_range):
+            connection.execute(_RANKED.format(rows=rows))
+            yield from _lost(connection)
+            yield from _merged(connection)
+
+
+def _lost(connection: duckdb.DuckDBPyConnection) -> Iterator[Rejected]:
+    """The records that do not count."""
+    found = connection.execute("select paper_id, reason from ranked where reason is not null order by all")
+    for paper_id, reason in iter(found.fetchone, None):
+        yield Rejected(paper_id, "filtered", reason)
+
+
+def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
+    first = ", ".join(f"first({name} order by {name} is null, rank) as {name}" for name in _FIRST)
+    for batch in connection.sql(_MERGED.format(first=first)).to_arrow_reader(ROWS_AT_ONCE):
+        yield batch.select(METADATA.names).cast(METADATA)
+
+
+def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path, rows_per_range: int) -> Iterator[str]:
+    """The records in ranges of paper_hash, each small enough to be held."""
+    if not records.paths:
+        return
+    bits = max(0, min(MOST_RANGES, records.count // rows_per_range).bit_length())
+    if bits == 0:
+        yield read_parquet(records.paths)
+        return
+    folder = scratch / "ranges"
+    connection.execute(
+        f"copy (select *, (paper_hash >> {64 - bits})::integer as range from {read_parquet(records.paths)}) "
+        f"to {quoted(str(folder))} (format parquet, partition_by (range), compression lz4)"
+    )
+    for number in range(1 << bits):
+        if files := sorted((folder / f"range={number}").glob("*.parquet")):
+            yield f"(select * exclude (range) from {read_parquet(files)})"
+
+
+# ---------------------------------------------------------------- citations
+
+
+@stage(CITATIONS, revision=1)
+def read_citations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
+    """The records of files of citations."""
+    yield from counted(context, in_batches((converted(line, citation) for line in records_of(files)), CITATIONS))
+
+
+def citation(record: Mapping[str, Any]) -> Row:
+    """The row of CITATIONS of a record. Unusable where it names no citing paper."""
+    citing, cited = linked(record.get("citingcorpusid")), linked(record.get("citedcorpusid"))
+    if citing is None:
+        raise Unusable("no id", f"{record.get('citingcorpusid')!r}"[:100])
+    contexts, influential = record.get("contexts"), record.get("isinfluential")
+    return {
+        "citation_id": f"{citing}-{cited.removeprefix(GROUP + '/') if cited else '?'}",
+        "paper_id": citing,
+        "cited_id": cited,
+        "contexts": len(contexts) if isinstance(contexts, list) else 0,
+        "influential": influential if isinstance(influential, bool) else None,
+    }

@@ -39,7 +39,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,33 +54,32 @@ from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.found import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
 from tasks.sources.files.sizes import lines_of, of_source
-from tasks.sources.s2orc.doc2json import BLANK_LINE, from_2019, from_2020, from_doc2json
-from tasks.sources.s2orc.s2_values import (
+from tasks.sources.paper_body import BREAK
+from tasks.sources.s2orc.s2_records import (
     GROUP,
     NOTHING,
     PERMALINK,
     UNITS,
     Unusable,
-    arxiv_of,
     converter,
     corpus_id_of,
     doi_of,
+    from_2019,
+    from_2020,
+    from_doc2json,
     heading_of,
+    identifiers,
     linked,
     mapping,
     names_of,
     phrases,
-    reference,
     row_of,
     string,
     whole_number,
-    with_roles,
     words,
     year_of,
 )
-from tasks.text.headings import is_noise
-
-__all__ = ["Unusable", "from_2019", "from_2020", "from_doc2json", "from_record", "read_s2orc", "shape_of"]
+from tasks.text.headings import is_noise, roles
 
 BATCH_ROWS = 500
 BATCH_CHARS = 2 << 20
@@ -97,26 +96,28 @@ _NAME_END = " ,;\n\t"
 
 def shape_of(record: Mapping[str, Any]) -> str | None:
     """s2orc, s2orc_v2, s2orc_2020, s2orc_2019 or doc2json, by the record's keys."""
-    if "content" in record:
-        return "s2orc"
-    if "body" in record and "bibliography" in record:
-        return "s2orc_v2"
-    if "grobid_parse" in record:
-        return "s2orc_2019"
-    if "pdf_parse" in record or "latex_parse" in record:
-        return "doc2json"
-    if "body_text" in record:
-        return "doc2json" if "metadata" in record or "back_matter" in record else "s2orc_2020"
-    return None
+    return next((shape for shape, keys in _SHAPES if record.keys() >= keys), None)
+
+
+_SHAPES = (
+    ("s2orc", {"content"}),
+    ("s2orc_v2", {"body", "bibliography"}),
+    ("s2orc_2019", {"grobid_parse"}),
+    ("doc2json", {"pdf_parse"}),
+    ("doc2json", {"latex_parse"}),
+    ("doc2json", {"body_text", "metadata"}),
+    ("doc2json", {"body_text", "back_matter"}),
+    ("s2orc_2020", {"body_text"}),
+)
 
 
 def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS of a record of any shape. Unusable where there is none."""
+    readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
     shape = shape_of(record)
     if shape is None:
         raise Unusable("unknown record shape", f"keys: {', '.join(sorted(map(str, record)))[:500]}")
-    if shape != "doc2json":
-        readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
+    if shape in readers:
         return readers[shape](record, retrieved_at=retrieved_at)
     own = record.get("paper_id") or record.get("pdf_hash") or record.get("_pdf_hash")
     if not own:
@@ -131,21 +132,18 @@ def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) ->
     """The row of a record with `content`."""
     corpus_id = corpus_id_of(record.get("corpusid"))
     content = mapping(record["content"])
-    text = content.get("text")
-    if not isinstance(text, str):
-        raise Unusable("no text", filtered=True)
-    spans = Spans(text, content.get("annotations"))
+    spans = Spans(content.get("text"), content.get("annotations"))
     source, ids = mapping(content.get("source")), mapping(record.get("externalids"))
     return row_of(
         "s2orc", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        title=_first(spans, "title"),
+        title=_first_words(spans.text, spans.of("title")),
         authors=_authors(spans),
         abstract=_abstract(spans),
-        venue=_first(spans, "venue"),
+        venue=_first_words(spans.text, spans.of("venue")),
         **_annotated(spans, spans),
         corpus_id=corpus_id,
-        **_identifiers(ids),
+        **identifiers(ids),
         pdf_sha=string(source.get("pdfsha")),
         licence=string(mapping(source.get("oainfo")).get("license")),
         url=f"{PERMALINK}{corpus_id}",
@@ -156,22 +154,19 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
     """The row of a record with `body` and `bibliography`."""
     corpus_id = corpus_id_of(record.get("corpusid"))
     body, listed = mapping(record["body"]), mapping(record["bibliography"])
-    text = body.get("text")
-    if not isinstance(text, str):
-        raise Unusable("no text", filtered=True)
-    spans = Spans(text, body.get("annotations"))
+    spans = Spans(body.get("text"), body.get("annotations"))
     access = mapping(record.get("openaccessinfo"))
     return row_of(
         "s2orc_v2", "s2orc", retrieved_at,
         paper_id=f"{GROUP}/{corpus_id}",
-        title=words(string(record.get("title")) or "") or _first(spans, "title"),
+        title=words(string(record.get("title")) or "") or _first_words(spans.text, spans.of("title")),
         authors=names_of(record.get("authors")) or _authors(spans),
         year=year_of(record.get("year")),
         venue=string(record.get("venue")),
         abstract=_abstract(spans) or string(record.get("abstract")),
         **_annotated(spans, Spans(string(listed.get("text")) or "", listed.get("annotations"))),
         corpus_id=corpus_id,
-        **_identifiers({**mapping(access.get("externalids")), **mapping(record.get("externalids"))}),
+        **identifiers({**mapping(access.get("externalids")), **mapping(record.get("externalids"))}),
         pdf_sha=string(record.get("pdfsha")),
         licence=string(access.get("license")),
         url=f"{PERMALINK}{corpus_id}",
@@ -181,10 +176,11 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 class Spans:
     """The annotations of a text: only those that are asked for are parsed, and only what fits the text is given."""
 
-    def __init__(self, text: str, annotations: Any) -> None:
+    def __init__(self, text: Any, annotations: Any) -> None:
+        if not isinstance(text, str):
+            raise Unusable("no text", filtered=True)
         self.text, self.annotations = text, mapping(annotations)
         self.notes: Counter[str] = Counter()
-        self.paragraphs: list[Span] = []
         self.convert: Callable[[int], int] | None = None
         raw = {name: self._parsed(name) for name in ("section_header", "paragraph")}
         if not text.isascii():
@@ -205,20 +201,15 @@ class Spans:
             return []
         try:
             found = orjson.loads(value) if isinstance(value, str) else value
-            return [(span["start"], span["end"], span.get("attributes") or NOTHING) for span in found]
-        except (orjson.JSONDecodeError, TypeError, KeyError, AttributeError):
-            return self._salvaged(name, value)
-
-    def _salvaged(self, name: str, value: Any) -> list[Span]:
-        """What is readable of a broken annotation."""
-        try:
-            found = orjson.loads(value) if isinstance(value, str) else value
         except orjson.JSONDecodeError:
             found = None
-        good = [span for span in (found if isinstance(found, list) else []) if isinstance(span, dict)]
-        good = [span for span in good if "start" in span and "end" in span]
-        self.notes[f"unreadable {name} annotations"] += (len(found) if isinstance(found, list) else 1) - len(good)
-        return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
+        try:
+            return [(span["start"], span["end"], span.get("attributes") or NOTHING) for span in found]
+        except (TypeError, KeyError, AttributeError):  # what is readable of it
+            spans = found if isinstance(found, list) else [None]
+            good = [span for span in spans if isinstance(span, dict) and "start" in span and "end" in span]
+            self.notes[f"unreadable {name} annotations"] += len(spans) - len(good)
+            return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
 
     def _fitting(self, name: str, spans: list[Span]) -> list[Span]:
         size, last = len(self.text), 0
@@ -248,11 +239,9 @@ class Spans:
 def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
     """Without those that begin before the one in front of them ends."""
     found: list[Span] = []
-    end = 0
     for span in spans:
-        if span[0] >= end:
+        if not found or span[0] >= found[-1][1]:
             found.append(span)
-            end = span[1]
     if len(found) < len(spans):
         notes["paragraph spans dropped"] += len(spans) - len(found)
     return found
@@ -301,11 +290,14 @@ def _annotated(spans: Spans, listed: Spans) -> Row:
 
 def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     """Sections and paragraphs; what stands before the first head is a section without one."""
-    sections = [_section(spans.text, *span) for span in spans.heads if not is_noise(spans.text[span[0] : span[1]])]
+    printed = ((start, end, spans.text[start:end], attributes.get("n")) for start, end, attributes in spans.heads)
+    sections = [_section(start, end, *heading_of(head, n)) for start, end, head, n in printed if not is_noise(head)]
     first = spans.paragraphs[0][0] if spans.paragraphs else None
     if first is not None and (not sections or first < sections[0]["start"]):
-        sections.insert(0, {"number": None, "head": None, "role": None, "start": first, "end": first})
-    with_roles(sections)
+        sections.insert(0, _section(first, first, None, None))
+    heads = [(section["number"], section["head"]) for section in sections]
+    for section, role in zip(sections, roles(heads), strict=True):
+        section["role"] = role
     paragraphs: list[Row] = []
     at = 0
     for start, end, _ in spans.paragraphs:
@@ -316,15 +308,14 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     return sections, paragraphs
 
 
-def _section(text: str, start: int, end: int, attributes: Mapping[str, Any]) -> Row:
-    number, head = heading_of(text[start:end], attributes.get("n"))
+def _section(start: int, end: int, number: str | None, head: str | None) -> Row:
     return {"number": number, "head": head, "role": None, "start": start, "end": end}
 
 
 def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
     """Put citations into the paragraphs they stand in, and what only they say of a paper into the bibliography."""
     entries = {entry["ref_id"]: entry for entry in bibliography}
-    at, stop, outside = 0, len(paragraphs), 0
+    at, stop = 0, len(paragraphs)
     for start, end, attributes in spans.of("bib_ref"):
         ref_id = string(attributes.get("ref_id"))
         if (matched := attributes.get("matched_paper_id")) is not None:
@@ -336,9 +327,7 @@ def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
         if at < stop and paragraphs[at]["start"] <= start and end <= paragraphs[at]["end"]:
             paragraphs[at]["citations"].append({"start": start, "end": end, "ref_id": ref_id})
         else:
-            outside += 1
-    if outside:
-        spans.notes["citations outside paragraphs"] += outside
+            spans.notes["citations outside paragraphs"] += 1
 
 
 def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | None, matched: Any) -> str | None:
@@ -348,7 +337,8 @@ def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | Non
         return ref_id
     ref_id = ref_id or paper_id
     if ref_id not in entries:
-        entries[ref_id] = reference(ref_id)
+        empty = dict.fromkeys(("paper_id", "title", "year", "venue", "doi", "raw"))
+        entries[ref_id] = {"ref_id": ref_id, **empty, "authors": []}
         bibliography.append(entries[ref_id])
     entries[ref_id]["paper_id"] = entries[ref_id]["paper_id"] or paper_id
     return ref_id
@@ -363,7 +353,7 @@ def _bibliography(spans: Spans) -> list[Row]:
     for n, (start, end, attributes) in enumerate(entries):
         raw = text[start:end]
         names = [text[a:b].strip(_NAME_END) for a, b, _ in authors.within(start, end)]
-        doi = _DOI.search(raw) if "10." in raw else None
+        doi = _DOI.search(raw)
         title = _first_words(text, titles.within(start, end))
         found.append(
             {
@@ -410,21 +400,7 @@ def _authors(spans: Spans) -> list[str]:
 
 
 def _abstract(spans: Spans) -> str | None:
-    return BLANK_LINE.join(spans.text[start:end].strip() for start, end, _ in spans.of("abstract")) or None
-
-
-def _first(spans: Spans, name: str) -> str | None:
-    return _first_words(spans.text, spans.of(name))
-
-
-def _identifiers(ids: Mapping[str, Any]) -> Row:
-    """Keys come in lower case (s2orc) and as DOI, ArXiv, ACL (others)."""
-    lower = {str(name).lower(): value for name, value in ids.items()}
-    return {
-        "doi": doi_of(lower.get("doi")),
-        "arxiv_id": arxiv_of(lower.get("arxiv")),
-        "acl_id": string(lower.get("acl")),
-    }
+    return BREAK.join(spans.text[start:end].strip() for start, end, _ in spans.of("abstract")) or None
 
 
 # ---------------------------------------------------------------- files
@@ -446,51 +422,36 @@ def _leniently(line: bytes, error: Exception) -> Any:
     if len(line) >= MAX_LINE_BYTES:
         raise Unusable("line too long", f"{MAX_LINE_BYTES} bytes or more")
     try:
-        return _mended_strings(json.loads(line, parse_constant=lambda name: None))
+        text = json.dumps(json.loads(line, parse_constant=lambda name: None), ensure_ascii=False)
+        return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
     except (ValueError, RecursionError):
         raise Unusable("unreadable JSON", str(error)) from None
-
-
-def _mended_strings(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, list):
-        return [_mended_strings(one) for one in value]
-    if isinstance(value, dict):
-        return {_mended_strings(name): _mended_strings(one) for name, one in value.items()}
-    return value
 
 
 def records_of(piece: Shard) -> Iterator[bytes]:
     """The records of a file: its lines, or all of it where it is one document over several lines."""
     lines = (line for line in read_lines(piece) if line.strip())
-    first = next(lines, None)
-    if first is None:
-        return
+    first = next(lines, b"")
     if piece.start == 0 and first.lstrip()[:1] == b"{" and first.rstrip()[-1:] in b"{,[":
         yield from _document(first, lines)
-    else:
+    elif first:
         yield first
-        yield from lines
+    yield from lines
 
 
-def _document(first: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """One document, where the lines are one together; else the lines."""
+def _document(first: bytes, lines: Iterator[bytes]) -> list[bytes]:
+    """One document, where all the lines are one together; else those that were read to see it."""
     held, size = [first], len(first)
     for line in lines:
         held.append(line)
         size += len(line)
         if size >= MAX_LINE_BYTES:
-            break
-    else:
+            return held
+    with suppress(Unusable):
         whole = b"\n".join(held)
-        try:
-            loaded(whole)
-            held = [whole]
-        except Unusable:
-            pass
-    yield from held
-    yield from lines
+        loaded(whole)
+        return [whole]
+    return held
 
 
 def updated_of(record: Mapping[str, Any]) -> int | None:

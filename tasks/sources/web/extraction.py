@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Self
 from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
 from tasks.sources.files.child import Child
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.pdf import Pdfium, Reader
-from tasks.sources.papers.unreadable import UnreadableError
 
 SECONDS = 30.0
 MEMORY_BYTES = 3 << 30

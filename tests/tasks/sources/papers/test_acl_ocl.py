@@ -23,7 +23,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from tasks.sources.papers.acl_ocl import acl_id_of, authors, is_acl_id, is_front_matter, licence_of, year_of
-from tasks.sources.s2orc.doc2json import from_doc2json
+from tasks.sources.s2orc.s2_records import from_doc2json
 
 SAMPLES = paths.SAMPLES / "acl_ocl"
 PAPER = SAMPLES / "Base_JSON" / "prefixA" / "json" / "acl" / "2020.acl-main.9001.json"

@@ -34,8 +34,8 @@ from flows.sources import papers
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError, UsageError
 from tasks.sources.files.bundles import Member
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.grobid import Grobid, code_of, connect
-from tasks.sources.papers.unreadable import UnreadableError
 
 KITES = (paths.SAMPLES / "papers" / "kites.tei.xml").read_bytes()
 PDF = b"%PDF-1.4 a kite"

@@ -17,8 +17,7 @@ from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from tasks.sources.papers.papers import introduction, paragraphs_of, related_work
-from tasks.sources.s2orc.s2_metadata import merged, read_s2_metadata
-from tasks.sources.s2orc.s2_releases import open_release
+from tasks.sources.s2orc.s2_releases import merged, open_release, read_s2_metadata
 from tasks.sources.s2orc.s2orc import from_record
 
 SAMPLES = paths.SAMPLES / "s2orc"

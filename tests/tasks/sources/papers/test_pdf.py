@@ -22,10 +22,10 @@ from flows.sources import papers
 from longform.artifacts.rows import Row, Rows
 from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import pdf_lines
 from tasks.sources.papers.pdf import Line, Pdfium, Reader, paper_of
 from tasks.sources.papers.tei import paper_of as paper_of_tei
-from tasks.sources.papers.unreadable import UnreadableError
 
 SAMPLES = paths.SAMPLES / "papers"
 REAL = paths.REAL_DATA / "grobid_tei"

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row
+from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.papers import introduction, related_work
 from tasks.sources.papers.tei import fold, paper_of
-from tasks.sources.papers.unreadable import UnreadableError
 
 SAMPLES = paths.SAMPLES / "papers"
 REAL = paths.REAL_DATA / "grobid_tei"

@@ -22,9 +22,9 @@ from longform.engine.tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from schemas.sources.papers import PAPERS
-from tasks.sources.s2orc.s2_metadata import merge_metadata, read_s2_metadata
-from tasks.sources.s2orc.s2_releases import newest_papers, open_release
-from tasks.sources.s2orc.s2orc import Unusable, from_doc2json, from_record, loaded, read_s2orc, records_of, shape_of
+from tasks.sources.s2orc.s2_records import Unusable, from_doc2json
+from tasks.sources.s2orc.s2_releases import merge_metadata, newest_papers, open_release, read_s2_metadata
+from tasks.sources.s2orc.s2orc import from_record, loaded, read_s2orc, records_of, shape_of
 
 SAMPLES = paths.SAMPLES / "s2orc"
 DATA = paths.REAL_DATA / "s2orc"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.sources.s2orc.s2_values import names_of, words
+from tasks.sources.s2orc.s2_records import names_of, words
 
 PARTS = {"first": "Ann", "middle": ["B.", "C."], "last": "Lee", "suffix": ""}
 BLANKS = st.text(st.sampled_from("ab  \t\n\x1c\u00a0\u2003\u2028é𝔸"))

@@ -21,6 +21,14 @@ BREAK = "\n\n"
 Cite = tuple[int, int, str | None]
 
 
+class UnreadableError(Exception):
+    """A file that is no paper. `reason`: a short fixed phrase, which reports count by."""
+
+    def __init__(self, reason: str, detail: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.detail = reason, detail
+
+
 class Paragraph:
     """Text, and (start, end, entry of the bibliography) of each citation in it."""
 
