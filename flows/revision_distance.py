@@ -29,13 +29,11 @@ from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
-from tasks.revision_distance.cases.checks import check_requests
-from tasks.revision_distance.cases.draws import draw_candidates, take_cases
+from tasks.revision_distance.cases.draws import check_requests, draw_candidates, take_cases
 from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.requests import check_languages
 from tasks.revision_distance.cases.selection import select_conversations, select_preferences
 from tasks.revision_distance.cases.structure import open_pairs, read_structure
-from tasks.revision_distance.drafts.distances import place_edits
 from tasks.revision_distance.drafts.drafting import (
     PERSPECTIVES,
     collect_drafts,
@@ -47,10 +45,9 @@ from tasks.revision_distance.drafts.drafting import (
     write_vanilla,
     write_weak,
 )
-from tasks.revision_distance.drafts.editing import propose_edits
+from tasks.revision_distance.drafts.editing import place_edits, propose_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS
-from tasks.revision_distance.drafts.rating import rate_drafts
-from tasks.revision_distance.drafts.scores import check_bertscore, score_drafts
+from tasks.revision_distance.drafts.scores import check_bertscore, rate_drafts, score_drafts
 from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.offline import RULES
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits

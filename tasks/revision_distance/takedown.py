@@ -18,7 +18,7 @@ import duckdb
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
 from tasks.publishing.purging import by_words, each, first_column, register, responses_in
-from tasks.revision_distance.cases.checks import MESSAGE_CHARACTERS
+from tasks.revision_distance.cases.draws import MESSAGE_CHARACTERS
 from tasks.revision_distance.drafts.drafting import paper_text
 from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
 

@@ -2,7 +2,8 @@
 
 The cases of a task are ordered by a hash of the seed and case_id, so that an additional case replaces at most one
 other. Cases that a model checks are first drawn in this order with a reserve; the confirmed ones are then the same as
-if the model had checked all cases. Of repeated requests the first in this order is kept.
+if the model had checked all cases. Of repeated requests the first in this order is kept. Between the two draws a model
+checks, optionally, the writing requests that the rules selected (appendix A).
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from longform.artifacts.rows import AllRows, Rejected, Row, Rows
-from longform.engine.at_most import Sizes, bound_by
-from longform.engine.stage import AtMost, StageContext, stage
-from schemas.revision_distance import CANDIDATES, CASES
+from longform.artifacts.recipe import fingerprint
+from longform.engine.at_most import Sizes, bound_by, longest
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint, Failure, Request
+from schemas.replies import WritingCheck
+from schemas.revision_distance import CANDIDATES, CASES, CHECKED
+from tasks.answers import NO_MODEL, made_by, refused
 
 CHECKED_TASKS = ("easy", "free")
 ROWS_AT_ONCE = 500
+MESSAGE_CHARACTERS = 20_000
 SOURCE_ID = {"easy": "conversation_id", "free": "instruction_id", "hard": "paper_id", "structure": "case_id"}
 NOT_DRAWN, REPEATED = "not drawn", "same request again"
 NO_REQUEST, OTHER_KIND = "model: no writing request", "model: another kind of writing"
@@ -106,6 +112,58 @@ def repeated(rows: Rows, seed: int) -> set[str]:
 def _cases(rows: Rows) -> Iterator[Row]:
     for batch in rows.batches(size=ROWS_AT_ONCE):
         yield from batch.to_pylist()
+
+
+# ---------------------------------------------------------------- checks
+
+
+def _checks_at_most(of: Sizes) -> float:
+    drawn = of.arguments_of("candidates")
+    most = (candidates_of(task, drawn.get("numbers", {}), drawn.get("spare", 1.0)) for task in CHECKED_TASKS)
+    return float(min(of["candidates"], sum(most)))
+
+
+def _longest(of: Sizes) -> list[Request]:
+    return [of["prompt"].request(of["model"], reply=WritingCheck, message=longest(MESSAGE_CHARACTERS))]
+
+
+@stage(
+    CHECKED,
+    revision=1,
+    at_most=AtMost(rows=lambda of: of["candidates"], calls=_checks_at_most, questions=_longest),
+)
+def check_requests(
+    context: StageContext, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None
+) -> Iterator[Row | Rejected]:
+    """The model's verdict on each request, yes or no, and the kind of writing it asks for.
+
+    Null without a model, and for related work, which comes from papers.
+    """
+    asked = []
+    for candidate in candidates:
+        if model is not None and candidate["task"] in CHECKED_TASKS:
+            asked.append(candidate)
+        else:
+            yield _checked(candidate, None, None, NO_MODEL)
+    if model is None or prompt is None:
+        return
+    requests = (
+        (
+            candidate,
+            prompt.request(model, reply=WritingCheck, message=(candidate["request"] or "")[:MESSAGE_CHARACTERS]),
+        )
+        for candidate in asked
+    )
+    for candidate, answer in context.ask(model, requests):
+        if isinstance(answer, Failure):
+            yield refused(candidate["case_id"], answer)
+        else:
+            yield _checked(candidate, answer.value.verdict, answer.value.kind, made_by(answer, model, prompt))
+
+
+def _checked(candidate: Row, verdict: str | None, kind: str | None, origin: Row) -> Row:
+    key = candidate["case_id"]
+    return {"check_id": f"c_{fingerprint(key)}", "case_id": key, "checked": verdict, "checked_kind": kind, **origin}
 
 
 # ---------------------------------------------------------------- cases
