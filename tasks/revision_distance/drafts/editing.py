@@ -18,7 +18,7 @@ from tasks.answers import made_by, refused
 from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
 from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS, edit_request, edits_of
-from tasks.revision_distance.drafts.measure import Measured, measure, weight
+from tasks.revision_distance.drafts.measure import Revision, measure, weight
 from tasks.revision_distance.drafts.placing import Placement
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
@@ -99,7 +99,7 @@ def place_edits(
         yield _row(row, draft, found, weights)
 
 
-def _row(row: Row, draft: Row, found: Measured, weights: dict[str, float]) -> Row:
+def _row(row: Row, draft: Row, found: Revision, weights: dict[str, float]) -> Row:
     return {
         "distance_id": f"x_{fingerprint(row['draft_id'])}",
         "edits_id": row["edits_id"],

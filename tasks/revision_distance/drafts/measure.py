@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,11 +40,12 @@ Reproduces = Literal["exactly", "words", "no"]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Result for known edits. `distance` counts all edits, `not_applied` includes those that are not placed.
+class Revision:
+    """The edits of a draft. `distance` counts all of them, `not_applied` includes those that are not placed.
 
     `weighted` is the sum of the edits' weights, `revised` the draft with the edits applied, `reproduces` whether that
-    is the reference (None without one).
+    is the reference (None without one). `model`, `response`: the model that listed the edits and the key of its stored
+    response; empty for edits that were known.
     """
 
     distance: int
@@ -54,14 +55,8 @@ class Measured:
     reproduces: Reproduces | None
     not_placed: int
     not_applied: int
-
-
-@dataclass(frozen=True, slots=True)
-class Revision(Measured):
-    """Result with the model that listed the edits, and the key of its stored response."""
-
-    model: str
-    response: str
+    model: str = ""
+    response: str = ""
 
 
 def distance(
@@ -87,11 +82,7 @@ def distance(
     if isinstance(answer, Failure):
         raise LongformError(_unusable(answer, client.endpoint.name))
     found = measure(draft, reference, edits_of(answer), chosen)
-    return Revision(**_values(found), model=answer.model, response=answer.key)
-
-
-def _values(found: Measured) -> dict[str, Any]:
-    return {each.name: getattr(found, each.name) for each in fields(found)}
+    return replace(found, model=answer.model, response=answer.key)
 
 
 def _weights(own: Mapping[str, float]) -> dict[str, float]:
@@ -125,11 +116,11 @@ def measure(
     reference: str | None,
     edits: Iterable[ProposedEdit | Mapping[str, Any]],
     weights: Mapping[str, float],
-) -> Measured:
+) -> Revision:
     """The distance of a draft by edits that are already listed, with their places and the revised text."""
     placements = place(draft, edits)
     revised = apply(draft, placements)
-    return Measured(
+    return Revision(
         distance=len(placements),
         weighted=float(sum(weight(each.edit, weights) for each in placements)),
         not_placed=sum(each.placed == "not" for each in placements),

@@ -6,7 +6,6 @@ differences (fuzzy_match.py, reported as `nearly`).
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import cached_property
@@ -17,7 +16,6 @@ from tasks.revision_distance.drafts.fuzzy_match import FuzzySearch
 
 How = Literal["exactly", "folded", "nearly", "not"]
 
-_WHITE = re.compile(r"\s*+")
 _MOST_CUT_CHARACTERS = 1_000
 
 
@@ -61,7 +59,6 @@ class SearchedDraft:
         self._taken = Spans()
         self._first: dict[tuple[How, str], Found] = {}
         self._from: dict[tuple[How, str], int] = {}  # no free occurrence begins before
-        self._foldings: dict[str, str] = {}
         self._fuzzy: dict[str, list[Found]] = {}
 
     def take(self, start: int, end: int) -> None:
@@ -82,8 +79,7 @@ class SearchedDraft:
 
     def after_white_space(self, at: int) -> int:
         """The offset of the first character from `at` on that is not white space."""
-        match = _WHITE.match(self.draft, at)
-        return match.end() if match else at
+        return len(self.draft) - len(self.draft[at:].lstrip())
 
     def _find(self, snippet: str, *, free: bool, at: int | None = None) -> Found | None:
         return (
@@ -95,12 +91,11 @@ class SearchedDraft:
         )
 
     def _exactly_at(self, snippet: str, at: int) -> Found | None:
-        begins = (start for start in (at, self.after_white_space(at)) if self.draft.startswith(snippet, start))
-        start = next(begins, None)
-        return None if start is None else Found("exactly", start, start + len(snippet))
+        starts = (start for start in (at, self.after_white_space(at)) if self.draft.startswith(snippet, start))
+        return next((Found("exactly", start, start + len(snippet)) for start in starts), None)
 
     def _folded_at(self, snippet: str, at: int) -> Found | None:
-        whole, text, start = self._folding(snippet), self._folded, self._folded.offset(at)
+        whole, text, start = folded(snippet), self._folded, self._folded.offset(at)
         behind = start + text.text.startswith(" ", start)
         for needle, begin in ((whole, start), (whole.strip(), start), (whole.strip(), behind)):
             span = text.span(begin, begin + len(needle)) if needle and text.text.startswith(needle, begin) else None
@@ -109,7 +104,7 @@ class SearchedDraft:
         return None
 
     def _find_folded(self, snippet: str, free: bool) -> Found | None:
-        whole, text = self._folding(snippet), self._folded
+        whole, text = folded(snippet), self._folded
         for needle in filter(None, dict.fromkeys((whole, whole.strip()))):
             if found := self._occurrence("folded", text.text, needle, text.span, text.offset, free):
                 return found
@@ -148,18 +143,13 @@ class SearchedDraft:
         return self._first.get(key)
 
     def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
-        core = self._folding(snippet).strip()
+        core = folded(snippet).strip()
         if core not in self._fuzzy:
             spans = self._fuzzy_search.find(core)
             self._fuzzy[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
         places = self._fuzzy[core]
         untaken = (each for each in places if self._taken.overlapped(each.start, each.end) is None)
         return next(untaken if free else iter(places), None) or next(iter(places), None)
-
-    def _folding(self, snippet: str) -> str:
-        if snippet not in self._foldings:
-            self._foldings[snippet] = folded(snippet)
-        return self._foldings[snippet]
 
     @cached_property
     def _folded(self) -> Folded:
