@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from longform.llm.offline import Rule
@@ -161,9 +162,8 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _head(kind: str, subject: str) -> list[str]:
-    if kind == "email":
-        return [f"Subject: {subject[:1].upper()}{subject[1:]}"]
-    return [] if kind == "letter" else [f"# {subject[:1].upper()}{subject[1:]}"]
+    mark = {"email": "Subject:", "letter": ""}.get(kind, "#")
+    return [f"{mark} {subject[:1].upper()}{subject[1:]}"] if mark else []
 
 
 def _reader(request: str) -> str:
@@ -239,9 +239,8 @@ def paper(text: str) -> Paper:
 def _quotable(text: str) -> list[str]:
     """Its sentences that can stand alone, each on one line and once."""
     least, most = SENTENCE_CHARACTERS
-    found = [" ".join(text[start:end].split()) for start, end in sentences(text)]
-    fit = [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
-    return list(dict.fromkeys(fit))
+    found = dict.fromkeys(" ".join(text[start:end].split()) for start, end in sentences(text))
+    return [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -301,18 +300,12 @@ def _segment(inputs: PromptInputs, dice: bytes, room: int) -> str:
     own, perspective = paper(inputs.one("Own paper")), inputs.one("Perspective")[:READ_CHARACTERS]
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     wanted = _words(perspective) or own.words
-    ranked = sorted(enumerate(papers), key=lambda each: (_score(each[1], wanted, own.words), each[0]))
-    most = 2 if inputs.effort == "low" else SEGMENT_SENTENCES
-    chosen = sorted(at for at, _ in ranked[:most])
-    quotes = [_quote(papers[at], wanted | own.words, at + dice[0]) for at in chosen]
+    ranked = sorted(enumerate(papers), key=lambda each: (-len(wanted & each[1].words), -len(own.words & each[1].words)))
+    nearest = sorted(ranked[: 2 if inputs.effort == "low" else SEGMENT_SENTENCES], key=lambda each: each[0])
+    quotes = [_quote(cited, wanted | own.words, at + dice[0]) for at, cited in nearest]
     known = _nearest(_quotable(inputs.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
     named = " ".join(perspective.partition(":")[0].split())[:80].rstrip(".").lower() or "the whole"
     return " ".join([f"Seen from the side of {named}, this can be said.", *quotes, *known])
-
-
-def _score(cited: Paper, wanted: frozenset[str], own: frozenset[str]) -> tuple[int, int]:
-    """Lower is nearer."""
-    return -len(wanted & cited.words), -len(own & cited.words)
 
 
 _GROUP = (
@@ -342,7 +335,8 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
             quotes[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
         text += [_turned(sentence, place) for place, sentence in enumerate(quotes)]
     if not low:
-        text += _added(text, _merged(inputs))
+        segments = (text[:READ_CHARACTERS] for _, text in inputs.numbered("Segment"))
+        text += _added(text, (sentence for segment in segments for sentence in _quotable(segment)))
     ending = _OWN.format(title=own.title)
     return f"{_fitting(text, room - len(ending) - 1)} {ending}"
 
@@ -372,21 +366,15 @@ def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
 
 
 def _turned(sentence: str, place: int) -> str:
-    turn = _turn(_TURNS, place) if place else ""
+    turn = _turn(_TURNS, place)  # none for the first
     return f"{turn}{sentence[0].lower()}{sentence[1:]}" if turn else sentence
-
-
-def _merged(inputs: PromptInputs) -> Iterable[str]:
-    for _, text in inputs.numbered("Segment"):
-        yield from _quotable(text[:READ_CHARACTERS])
 
 
 def _added(text: list[str], others: Iterable[str]) -> list[str]:
     """At most four sentences of others that are no near-repeats of the text."""
     words = [_words(sentence) for sentence in text][-MAX_COMPARED:]
     added: list[str] = []
-    for sentence in others:
-        own = _words(sentence)
+    for sentence, own in ((sentence, _words(sentence)) for sentence in others):
         if len(added) < 4 and own and all(len(own & other) < NEAR_REPEAT * len(own) for other in words):
             words.append(own)
             added.append(sentence)
@@ -395,11 +383,8 @@ def _added(text: list[str], others: Iterable[str]) -> list[str]:
 
 def _fitting(text: list[str], room: int) -> str:
     """The sentences of a text up to the first that would not fit, end mark included."""
-    left, kept = room - END_MARK_CHARACTERS, 0
-    for sentence in text:
-        left -= len(sentence) + 1
-        kept += left >= 0
-    return " ".join(text[:kept])
+    lengths = accumulate(len(sentence) + 1 for sentence in text)
+    return " ".join(text[: sum(length <= room - END_MARK_CHARACTERS for length in lengths)])
 
 
 # edits

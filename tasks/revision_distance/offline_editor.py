@@ -174,13 +174,18 @@ def _preceding(draft: str, at: int) -> str | None:
 
 
 def _assistant(draft: str) -> Iterator[_Proposal]:
-    why = "The writer speaks as an assistant, which is no part of the text."
     for found in _AS_ASSISTANT.finditer(draft):
-        yield _Proposal(found.start(), found.end(), "", "remove", why, "sentence", "style")
+        yield _Proposal(
+            *found.span(),
+            "",
+            "remove",
+            "The writer speaks as an assistant, which is no part of the text.",
+            "sentence",
+            "style",
+        )
 
 
 def _repeats(draft: str) -> Iterator[_Proposal]:
-    why = "The sentence says again what a sentence before it says."
     earlier: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
     seen: set[frozenset[str]] = set()
     for start, end in sentences(draft):
@@ -189,10 +194,18 @@ def _repeats(draft: str) -> Iterator[_Proposal]:
             continue
         if words in seen or any(_alike(words, other) for other in earlier):
             begin = start - 1 if start and draft[start - 1] == " " else start
-            yield _Proposal(begin, end, "", "remove", why, "sentence", "coherence")
-            continue
-        seen.add(words)
-        earlier.append(words)
+            yield _Proposal(
+                begin,
+                end,
+                "",
+                "remove",
+                "The sentence says again what a sentence before it says.",
+                "sentence",
+                "coherence",
+            )
+        else:
+            seen.add(words)
+            earlier.append(words)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -212,27 +225,37 @@ def _doubled(draft: str) -> Iterator[_Proposal]:
 
 def _stock(draft: str) -> Iterator[_Proposal]:
     """A capital is kept: where nothing stays of the phrase, the next word takes it."""
-    why = "A stock phrase can be said in fewer words, or not at all."
     for found in _STOCK_PHRASE.finditer(draft):
-        plain, after = _STOCK[found[1].lower()], found[2]
-        if not plain:
-            after = after.lstrip()
-        revised = f"{plain}{after}"
-        if found[1][0].isupper() and revised:
-            revised = revised[0].upper() + revised[1:]
-        yield _Proposal(*found.span(), revised, "simplify", why, "phrase", "clarity")
+        plain = _STOCK[found[1].lower()]
+        revised = f"{plain}{found[2]}" if plain else found[2].lstrip()
+        if found[1][0].isupper():
+            revised = revised[:1].upper() + revised[1:]
+        yield _Proposal(
+            *found.span(),
+            revised,
+            "simplify",
+            "A stock phrase can be said in fewer words, or not at all.",
+            "phrase",
+            "clarity",
+        )
 
 
 def _long(draft: str) -> Iterator[_Proposal]:
     """The sentence is cut at the comma or conjunction that is nearest to its middle."""
-    why = f"The sentence has more than {LONG_SENTENCE_WORDS} words: two are easier to read."
     for start, end in sentences(draft):
         if sum(1 for _ in islice(_WORD.finditer(draft, start, end), LONG_SENTENCE_WORDS + 1)) <= LONG_SENTENCE_WORDS:
             continue
         middle = (start + end) / 2
         places = _BREAK.finditer(draft, start + (end - start) // 5, end - (end - start) // 5)
         if place := min(places, key=lambda found: abs(found.start() - middle), default=None):
-            yield _Proposal(*place.span(), f". {place[1].upper()}", "split", why, "sentence", "clarity")
+            yield _Proposal(
+                *place.span(),
+                f". {place[1].upper()}",
+                "split",
+                f"The sentence has more than {LONG_SENTENCE_WORDS} words: two are easier to read.",
+                "sentence",
+                "clarity",
+            )
 
 
 def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
@@ -241,8 +264,9 @@ def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
     if len(_WORD.findall(line)) < BROKEN_OFF_WORDS or not (line[-1].isalnum() or line[-1] in ",;-–"):
         return
     begin = end if line[-1].isalnum() else end - 1
-    why = "The text breaks off without an end of its last sentence."
-    yield _Proposal(begin, end, ".", "complete", why, "sentence", "fluency")
+    yield _Proposal(
+        begin, end, ".", "complete", "The text breaks off without an end of its last sentence.", "sentence", "fluency"
+    )
 
 
 # what is added
@@ -254,8 +278,15 @@ def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
     absent = [word for word in keywords(request) if word.lower()[: max(4, len(word) - 3)] not in stems]
     for word in absent[:MAX_MISSING]:
         text = f"More is to be said here on {word}."
-        why = "A word of the request is never taken up in the text."
-        yield _Proposal(at, at, f" {text}" if at else f"{text} ", "add", why, "sentence", "meaning")
+        yield _Proposal(
+            at,
+            at,
+            f" {text}" if at else f"{text} ",
+            "add",
+            "A word of the request is never taken up in the text.",
+            "sentence",
+            "meaning",
+        )
 
 
 def _greeting(draft: str) -> Iterator[_Proposal]:

@@ -132,15 +132,10 @@ def _unfit_request(text: str) -> str | None:
 
 
 def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LONG) -> str | None:
-    number = _words(text, most)
+    number = len(text.split(maxsplit=most + 1))
     if number > most:
         return long
     return short if number < least else None
-
-
-def _words(text: str, most: int) -> int:
-    """The number of words of a text, counted no further than `most` + 1."""
-    return min(most + 1, len(text.split(maxsplit=most + 1)))
 
 
 def refusal(reply: str, language: str = ENGLISH) -> str | None:
@@ -152,15 +147,10 @@ def refusal(reply: str, language: str = ENGLISH) -> str | None:
     if opening.startswith(phrases["refusals"]):
         return REFUSES
     asks = any(phrase in opening[:ASKING_CHARACTERS] for phrase in phrases["asks_back"])
-    if asks and _words(reply, MOST_ASKING_WORDS) <= MOST_ASKING_WORDS and not _writes(reply, phrases):
-        return ASKS_BACK
-    return None
-
-
-def _writes(reply: str, phrases: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a line of the reply begins with a subject or a salutation, as letters and e-mails do."""
+    short = len(reply.split(maxsplit=MOST_ASKING_WORDS)) <= MOST_ASKING_WORDS
+    # letters and e-mails have a line that begins with a subject or a salutation
     lines = (plain(line[:LINE_CHARACTERS]).lstrip("*#> \"'") for line in reply[: 20 * ASKING_CHARACTERS].splitlines())
-    return any(line.startswith(phrases["salutations"]) for line in lines)
+    return ASKS_BACK if asks and short and not any(line.startswith(phrases["salutations"]) for line in lines) else None
 
 
 def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:

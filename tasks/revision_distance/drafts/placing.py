@@ -52,8 +52,11 @@ class Placement:
     end: int | None
     at: int | None
     placed: How
-    applied: bool
     why_not: str | None
+
+    @property
+    def applied(self) -> bool:
+        return self.why_not is None
 
 
 class Place(NamedTuple):
@@ -76,12 +79,11 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
         edit = each if isinstance(each, ProposedEdit) else ProposedEdit.model_construct(**each)
         found = _find(searched, edit)
         if isinstance(found, str):
-            placements.append(Placement(edit, None, None, None, "not", applied=False, why_not=found))
-            continue
-        searched.take(found.start, found.end)
-        fits = applied.add(found)
-        why_not = None if fits else OVERLAPS
-        placements.append(Placement(edit, found.start, found.end, found.at, found.how, applied=fits, why_not=why_not))
+            placements.append(Placement(edit, None, None, None, "not", found))
+        else:
+            searched.take(found.start, found.end)
+            why_not = None if applied.add(found) else OVERLAPS
+            placements.append(Placement(edit, found.start, found.end, found.at, found.how, why_not))
     return placements
 
 
@@ -121,21 +123,16 @@ class AppliedEdits:
 
     def add(self, place: Place) -> bool:
         """Apply one more edit; False if it overlaps with an applied one."""
-        if not self._fits(place):
+        if self._removed.around(place.at):
             return False
         if place.start < place.end:
+            following = bisect_right(self._insertions, place.start)
+            inside = any(at < place.end for at in self._insertions[following : following + 1])
+            if inside or self._removed.overlapped(place.start, place.end) is not None:
+                return False
             self._removed.add(place.start, place.end)
         insort(self._insertions, place.at)
         return True
-
-    def _fits(self, place: Place) -> bool:
-        if self._removed.around(place.at):
-            return False
-        if place.start == place.end:
-            return True
-        following = bisect_right(self._insertions, place.start)
-        free = self._removed.overlapped(place.start, place.end) is None
-        return free and all(at >= place.end for at in self._insertions[following : following + 1])
 
 
 # ---------------------------------------------------------------- applying
@@ -184,7 +181,9 @@ def _pieces(draft: str, placements: Sequence[Placement]) -> Iterator[Piece]:
             yield _insertion(draft, placement, after_cut)
             after_cut = False
         elif placement.end is not None:
-            after_cut = after_cut or (_leaves_a_gap(placement) and not _has_blanks(draft[at : placement.end]))
+            leaves_a_gap = not placement.edit.revised_snippet or placement.at != placement.start
+            removed = draft[at : placement.end]
+            after_cut = after_cut or (leaves_a_gap and removed == removed.strip())
             at = placement.end
     yield Piece(draft[at:], after_cut=after_cut)
 
@@ -198,15 +197,6 @@ def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Pl
             yield each.at, False, order, each
         if each.start < each.end:
             yield each.start, True, order, each
-
-
-def _leaves_a_gap(placement: Placement) -> bool:
-    """Whether the edit inserts nothing in place of the text it removes."""
-    return not placement.edit.revised_snippet or placement.at != placement.start
-
-
-def _has_blanks(text: str) -> bool:
-    return text[0].isspace() or text[-1].isspace()
 
 
 def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
@@ -243,8 +233,7 @@ def _is_spaced(character: str) -> bool:
 
 def _tail(written: list[str]) -> str:
     """The last four characters that were written."""
-    last = [*islice(filter(None, reversed(written)), _NEAR)]
-    return "".join(reversed(last))[-_NEAR:]
+    return "".join([*islice(filter(None, reversed(written)), _NEAR)][::-1])[-_NEAR:]
 
 
 def _one_gap(written: list[str], text: str) -> str:
