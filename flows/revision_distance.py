@@ -20,8 +20,6 @@ from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
 from longform.artifacts.rows import Rows
-from longform.artifacts.store import Store
-from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
@@ -53,7 +51,7 @@ from tasks.revision_distance.offline import RULES
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
 from tasks.revision_distance.report import figures, tables
 from tasks.revision_distance.takedown import responses_of as responses_of
-from tasks.revision_distance.trace import trace_row
+from tasks.revision_distance.trace import trace as trace
 from tasks.sources.s2orc.s2_releases import open_release
 from tasks.text.scrub import REGIONS
 
@@ -202,7 +200,8 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     hard = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
     structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
-    candidates = draw_candidates(builder, easy, free, hard, numbers=case_numbers, spare=spare(config), seed=config.seed)
+    spare = config.spare if config.check else 1.0  # requests for each case that is wanted: 1 if no check declines any
+    candidates = draw_candidates(builder, easy, free, hard, numbers=case_numbers, spare=spare, seed=config.seed)
     checked = check_requests(
         builder,
         candidates,
@@ -260,11 +259,6 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     )
 
 
-def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published row and everything it was made from."""
-    return trace_row(store, version, row_id)
-
-
 def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
     """name -> prompt of the dataset."""
     folders = prompt_folders(config.prompts, PROMPTS)
@@ -274,17 +268,8 @@ def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
 def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
     """task -> number of cases to take; None: all there are."""
     numbers = {"easy": config.easy, "hard": config.hard, "free": config.free}
-    return {task: _least(number, config.limit) for task, number in numbers.items()}
-
-
-def _least(*numbers: int | None) -> int | None:
-    """The lowest number; None if all are None."""
-    return min((number for number in numbers if number is not None), default=None)
-
-
-def spare(config: RevisionDistanceConfig) -> float:
-    """Requests checked for each case that is wanted: 1 if no check declines any."""
-    return config.spare if config.check else 1.0
+    limits = {task: [most for most in (number, config.limit) if most is not None] for task, number in numbers.items()}
+    return {task: min(most, default=None) for task, most in limits.items()}
 
 
 def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:

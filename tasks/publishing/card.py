@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -46,6 +47,7 @@ HUB_LICENCES = {
 
 MORE = ("%", "from", "to", "±", "ratings", "paper", "difference")
 Cell = str | int | float | None
+Stage = tuple[str, str, int, int, int]  # name, fingerprint, rows out, rows filtered, rows rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,6 @@ class Config:
     default: bool
     splits: Sequence[Split]
     schema: pa.Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    name: str
-    fingerprint: str
-    rows_out: int
-    filtered: int
-    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +262,7 @@ def splits_table(version: Version) -> ReportTable:
 
 
 def stages_table(version: Version) -> ReportTable:
-    rows = [
-        (stage.name, stage.fingerprint[:FINGERPRINT_SHOWN], stage.rows_out, stage.filtered, stage.rejected)
-        for stage in version.stages
-    ]
+    rows = [(stage[0], stage[1][:FINGERPRINT_SHOWN], *stage[2:]) for stage in version.stages]
     note = "Filtered: a rule of the method left the row out. Rejected: the row was broken."
     return table_of("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
 
@@ -338,7 +328,7 @@ def _own_licence(licences: Sequence[str]) -> list[str]:
 def _size_category(rows: int) -> str:
     bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
     names = ["n<1K", *(f"{least}<n<{most}" for least, most in pairwise(bounds)), "n>1T"]
-    return names[sum(rows >= 10 ** (3 + power) for power in range(len(bounds)))]
+    return names[bisect_right([1_000 * 10**power for power in range(len(bounds))], rows)]
 
 
 def _config_lines(config: Config) -> list[str]:

@@ -178,11 +178,10 @@ def publish_version(build: Build, version: str | None) -> Published:
 
 def _emptied(build: Build) -> str:
     """The stages that left out all they had, and their commonest reasons."""
-    empty = [(entry.stage, entry.artifact.rejected()) for entry in build.done if not entry.artifact.rows]
     said = [
-        f"{stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
-        for stage, reasons in empty
-        if reasons
+        f"{entry.stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
+        for entry in build.done
+        if not entry.artifact.rows and (reasons := entry.artifact.rejected())
     ]
     return f" ({'; '.join(said)})" if said else ""
 
@@ -298,7 +297,7 @@ def _version(
     name: str,
     splits: dict[str, list[card.Split]],
 ) -> card.Version:
-    facts = _facts(attribution)
+    facts, dated = _facts(attribution), DATED.fullmatch(name)
     models = [_offline(table.rows) for table in published]
     return card.Version(
         dataset=about.dataset,
@@ -314,7 +313,8 @@ def _version(
         configs=_configs(published, splits),
         sites=facts["sites"],
         stages=[_stage(entry) for entry in build.done],
-        date_published=_date(name, facts["last"]),
+        # the day that its name says, else that of the newest post: a clock would make equal builds differ
+        date_published="-".join(dated.groups()[:3]) if dated else facts["last"],
         wording=about.wording,
     )
 
@@ -335,8 +335,8 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
 def _stage(entry: Any) -> card.Stage:
     made, reasons = entry.artifact, entry.artifact.rejected().items()
-    left_out = (sum(number for (of, _), number in reasons if of == kind) for kind in ("filtered", "defect"))
-    return card.Stage(entry.stage, made.fingerprint, made.rows, *left_out)
+    filtered, rejected = (sum(number for (of, _), number in reasons if of == kind) for kind in ("filtered", "defect"))
+    return entry.stage, made.fingerprint, made.rows, filtered, rejected
 
 
 def _facts(attribution: Rows) -> dict[str, Any]:
@@ -376,9 +376,3 @@ def _offline(rows: Rows) -> list[str]:
 def _kind(column: str, names: list[str]) -> str:
     source = column.removesuffix("model") + "source"
     return source if column != "model" and source in names else "''"
-
-
-def _date(name: str, last: str) -> str:
-    """The day a version's name says, else that of the newest post: a clock would make equal builds differ."""
-    dated = DATED.fullmatch(name)
-    return "-".join(dated.groups()[:3]) if dated else last

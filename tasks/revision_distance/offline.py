@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from longform.llm.offline import Rule
@@ -34,8 +34,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def _check_request(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    verdict, kind = asks_for(inputs.one("Message"))
-    return f"<verdict>{verdict}</verdict>\n<kind>{kind}</kind>"
+    return "<verdict>{}</verdict>\n<kind>{}</kind>".format(*asks_for(inputs.one("Message")))
 
 
 # a piece of writing from a request's own words
@@ -141,29 +140,23 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
     kind = asks_for(request)[1]
     low = inputs.effort == "low"
     frames = _TO_SOMEBODY if kind in ("email", "letter") else _FOR_READERS
-    subject, points, words = _subject(request), _points(request), keywords(request)
-    a, b = (words * 2)[:2] if words else ("this", "the rest")
-    points = points[: (len(points) + 1) // 2] if low else points
-    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(points)]
+    subject, words = _subject(request), keywords(request) or ["this", "the rest"]
+    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(_points(request))]
     opening = _turn(frames.opening, 0 if low else dice[0]).format(subject=subject)
     if low:
-        parts = [frames.greeting and "Hello,", " ".join([opening, *body]), frames.end]
-        return "\n\n".join(filter(None, parts))
+        said = " ".join([opening, *body[: (len(body) + 1) // 2]])
+        return "\n\n".join(filter(None, [frames.greeting and "Hello,", said, frames.end]))
+    heading = {"email": "Subject: ", "letter": ""}.get(kind, "# ")
     parts = [
-        *_head(kind, subject),
+        heading and f"{heading}{subject[:1].upper()}{subject[1:]}",
         frames.greeting.format(reader=_reader(request)),
         opening,
         *(" ".join(body[at : at + 2]) for at in range(0, len(body), 2)),
-        _turn(frames.details, dice[2]).format(a=a, b=b),
+        _turn(frames.details, dice[2]).format(a=words[0], b=words[1 % len(words)]),
         _turn(frames.closing, dice[3]).format(subject=subject),
         f"{frames.end}," if frames.end else "",
     ]
     return "\n\n".join(filter(None, parts))
-
-
-def _head(kind: str, subject: str) -> list[str]:
-    mark = {"email": "Subject:", "letter": ""}.get(kind, "#")
-    return [f"{mark} {subject[:1].upper()}{subject[1:]}"] if mark else []
 
 
 def _reader(request: str) -> str:
@@ -258,15 +251,14 @@ def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     quotes = [_quote(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
     if inputs.effort == "low":
-        quotes = [text if at % 2 == 0 else _NAMED.format(title=papers[at].title) for at, text in enumerate(quotes)]
+        quotes[1::2] = [_NAMED.format(title=each.title) for each in papers[1::2]]
     return _fitting(quotes, room) or _NO_PAPERS
 
 
 def _quote(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
     among = _nearest(cited.sentences, wanted)
-    if not among:
-        return _TITLE_ALONE.format(title=cited.title)
-    return _turn(_QUOTES, draw).format(title=cited.title, sentence=among[min(rank, len(among) - 1)])
+    frame = _turn(_QUOTES, draw) if among else _TITLE_ALONE
+    return frame.format(title=cited.title, sentence=among[min(rank, len(among) - 1)] if among else "")
 
 
 _GENERAL = (
@@ -343,14 +335,11 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 def _groups(papers: list[Paper]) -> list[list[int]]:
     """Each paper to the first group whose first paper it shares enough of its title's words or its words with."""
-    groups: list[list[int]] = []
+    groups: dict[int, list[int]] = {}
     for at, each in enumerate(papers):
-        near = next((group for group in groups[:MAX_COMPARED] if _near(papers[group[0]], each)), None)
-        if near is None:
-            groups.append([at])
-        else:
-            near.append(at)
-    return sorted(groups, key=lambda group: (-len(group), group[0]))
+        first = next((first for first in islice(groups, MAX_COMPARED) if _near(papers[first], each)), at)
+        groups.setdefault(first, []).append(at)
+    return sorted(groups.values(), key=lambda group: (-len(group), group[0]))
 
 
 def _near(one: Paper, other: Paper) -> bool:

@@ -101,14 +101,12 @@ class _Proposal(NamedTuple):
 def edit(draft: str, request: str) -> list[Edit]:
     """The seven fields of each edit, in the order of the draft; none overlaps with another. At most 1,000."""
     found = sorted(_apart(draft, _proposals(draft, request)), key=lambda proposal: (proposal.start, proposal.end))
-    placed = (_placed(draft, proposal) for proposal in found[:MAX_EDITS])
-    return [each for each in placed if each is not None]
+    return [placed for proposal in found[:MAX_EDITS] if (placed := _placed(draft, proposal))]
 
 
 def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
     """The more important first: of two that overlap the first is kept."""
-    rules = (_assistant, _repeats, _doubled, _stock, _long)
-    for rule in rules:
+    for rule in (_assistant, _repeats, _doubled, _stock, _long):
         yield from islice(rule(draft), MAX_EDITS)
     closing = _closing_at(draft)
     end = len(draft[:closing].rstrip())
@@ -116,7 +114,8 @@ def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
     yield from _missing(draft, request, end)
     if asks_for(request)[1] in ("email", "letter"):
         yield from _greeting(draft)
-        yield from _closing(draft, closing)
+        if closing is None:
+            yield _Proposal(end, end, "\n\nKind regards", "add", "The message has no closing.", "text", "style")
 
 
 def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
@@ -290,28 +289,19 @@ def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
 
 
 def _greeting(draft: str) -> Iterator[_Proposal]:
-    if _GREETING.search(draft[:HEAD_CHARACTERS]):
-        return
-    subject = _SUBJECT_LINE.match(draft)
-    at = subject.end() if subject else 0
-    yield _Proposal(at, at, "Hello,\n\n", "add", "The message has no greeting.", "text", "style")
+    if not _GREETING.search(draft[:HEAD_CHARACTERS]):
+        subject = _SUBJECT_LINE.match(draft)
+        at = subject.end() if subject else 0
+        yield _Proposal(at, at, "Hello,\n\n", "add", "The message has no greeting.", "text", "style")
 
 
 def _closing_at(draft: str) -> int | None:
     """Where the closing begins, in the last lines."""
-    whole = len(draft.rstrip())
-    tail = draft[max(0, whole - TAIL_CHARACTERS) : whole]
-    lines = tail.split("\n")
-    begin = whole
-    for line in reversed(lines[1:] if len(lines) > 1 else []):
+    begin = len(draft.rstrip())
+    tail = draft[max(0, begin - TAIL_CHARACTERS) : begin]
+    for line in reversed(tail.split("\n")[1:]):
         begin -= len(line)
         if _CLOSING.match(line) and len(_WORD.findall(line)) < BROKEN_OFF_WORDS:
             return begin
         begin -= 1
     return None
-
-
-def _closing(draft: str, closing: int | None) -> Iterator[_Proposal]:
-    if closing is None:
-        end = len(draft.rstrip())
-        yield _Proposal(end, end, "\n\nKind regards", "add", "The message has no closing.", "text", "style")

@@ -20,7 +20,7 @@ from longform.llm.responses.store import ResponseStore
 from tasks.publishing.purging import by_words, each, first_column, register, responses_in
 from tasks.revision_distance.cases.draws import MESSAGE_CHARACTERS
 from tasks.revision_distance.drafts.drafting import paper_text
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 DRAFTED = ("write_weak", "write_strong", "write_vanilla", "recall_knowledge", "write_segments", "write_cot")
 ASKED = ("check_requests", *DRAFTED, "propose_edits", "rate_drafts")

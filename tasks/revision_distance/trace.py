@@ -22,7 +22,7 @@ COT = {"knowledge": ("recall_knowledge", "case_id"), "segments": ("write_segment
 SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertscore": "BERTScore"}
 
 
-def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The draft, or edit of a draft, with this id, the stage rows it was derived from, and `lines` to print.
 
     `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row, or more than one,

@@ -23,7 +23,7 @@ from schemas.replies import WritingCheck
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED
 from tasks.answers import NO_MODEL, made_by, refused
 
-CHECKED_TASKS = ("easy", "free")
+TASKS, CHECKED_TASKS = ("easy", "free", "hard"), ("easy", "free")
 ROWS_AT_ONCE = 500
 MESSAGE_CHARACTERS = 20_000
 SOURCE_ID = {"easy": "conversation_id", "free": "instruction_id", "hard": "paper_id", "structure": "case_id"}
@@ -55,8 +55,7 @@ def with_reserve(number: int | None, spare: float) -> int | None:
 
 
 def _candidates_at_most(of: Sizes) -> float:
-    found = (candidates_of(task, of["numbers"], of["spare"]) for task in ("easy", "free", "hard"))
-    return float(sum(min(of[task], most) for task, most in zip(("easy", "free", "hard"), found, strict=True)))
+    return float(sum(min(of[task], candidates_of(task, of["numbers"], of["spare"])) for task in TASKS))
 
 
 def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
@@ -191,7 +190,7 @@ def take_cases(
         for row in candidates.only("case_id", "task")
     }
     chosen: set[str] = set()
-    for task in ("easy", "free", "hard"):
+    for task in TASKS:
         fit = (case_id for case_id in reasons if reasons[case_id] is None and case_id.startswith(f"{task}/"))
         chosen |= drawn(fit, numbers[task], seed)
     for case in _cases(candidates):

@@ -20,7 +20,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
 from tasks.answers import NO_MODEL, made_by, refused, usable
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 PERSPECTIVES = {
     "problems": "Problems: which question or shortcoming each of the papers takes up, how far it gets with it, and "

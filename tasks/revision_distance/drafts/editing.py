@@ -17,8 +17,7 @@ from schemas.revision_distance import DISTANCES, EDITS
 from tasks.answers import made_by, refused
 from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS, edit_request, edits_of
-from tasks.revision_distance.drafts.measure import Revision, measure, weight
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, Revision, edit_request, edits_of, measure, weight
 from tasks.revision_distance.drafts.placing import Placement
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000

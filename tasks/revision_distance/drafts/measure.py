@@ -11,6 +11,8 @@ from tasks.revision_distance.offline import RULES
 with Models(home / "llm" / "responses.sqlite", offline=RULES) as models:
     found = distance(draft, reference, models.client(ENDPOINT))
 print(found.distance, [edit.edit.revision_description for edit in found.edits])
+
+This module imports no stage, so that `longform revise` starts without what stages need.
 """
 
 from __future__ import annotations
@@ -24,9 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from longform.errors import LongformError, UsageError
 from longform.llm.ask.prompts import Prompt, load_prompt
-from longform.llm.ask.types import Failure
-from schemas.replies import ProposedEdit
-from tasks.revision_distance.drafts.edits import edit_request, edits_of
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from schemas.replies import ProposedEdit, RevisionEdits
 from tasks.revision_distance.drafts.placing import Placement, apply, place
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 PROMPTS = Path(__file__).parents[3] / "prompts"
 REPLY_CHARACTERS = 200
+REQUEST_CHARACTERS = 20_000
+LEAST_TOKENS, MOST_TOKENS = 4_096, 16_384
+OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER = 8_192, 128
 WEIGHTS = {"fluency": 0.5, "style": 0.5, "clarity": 1.0, "coherence": 1.0, "meaning": 1.0, "other": 1.0}
 
 Reproduces = Literal["exactly", "words", "no"]
@@ -106,6 +110,39 @@ def _unusable(failure: Failure, endpoint: str) -> str:
         f"The reply of {endpoint} (response {failure.key[:12]}) is no list of edits: {failure.kind}, "
         f"{failure.message.rstrip('.')}.{quoted} Use another model, or a shorter text."
     )
+
+
+# ---------------------------------------------------------------- request and reply
+
+
+def edit_request(
+    draft: str, reference: str | None, request: str, model: Endpoint, to_reference: Prompt, freely: Prompt
+) -> Request:
+    """The request for a draft's edits: by the prompt `to_reference`, or by `freely` if there is no reference.
+
+    Draft and reference are never cut (see `editing.long_draft`); `request`, which only `freely` shows, is.
+    """
+    tokens = edit_tokens(len(draft) + len(reference or ""), model)
+    if reference is None:
+        asked = request[:REQUEST_CHARACTERS]
+        return freely.request(model, max_tokens=tokens, reply=RevisionEdits, request=asked, draft=draft)
+    return to_reference.request(model, max_tokens=tokens, reply=RevisionEdits, draft=draft, reference=reference)
+
+
+def edits_of(answer: Answer) -> list[ProposedEdit]:
+    """All edits of a reply in the editor's order, also those that change nothing or cannot be placed."""
+    return list(answer.value.edits)
+
+
+def edit_tokens(characters: int, model: Endpoint) -> int:
+    """The token limit of a reply, from the number of characters of draft and reference, which edits may quote.
+
+    One token for two characters, from LEAST_TOKENS to MOST_TOKENS (a reply that is cut off is requested again with
+    twice the limit). The offline model, whose tokens are free, gets more than any list of edits needs.
+    """
+    if model.offline:
+        return max(OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER * characters)
+    return min(max(LEAST_TOKENS, characters // 2), MOST_TOKENS)
 
 
 # ---------------------------------------------------------------- edits that are known

@@ -19,7 +19,7 @@ from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_berts
 from tasks.metrics.rouge import KINDS, rouge
 from tasks.revision_distance.drafts.drafting import request_of
 from tasks.revision_distance.drafts.editing import DRAFT_AND_REFERENCE_CHARACTERS, long_draft
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 __all__ = ["check_bertscore", "rate_drafts", "score_drafts", "scores"]
 

@@ -19,7 +19,7 @@ from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import CASES, DRAFTS
 from tasks.revision_distance.drafts.editing import propose_edits
-from tasks.revision_distance.drafts.edits import edit_request, edits_of
+from tasks.revision_distance.drafts.measure import edit_request, edits_of
 from tasks.revision_distance.drafts.scores import rate_drafts
 
 __all__ = ["standin"]
