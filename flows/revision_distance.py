@@ -278,10 +278,9 @@ def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
     Offline, the weaker writer uses the same rules with less effort. Online, UsageError if both writers are one model.
     """
     found = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
-    for stage in ("write_weak", "write_strong"):
-        found[stage] = sampling(found[stage], config.easy_parameters)
-    for stage in ("write_vanilla", "recall_knowledge", "write_segments", "write_cot"):
-        found[stage] = sampling(found[stage], config.hard_parameters)
+    easy = dict.fromkeys(("write_weak", "write_strong"), config.easy_parameters)
+    hard = dict.fromkeys(("write_vanilla", "recall_knowledge", "write_segments", "write_cot"), config.hard_parameters)
+    found |= {stage: sampling(found[stage], own) for stage, own in {**easy, **hard}.items()}
     weak, strong = found["write_weak"], found["write_strong"]
     if weak.offline:
         found["write_weak"] = replace(weak, parameters=LOW_EFFORT)

@@ -147,10 +147,10 @@ def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
 
 def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[ReportTable]:
     """What experts chose and what metrics say of it, what they say of each system, and how far they agree."""
-    from tasks.revision_distance.tables import experts
+    from tasks.revision_distance.tables import tables as made
 
-    own = experts.of_drafts(judgements, drafts)
-    texts = experts.shown_texts(own)
+    own = made.of_drafts(judgements, drafts)
+    texts = made.shown_texts(own)
     pairs, ties = len(texts) // 2, (texts.outcome == "tie").sum() // 2
     note = "No filled-in sheet was given."
     if pairs:
@@ -161,18 +161,18 @@ def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[Report
         )
     return [
         ReportTable(
-            "Texts that experts chose and rejected (expert study)", note, experts.metrics_of_chosen_texts(own, drafts)
+            "Texts that experts chose and rejected (expert study)", note, made.metrics_of_chosen_texts(own, drafts)
         ),
         ReportTable(
             "What experts say of each system (expert study)",
             "Ratings: 1 to 5, means over the judgements that give them, with how many these are.",
-            experts.systems_as_experts_see_them(own, drafts),
+            made.systems_as_experts_see_them(own, drafts),
         ),
         ReportTable(
             "Agreement among experts (expert study)",
             "Two judgements of one sheet, or two ratings of one text, agree where they are the same. Krippendorff's "
             "alpha is agreement beyond chance, 1 at most: nominal of the better text, ordinal of ratings.",
-            experts.agreement_of_experts(own, drafts),
+            made.agreement_of_experts(own, drafts),
         ),
     ]
 

@@ -41,9 +41,7 @@ def order(case_id: str, seed: int) -> tuple[int, str]:
 
 def drawn(case_ids: Iterable[str], number: int | None, seed: int) -> set[str]:
     """The first `number` case ids in the order of the draw; all if it is None."""
-    if number is None:
-        return set(case_ids)
-    return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[: max(0, number)])
+    return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[:number])
 
 
 def with_reserve(number: int | None, spare: float) -> int | None:
@@ -98,19 +96,17 @@ def repeated(rows: Rows, seed: int) -> set[str]:
     """Ids of the cases to drop because another case has the same request, case and white space aside."""
     first: dict[bytes, str] = {}
     repeats: set[str] = set()
-    for batch in rows.batches(["case_id", "request"], size=ROWS_AT_ONCE):
-        for case_id, request in zip(batch["case_id"].to_pylist(), batch["request"].to_pylist(), strict=True):
-            words = xxh3_128_digest(" ".join((request or "").lower().split()).encode())
-            other = first.setdefault(words, case_id)
-            if other != case_id:
-                first[words], dropped = sorted((other, case_id), key=lambda one: order(one, seed))
-                repeats.add(dropped)
+    for case in _cases(rows, ["case_id", "request"]):
+        words = xxh3_128_digest(" ".join((case["request"] or "").lower().split()).encode())
+        other = first.setdefault(words, case["case_id"])
+        if other != case["case_id"]:
+            first[words], dropped = sorted((other, case["case_id"]), key=lambda one: order(one, seed))
+            repeats.add(dropped)
     return repeats
 
 
-def _cases(rows: Rows) -> Iterator[Row]:
-    for batch in rows.batches(size=ROWS_AT_ONCE):
-        yield from batch.to_pylist()
+def _cases(rows: Rows, columns: list[str] | None = None) -> Iterator[Row]:
+    return (case for batch in rows.batches(columns, size=ROWS_AT_ONCE) for case in batch.to_pylist())
 
 
 # ---------------------------------------------------------------- checks

@@ -60,25 +60,19 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
     """Rows of RELATED for the related-work paragraphs of a row of PAPERS."""
     places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
     entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
-    return [
+    return [  # of the bibliography the entries that a paragraph cites, each once, in the order of the citations
         {
             "related_id": f"{paper['paper_id']}#{places[id(paragraph)]}",
             "head": None if paragraph["section"] is None else paper["sections"][paragraph["section"]]["head"],
             "text": paper["text"][paragraph["start"] : paragraph["end"]],
-            "references": _references(paragraph, entries),
+            "references": [
+                {name: entries[ref_id][name] for name in ("ref_id", "paper_id", "title", "year")}
+                for ref_id in dict.fromkeys(citation["ref_id"] for citation in paragraph["citations"])
+                if ref_id in entries
+            ],
             **{name: paper[name] for name in ("paper_id", "title", "abstract", "licence", "url", "retrieved_at")},
         }
         for paragraph in related_work(paper)
-    ]
-
-
-def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
-    """The bibliography entries that a paragraph cites, each once, in the order of the citations."""
-    cited = dict.fromkeys(citation["ref_id"] for citation in paragraph["citations"])
-    return [
-        {name: entries[ref_id][name] for name in ("ref_id", "paper_id", "title", "year")}
-        for ref_id in cited
-        if ref_id in entries
     ]
 
 

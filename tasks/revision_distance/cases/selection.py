@@ -13,7 +13,7 @@ Bounds in words apply to the reference and to the chosen completion.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
@@ -44,6 +44,10 @@ CONVERSATION = (
 COMPLETION = ("instruction_id", "instruction", "completions", "licence", "revision", "url", "retrieved_at")
 
 
+def _rows(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
+    return (row for batch in rows.batches(list(columns), size=ROWS_AT_ONCE) for row in batch.to_pylist())
+
+
 # ---------------------------------------------------------------- conversations
 
 
@@ -63,10 +67,9 @@ def select_conversations(
     `languages`: full names, as in the source. `regions`: those of `scrub`. `least_words`, `most_words`: of the reply.
     """
     check_languages(languages)
-    for batch in conversations.batches(list(CONVERSATION), size=ROWS_AT_ONCE):
-        for row in batch.to_pylist():
-            case = easy_case(row, kinds, languages, least_words, most_words, regions)
-            yield Rejected(row["conversation_id"], "filtered", case) if isinstance(case, str) else case
+    for row in _rows(conversations, CONVERSATION):
+        case = easy_case(row, kinds, languages, least_words, most_words, regions)
+        yield Rejected(row["conversation_id"], "filtered", case) if isinstance(case, str) else case
 
 
 def easy_case(
@@ -106,12 +109,10 @@ def easy_case(
 
 def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
     """(first user turn, the model's turn right after it, at most 10 later user texts); None for a missing turn."""
-    first = next((place for place, turn in enumerate(turns) if turn["role"] == "user"), None)
-    if first is None:
-        return None, None, []
-    reply = turns[first + 1] if first + 1 < len(turns) and turns[first + 1]["role"] == "assistant" else None
-    later = (turn["content"] for turn in turns[first + 1 :] if turn["role"] == "user")
-    return turns[first], reply, list(islice(later, LATER_TURNS))
+    request, reply, *_ = (*dropwhile(lambda turn: turn["role"] != "user", turns), None, None)
+    users = (turn["content"] for turn in turns if turn["role"] == "user")
+    written = reply if reply and reply["role"] == "assistant" else None
+    return request, written, list(islice(users, 1, 1 + LATER_TURNS))
 
 
 def _unfit(
@@ -174,10 +175,9 @@ def select_preferences(
     context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
 ) -> Iterator[Row | Rejected]:
     """Free cases: instructions that ask for any kind of writing, with a chosen and a rejected completion each."""
-    for batch in completions.batches(list(COMPLETION), size=ROWS_AT_ONCE):
-        for row in batch.to_pylist():
-            case = free_case(row, seed, least_words, most_words, regions)
-            yield Rejected(row["instruction_id"], "filtered", case) if isinstance(case, str) else case
+    for row in _rows(completions, COMPLETION):
+        case = free_case(row, seed, least_words, most_words, regions)
+        yield Rejected(row["instruction_id"], "filtered", case) if isinstance(case, str) else case
 
 
 def free_case(

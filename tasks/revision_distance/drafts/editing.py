@@ -12,12 +12,12 @@ from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DISTANCES, EDITS
 from tasks.answers import made_by, refused
 from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
-from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, Revision, edit_request, edits_of, measure, weight
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, edits_of, measure, weight
 from tasks.revision_distance.drafts.placing import Placement
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
@@ -58,17 +58,13 @@ def propose_edits(
         if isinstance(answer, Failure):
             yield refused(draft["draft_id"], answer)
         else:
-            yield _listed(draft, answer, made_by(answer, model, prompt))
-
-
-def _listed(draft: Row, answer: Answer, origin: Row) -> Row:
-    return {
-        "edits_id": f"e_{fingerprint(draft['draft_id'])}",
-        "draft_id": draft["draft_id"],
-        "case_id": draft["case_id"],
-        "edits": [edit.model_dump() for edit in edits_of(answer)],
-        **origin,
-    }
+            yield {
+                "edits_id": f"e_{fingerprint(draft['draft_id'])}",
+                "draft_id": draft["draft_id"],
+                "case_id": draft["case_id"],
+                "edits": [edit.model_dump() for edit in edits_of(answer)],
+                **made_by(answer, model, prompt),
+            }
 
 
 def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
@@ -95,25 +91,21 @@ def place_edits(
     for row in edits:
         draft = of[row["draft_id"]]
         found = measure(draft["text"], references[draft["case_id"]], row["edits"], weights)
-        yield _row(row, draft, found, weights)
-
-
-def _row(row: Row, draft: Row, found: Revision, weights: dict[str, float]) -> Row:
-    return {
-        "distance_id": f"x_{fingerprint(row['draft_id'])}",
-        "edits_id": row["edits_id"],
-        "draft_id": row["draft_id"],
-        "case_id": draft["case_id"],
-        "task": draft["task"],
-        "system": draft["system"],
-        "distance": found.distance,
-        "weighted": found.weighted,
-        "not_placed": found.not_placed,
-        "not_applied": found.not_applied,
-        "edits": [_placed(each, draft["task"], weights) for each in found.edits],
-        "revised": found.revised,
-        "reproduces": found.reproduces,
-    }
+        yield {
+            "distance_id": f"x_{fingerprint(row['draft_id'])}",
+            "edits_id": row["edits_id"],
+            "draft_id": row["draft_id"],
+            "case_id": draft["case_id"],
+            "task": draft["task"],
+            "system": draft["system"],
+            "distance": found.distance,
+            "weighted": found.weighted,
+            "not_placed": found.not_placed,
+            "not_applied": found.not_applied,
+            "edits": [_placed(each, draft["task"], weights) for each in found.edits],
+            "revised": found.revised,
+            "reproduces": found.reproduces,
+        }
 
 
 def _placed(placement: Placement, task: str, weights: dict[str, float]) -> Row:

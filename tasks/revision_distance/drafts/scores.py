@@ -92,17 +92,24 @@ def rate_drafts(
             asked.append((draft, case))
     if model is None or prompt is None:
         return
-    requests = ((draft, prompt.request(model, reply=Rating, **_inputs(draft, case))) for draft, case in asked)
+    requests = (
+        (
+            draft,
+            prompt.request(
+                model,
+                reply=Rating,
+                request=request_of(case)[:REQUEST_CHARACTERS],
+                reference=case["reference"],
+                draft=draft["text"],
+            ),
+        )
+        for draft, case in asked
+    )
     for draft, answer in context.ask(model, requests):
         if isinstance(answer, Failure):
             yield refused(draft["draft_id"], answer)
         else:
             yield _rated(draft, float(answer.value.score), made_by(answer, model, prompt))
-
-
-def _inputs(draft: Row, case: Row) -> Row:
-    request = request_of(case)[:REQUEST_CHARACTERS]
-    return {"request": request, "reference": case["reference"], "draft": draft["text"]}
 
 
 def _rated(draft: Row, score: float | None, origin: Row) -> Row:

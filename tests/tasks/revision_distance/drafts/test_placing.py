@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.replies import ProposedEdit
-from tasks.revision_distance.drafts.folding import Folded, folded
 from tasks.revision_distance.drafts.fuzzy_match import edit_distances, nearest_span
 from tasks.revision_distance.drafts.placing import (
     NO_ORIGINAL,
@@ -22,6 +21,7 @@ from tasks.revision_distance.drafts.placing import (
     apply,
     place,
 )
+from tasks.revision_distance.drafts.snippets import Folded, folded
 
 
 def edit(original: str, revised: str, preceding: str | None = None) -> ProposedEdit:
