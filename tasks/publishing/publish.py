@@ -208,7 +208,9 @@ def _write(build: Build, publication: Publication, name: str, recipe: str, folde
     splits = {
         table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
     }
-    _concatenate(attribution, folder / "attribution.parquet")
+    with open_parquet(folder / "attribution.parquet", attribution.schema) as writer:
+        for batch in attribution.batches(size=20_000):
+            writer.write_batch(batch.cast(attribution.schema))
     version = _version(build, about, published, attribution, name, splits)
     shown, plots = [*publication.tables(), _rejected(build)], publication.figures()
     texts = {
@@ -276,12 +278,6 @@ def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> li
         card.Split(split, counts[split], sorted(files[split], key=lambda file: file.path))
         for split in sorted(files, key=lambda name: (SPLITS.index(name) if name in SPLITS else len(SPLITS), name))
     ]
-
-
-def _concatenate(rows: Rows, path: Path) -> None:
-    with open_parquet(path, rows.schema) as writer:
-        for batch in rows.batches(size=20_000):
-            writer.write_batch(batch.cast(rows.schema))
 
 
 def _file(path: Path) -> dict[str, Any]:

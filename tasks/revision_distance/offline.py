@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from longform.llm.offline import Rule
 from longform.llm.prompt_inputs import PromptInputs
-from tasks.revision_distance.offline_requests import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, keywords
+from tasks.revision_distance.offline_editor import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, edit, keywords
 from tasks.text.prose import COMMON, READ_CHARACTERS, balanced, sentences
 
 MAX_POINTS = 8
@@ -386,8 +386,6 @@ def _edit_to_reference(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _edit_freely(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    from tasks.revision_distance.offline_editor import edit
-
     return edits_as_json(edit(inputs.one("Draft"), inputs.one("Request")))
 
 

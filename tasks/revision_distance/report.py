@@ -10,17 +10,13 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rows
 from tasks.publishing.card import Figure, ReportTable
-from tasks.revision_distance.tables.metrics import GPT_SCORE, METRICS, SOURCE, WEAK_AND_STRONG
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = ["case_id", "task", "kind"]
 CHECKED = ["case_id", "checked", "checked_kind"]
-DRAFTS = [
-    *("draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"),
-    *(metric.column for metric in (*METRICS, SOURCE)),
-]
+DRAFTS = ["draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"]
 EDITS = ("category", "revision_intention", "placed", "applied", "why_not")
 JUDGEMENTS = [
     *("sheet_id", "case_id", "expert", "better", "first", "second"),
@@ -32,8 +28,9 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgem
     """Tables 2, 3 and 5, section 4.2, the expert study, edits and cases. `published` are the drafts."""
     from tasks.revision_distance.tables import tables as made
 
+    scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
     taken, drawn, said = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
-    drafts, edits, number = published.to_pandas(DRAFTS), edits_of(published), taken.task.value_counts()
+    drafts, edits, number = published.to_pandas([*DRAFTS, *scored]), edits_of(published), taken.task.value_counts()
     hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
         *(weak_and_strong(drafts, task, int(number.get(task, 0))) for task in ("easy", "hard")),
@@ -99,14 +96,14 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
     """Table 2 for a task."""
     from tasks.revision_distance.tables import tables as made
 
-    weak, strong = WEAK_AND_STRONG[task]
+    weak, strong = made.WEAK_AND_STRONG[task]
     own = drafts[drafts.task == task]
     sentences = (
         *([] if weak == "weak" else [f"Weak: {weak}; strong: {strong}."]),
         "Means over the cases of which both drafts have the score; intervals (95 %) by bootstrap over cases. Change: "
         "strong less weak, with the sign turned where less is better, so that positive is an improvement.",
         *made.note_of_pairs(drafts, task, cases),
-        *made.lack_of(own, GPT_SCORE, "not asked, or the reply could not be used"),
+        *made.lack_of(own, made.GPT_SCORE, "not asked, or the reply could not be used"),
         *made.lack_of_bertscore(own),
     )
     rows = made.table_2_weak_and_strong(drafts, task, cases)

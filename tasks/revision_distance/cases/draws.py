@@ -18,7 +18,7 @@ from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, bound_by, longest
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Endpoint, Failure, Request
+from longform.llm.ask.types import Endpoint, Failure
 from schemas.replies import WritingCheck
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED
 from tasks.answers import NO_MODEL, made_by, refused
@@ -52,17 +52,20 @@ def with_reserve(number: int | None, spare: float) -> int | None:
 # ---------------------------------------------------------------- candidates
 
 
-def _candidates_at_most(of: Sizes) -> float:
-    return float(sum(min(of[task], candidates_of(task, of["numbers"], of["spare"])) for task in TASKS))
-
-
 def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
     """Upper bound of the number of candidates of a task."""
     number = numbers.get(task)
     return bound_by(with_reserve(number, spare) if task in CHECKED_TASKS else number)
 
 
-@stage(CANDIDATES, revision=1, at_most=AtMost(rows=_candidates_at_most, keeps=True))
+@stage(
+    CANDIDATES,
+    revision=1,
+    at_most=AtMost(
+        rows=lambda of: sum(min(of[task], candidates_of(task, of["numbers"], of["spare"])) for task in TASKS),
+        keeps=True,
+    ),
+)
 def draw_candidates(
     context: StageContext,
     easy: AllRows,
@@ -118,14 +121,16 @@ def _checks_at_most(of: Sizes) -> float:
     return float(min(of["candidates"], sum(most)))
 
 
-def _longest(of: Sizes) -> list[Request]:
-    return [of["prompt"].request(of["model"], reply=WritingCheck, message=longest(MESSAGE_CHARACTERS))]
-
-
 @stage(
     CHECKED,
     revision=1,
-    at_most=AtMost(rows=lambda of: of["candidates"], calls=_checks_at_most, questions=_longest),
+    at_most=AtMost(
+        rows=lambda of: of["candidates"],
+        calls=_checks_at_most,
+        questions=lambda of: [
+            of["prompt"].request(of["model"], reply=WritingCheck, message=longest(MESSAGE_CHARACTERS))
+        ],
+    ),
 )
 def check_requests(
     context: StageContext, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None

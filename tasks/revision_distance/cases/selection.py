@@ -92,9 +92,14 @@ def easy_case(
         return LATER if any(asked(text, language) for text in later) else NO_REQUEST
     if found.kind not in kinds:
         return OTHER_KIND
-    if reason := _unfit(request, reply, language, languages, least_words, most_words):
+    if reason := _unfit_request(request["content"]):
         return reason
-    assert reply is not None
+    if reply is None or not reply["content"].strip():
+        return NO_REPLY
+    if (reply["language"] or language) not in languages:
+        return LANGUAGE
+    if reason := refusal(reply["content"], language) or _length(reply["content"], least_words, most_words):
+        return reason
     asking, reference = (scrub(turn["content"].strip(), regions) for turn in (request, reply))
     return {
         **_case(f"easy/{row['conversation_id']}", "easy", found, row),
@@ -113,19 +118,6 @@ def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
     users = (turn["content"] for turn in turns if turn["role"] == "user")
     written = reply if reply and reply["role"] == "assistant" else None
     return request, written, list(islice(users, 1, 1 + LATER_TURNS))
-
-
-def _unfit(
-    request: Row, reply: Row | None, language: str, languages: Sequence[str], least_words: int, most_words: int
-) -> str | None:
-    """Reason why a request and its reply make no case; None if they do."""
-    if reason := _unfit_request(request["content"]):
-        return reason
-    if reply is None or not reply["content"].strip():
-        return NO_REPLY
-    if (reply["language"] or language) not in languages:
-        return LANGUAGE
-    return refusal(reply["content"], language) or _length(reply["content"], least_words, most_words)
 
 
 def _unfit_request(text: str) -> str | None:

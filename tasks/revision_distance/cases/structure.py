@@ -79,7 +79,25 @@ def pairs(
             yield Rejected(f"{GROUP}/{name}", "filtered", REPEATED)
         elif isinstance(found, tuple):
             seen.add(found)
-            yield _row(f"{GROUP}/{name}", *found, retrieved)
+            reference, draft = map(scrub, found)
+            yield {
+                "case_id": f"{GROUP}/{name}",
+                "task": "structure",
+                "kind": "related_work",
+                "rule": None,
+                "request": None,
+                "title": None,
+                "abstract": None,
+                "cited": [],
+                "reference": reference.text,
+                "reference_by": "human",
+                "given": [{"system": "reordered", "text": draft.text, "writer": None, "score": None}],
+                "scrubbed": reference.marks + draft.marks,
+                "licence": None,
+                "url": None,
+                "revision": None,
+                "retrieved_at": retrieved,
+            }
         else:
             broken = found not in (OTHER_WORDS, SAME)
             raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS] if broken else None
@@ -103,25 +121,3 @@ def pair_of(line: bytes) -> tuple[str, str] | str:
     if Counter(first) != Counter(second):
         return OTHER_WORDS
     return SAME if first == second else (texts[0], texts[1])
-
-
-def _row(case_id: str, original: str, reordered: str, retrieved: datetime | None) -> Row:
-    reference, draft = scrub(original), scrub(reordered)
-    return {
-        "case_id": case_id,
-        "task": "structure",
-        "kind": "related_work",
-        "rule": None,
-        "request": None,
-        "title": None,
-        "abstract": None,
-        "cited": [],
-        "reference": reference.text,
-        "reference_by": "human",
-        "given": [{"system": "reordered", "text": draft.text, "writer": None, "score": None}],
-        "scrubbed": reference.marks + draft.marks,
-        "licence": None,
-        "url": None,
-        "revision": None,
-        "retrieved_at": retrieved,
-    }

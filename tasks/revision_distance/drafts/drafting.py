@@ -246,13 +246,10 @@ def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
         elif not case["given"]:
             yield Rejected(case["case_id"], "filtered", "no draft given")
         else:
-            yield from (_source_draft(case, draft) for draft in case["given"])
-
-
-def _source_draft(case: Row, draft: Row) -> Row | Rejected:
-    if not draft["text"].strip():
-        return Rejected(case["case_id"], "defect", "the given draft is empty", detail=draft["system"])
-    return draft_row(case, draft["system"], {"text": draft["text"], "writer": draft["writer"], **NO_MODEL})
+            for draft in case["given"]:
+                written = {"text": draft["text"], "writer": draft["writer"], **NO_MODEL}
+                empty = Rejected(case["case_id"], "defect", "the given draft is empty", detail=draft["system"])
+                yield draft_row(case, draft["system"], written) if draft["text"].strip() else empty
 
 
 @stage(

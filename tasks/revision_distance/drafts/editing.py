@@ -17,7 +17,7 @@ from schemas.revision_distance import DISTANCES, EDITS
 from tasks.answers import made_by, refused
 from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
-from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, edits_of, measure, weight
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, measure, weight
 from tasks.revision_distance.drafts.placing import Placement
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
@@ -62,7 +62,7 @@ def propose_edits(
                 "edits_id": f"e_{fingerprint(draft['draft_id'])}",
                 "draft_id": draft["draft_id"],
                 "case_id": draft["case_id"],
-                "edits": [edit.model_dump() for edit in edits_of(answer)],
+                "edits": [edit.model_dump() for edit in answer.value.edits],
                 **made_by(answer, model, prompt),
             }
 

@@ -34,15 +34,13 @@ class FuzzySearch:
         """Spans within the allowed edit distance of the snippet, trimmed of blanks; best shared 5-grams first."""
         if not LEAST_CHARACTERS <= len(snippet) <= MOST_CHARACTERS:
             return
-        seen: set[tuple[int, int]] = set()
         for low, high in self._windows(snippet):
             self._left -= (high - low) * (1 + len(snippet) // _CHARACTERS_AT_ONCE)
             if self._left < 0:
                 return
             span = nearest_span(snippet, self._text[low:high], len(snippet) // CHARACTERS_PER_ERROR)
-            if span and (found := self._trimmed(low + span[0], low + span[1])) not in seen:
-                seen.add(found)
-                yield found
+            if span:
+                yield self._trimmed(low + span[0], low + span[1])
 
     def _windows(self, snippet: str) -> list[tuple[int, int]]:
         """At most four windows (start, end) of the text that may hold the snippet, the likeliest first.

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from longform.errors import LongformError, UsageError
 from longform.llm.ask.prompts import Prompt, load_prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.replies import ProposedEdit, RevisionEdits
 from tasks.revision_distance.drafts.placing import Placement, apply, place
 
@@ -85,7 +85,7 @@ def distance(
     _, answer = next(iter(client.ask([(None, asked)])))
     if isinstance(answer, Failure):
         raise LongformError(_unusable(answer, client.endpoint.name))
-    found = measure(draft, reference, edits_of(answer), chosen)
+    found = measure(draft, reference, answer.value.edits, chosen)
     return replace(found, model=answer.model, response=answer.key)
 
 
@@ -129,11 +129,6 @@ def edit_request(
     return to_reference.request(model, max_tokens=tokens, reply=RevisionEdits, draft=draft, reference=reference)
 
 
-def edits_of(answer: Answer) -> list[ProposedEdit]:
-    """All edits of a reply in the editor's order, also those that change nothing or cannot be placed."""
-    return list(answer.value.edits)
-
-
 def edit_tokens(characters: int, model: Endpoint) -> int:
     """The token limit of a reply, from the number of characters of draft and reference, which edits may quote.
 
@@ -170,8 +165,7 @@ def measure(
 
 def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
     """The weight of an edit by its intention; from WEIGHTS if `weights` has none for it."""
-    intention = edit.revision_intention
-    return weights.get(intention, WEIGHTS[intention])
+    return weights.get(edit.revision_intention, WEIGHTS[edit.revision_intention])
 
 
 def reproduces(revised: str, reference: str) -> Reproduces:

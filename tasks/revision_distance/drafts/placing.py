@@ -59,15 +59,6 @@ class Placement:
         return self.why_not is None
 
 
-class Place(NamedTuple):
-    """Offsets of an edit in the draft as in `Placement`, and how its snippets were matched."""
-
-    how: How
-    start: int
-    end: int
-    at: int
-
-
 # ---------------------------------------------------------------- placing
 
 
@@ -81,29 +72,30 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
         if isinstance(found, str):
             placements.append(Placement(edit, None, None, None, "not", found))
         else:
-            searched.take(found.start, found.end)
-            why_not = None if applied.add(found) else OVERLAPS
-            placements.append(Placement(edit, found.start, found.end, found.at, found.how, why_not))
+            (how, start, end), at = found
+            searched.take(start, end)
+            why_not = None if applied.add(start, end, at) else OVERLAPS
+            placements.append(Placement(edit, start, end, at, how, why_not))
     return placements
 
 
-def _find(searched: SearchedDraft, edit: ProposedEdit) -> Place | str:
-    """The place of an edit, or the reason why it has none."""
+def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | str:
+    """(what an edit removes, the offset where it inserts), or the reason why it has no place."""
     original, preceding = edit.original_snippet, edit.preceding_snippet
     if preceding is None:
         if not original:
-            return NO_PLACE if searched.draft else Place("exactly", 0, 0, 0)
+            return NO_PLACE if searched.draft else (Found("exactly", 0, 0), 0)
         found = searched.free(original)
-        return Place(*found, at=found.start) if found else NO_ORIGINAL
+        return (found, found.start) if found else NO_ORIGINAL
     before = searched.first(preceding) if preceding else Found("exactly", 0, 0)
     if before is None:
         return NO_PRECEDING
     if not original:
-        return Place(before.how, before.end, before.end, before.end)
+        return Found(before.how, before.end, before.end), before.end
     return _find_after(searched, before, original)
 
 
-def _find_after(searched: SearchedDraft, before: Found, original: str) -> Place | str:
+def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[Found, int] | str:
     """The place of an edit with a preceding snippet: `original` right after it, else `original` moved there."""
     at = before.end
     found = searched.free(original, at=at)
@@ -111,7 +103,7 @@ def _find_after(searched: SearchedDraft, before: Found, original: str) -> Place 
         return NO_ORIGINAL
     stands = at <= found.start <= searched.after_white_space(at) or found.start < at < found.end
     how = max(before.how, found.how, key=_WORST_LAST.index)
-    return Place(how, found.start, found.end, at=found.start if stands else at)
+    return found._replace(how=how), found.start if stands else at
 
 
 class AppliedEdits:
@@ -121,17 +113,17 @@ class AppliedEdits:
         self._removed = Spans()
         self._insertions: list[int] = []
 
-    def add(self, place: Place) -> bool:
-        """Apply one more edit; False if it overlaps with an applied one."""
-        if self._removed.around(place.at):
+    def add(self, start: int, end: int, at: int) -> bool:
+        """Apply one more edit, which removes a span and inserts at an offset; False if it overlaps with one before."""
+        if self._removed.around(at):
             return False
-        if place.start < place.end:
-            following = bisect_right(self._insertions, place.start)
-            inside = any(at < place.end for at in self._insertions[following : following + 1])
-            if inside or self._removed.overlapped(place.start, place.end) is not None:
+        if start < end:
+            following = bisect_right(self._insertions, start)
+            inside = any(offset < end for offset in self._insertions[following : following + 1])
+            if inside or self._removed.overlapped(start, end) is not None:
                 return False
-            self._removed.add(place.start, place.end)
-        insort(self._insertions, place.at)
+            self._removed.add(start, end)
+        insort(self._insertions, at)
         return True
 
 

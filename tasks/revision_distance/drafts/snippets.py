@@ -153,7 +153,7 @@ class SearchedDraft:
     def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
         core = folded(snippet).strip()
         if core not in self._fuzzy:
-            spans = self._fuzzy_search.find(core)
+            spans = dict.fromkeys(self._fuzzy_search.find(core))
             self._fuzzy[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
         places = self._fuzzy[core]
         untaken = (each for each in places if self._taken.overlapped(each.start, each.end) is None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,18 +20,10 @@ from schemas.replies import INTENTIONS
 from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.metrics.intervals import mean_interval, share_interval
 from tasks.publishing.printed import beside, printed
-from tasks.revision_distance.tables.metrics import (
-    BERTSCORE,
-    DISTANCES,
-    METRICS,
-    ROUGE,
-    SOURCE,
-    SYSTEMS,
-    TASKS,
-    WEAK_AND_STRONG,
-    Metric,
-)
 
+TASKS = ("easy", "hard", "free", "structure")
+SYSTEMS = ("weak", "strong", "vanilla", "cot", "rejected", "chosen", "reordered")
+WEAK_AND_STRONG = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 PRINTED = Path(__file__).with_name("printed.toml")
 CATEGORIES = ("order", "comparison", "description", "other")
 PLACES = {"exactly": "exactly", "folded": "folded", "nearly": "nearly", "not": "not placed"}
@@ -40,6 +32,22 @@ SHOWN = 50
 RATED = ("content", "structure", "argument")
 OUTCOMES = ("chosen", "tie", "rejected")
 DECIMALS = 9  # scores that differ beyond them are a tie: the order of a sum changes the last digits
+
+
+class Metric(NamedTuple):
+    """A column of drafts and its name in tables; `sign` is -1 where less is better."""
+
+    column: str
+    name: str
+    sign: int = 1
+
+
+ROUGE = (Metric("rouge1", "ROUGE-1"), Metric("rouge2", "ROUGE-2"), Metric("rougeL", "ROUGE-L"))
+BERTSCORE = Metric("bertscore", "BERTScore")
+DISTANCES = (Metric("distance", "distance", -1), Metric("weighted", "weighted distance", -1))
+GPT_SCORE = Metric("gpt_score", "GPT-Score")
+SOURCE = Metric("source_score", "the source's own score")
+METRICS = (*ROUGE, BERTSCORE, GPT_SCORE, *DISTANCES)
 
 
 def scores(drafts: pd.DataFrame, task: str, column: str) -> pd.DataFrame:
@@ -190,9 +198,13 @@ def source_scores(drafts: pd.DataFrame) -> pd.DataFrame:
         found = outcomes(both.strong, both.weak, metric)
         for outcome, name in names.items():
             own = gaps[gaps.index.isin(found.index[found == outcome])]
-            counted = {"measure": metric.name, "pairs in which": name, "pairs": (found == outcome).sum()}
-            difference = mean_with_bounds("mean score difference", own.strong - own.weak)
-            rows.append({**counted, "with scores": len(own), **difference})
+            rows.append({
+                "measure": metric.name,
+                "pairs in which": name,
+                "pairs": (found == outcome).sum(),
+                "with scores": len(own),
+                **mean_with_bounds("mean score difference", own.strong - own.weak),
+            })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -253,8 +265,7 @@ def selection(
         },
         index=list(TASKS),
         dtype=float,
-    )  # fmt: skip
-    counts = counts.fillna(0).astype("Int64")
+    ).fillna(0).astype("Int64")  # fmt: skip
     counts["no usable answer"] = counts.drawn - counts.accepted - counts.declined - counts["not asked"]
     counts.loc["structure"] = pd.NA
     counts["cases"] = cases.task.value_counts().reindex(counts.index, fill_value=0)
@@ -292,8 +303,7 @@ def in_words(counts: pd.Series[int]) -> str:
 def note_of_pairs(drafts: pd.DataFrame, task: str, cases: int) -> Sequence[str]:
     """Sentences: how many cases, drafts and distances the comparison lacks, and why."""
     own = drafts[drafts.task == task]
-    made = own.system.value_counts()
-    lacking = {name: cases - made.get(name, 0) for name in WEAK_AND_STRONG[task]}
+    lacking = {name: cases - (own.system == name).sum() for name in WEAK_AND_STRONG[task]}
     return [
         f"Cases: {cases:,}, with both drafts {len(scores(drafts, task, 'draft_id')):,}.",
         *(f"Without a {name} draft: {number:,}." for name, number in lacking.items() if number > 0),
@@ -341,8 +351,7 @@ def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> p
     """
     texts = shown_texts(judgements).merge(drafts, on="draft_id")
     decided = texts[texts.outcome != "tie"]
-    rows = [_preferred_by_experts(decided, metric) for metric in METRICS] if len(judgements) else []
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_preferred_by_experts(decided, metric) for metric in METRICS] if len(judgements) else [])
 
 
 def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
@@ -397,10 +406,8 @@ def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.D
         return pd.DataFrame()
     better = judgements.better.map(drafts.set_index("draft_id").system).fillna("neither")
     given = ratings(judgements)
-    units = {"better text": better.groupby(judgements.sheet_id)}
-    for name in RATED:
-        own = given[given.property == name]
-        units[name] = own.rating.groupby([own.sheet_id, own.draft_id])
+    by_text = {name: given[given.property == name].groupby(["sheet_id", "draft_id"]).rating for name in RATED}
+    units = {"better text": better.groupby(judgements.sheet_id), **by_text}
     return pd.DataFrame([
         _agreed(name, (list(unit) for _, unit in groups), ordinal=name in RATED) for name, groups in units.items()
     ])  # fmt: skip

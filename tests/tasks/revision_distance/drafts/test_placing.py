@@ -114,7 +114,9 @@ def test_an_empty_draft_takes_text():
     ],
 )
 def test_an_edit_without_a_place_counts_and_says_why(told: ProposedEdit, why: str):
-    assert place("a cup of tea", [told]) == [Placement(told, None, None, None, "not", False, why)]
+    (found,) = place("a cup of tea", [told])
+    assert found == Placement(told, None, None, None, "not", why)
+    assert not found.applied
     assert revised("a cup of tea", told) == "a cup of tea"
 
 
