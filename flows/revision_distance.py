@@ -20,8 +20,6 @@ from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
 from longform.artifacts.rows import Rows
-from longform.artifacts.store import Store
-from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
@@ -29,13 +27,11 @@ from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
-from tasks.revision_distance.cases.checks import check_requests
-from tasks.revision_distance.cases.draws import draw_candidates, take_cases
+from tasks.revision_distance.cases.draws import check_requests, draw_candidates, take_cases
 from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.requests import check_languages
 from tasks.revision_distance.cases.selection import select_conversations, select_preferences
 from tasks.revision_distance.cases.structure import open_pairs, read_structure
-from tasks.revision_distance.drafts.distances import place_edits
 from tasks.revision_distance.drafts.drafting import (
     PERSPECTIVES,
     collect_drafts,
@@ -47,17 +43,16 @@ from tasks.revision_distance.drafts.drafting import (
     write_vanilla,
     write_weak,
 )
-from tasks.revision_distance.drafts.editing import propose_edits
+from tasks.revision_distance.drafts.editing import place_edits, propose_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS
-from tasks.revision_distance.drafts.rating import rate_drafts
-from tasks.revision_distance.drafts.scores import check_bertscore, score_drafts
+from tasks.revision_distance.drafts.scores import check_bertscore, rate_drafts, score_drafts
 from tasks.revision_distance.form import sheets as sheets
 from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.offline import RULES
 from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
 from tasks.revision_distance.report import figures, tables
 from tasks.revision_distance.takedown import responses_of as responses_of
-from tasks.revision_distance.trace import trace_row
+from tasks.revision_distance.trace import trace as trace
 from tasks.sources.s2orc.s2_releases import open_release
 from tasks.text.scrub import REGIONS
 
@@ -206,7 +201,8 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     hard = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
     structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
-    candidates = draw_candidates(builder, easy, free, hard, numbers=case_numbers, spare=spare(config), seed=config.seed)
+    spare = config.spare if config.check else 1.0  # requests for each case that is wanted: 1 if no check declines any
+    candidates = draw_candidates(builder, easy, free, hard, numbers=case_numbers, spare=spare, seed=config.seed)
     checked = check_requests(
         builder,
         candidates,
@@ -264,11 +260,6 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     )
 
 
-def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published row and everything it was made from."""
-    return trace_row(store, version, row_id)
-
-
 def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
     """name -> prompt of the dataset."""
     folders = prompt_folders(config.prompts, PROMPTS)
@@ -278,17 +269,8 @@ def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
 def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
     """task -> number of cases to take; None: all there are."""
     numbers = {"easy": config.easy, "hard": config.hard, "free": config.free}
-    return {task: _least(number, config.limit) for task, number in numbers.items()}
-
-
-def _least(*numbers: int | None) -> int | None:
-    """The lowest number; None if all are None."""
-    return min((number for number in numbers if number is not None), default=None)
-
-
-def spare(config: RevisionDistanceConfig) -> float:
-    """Requests checked for each case that is wanted: 1 if no check declines any."""
-    return config.spare if config.check else 1.0
+    limits = {task: [most for most in (number, config.limit) if most is not None] for task, number in numbers.items()}
+    return {task: min(most, default=None) for task, most in limits.items()}
 
 
 def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
@@ -297,10 +279,9 @@ def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
     Offline, the weaker writer uses the same rules with less effort. Online, UsageError if both writers are one model.
     """
     found = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
-    for stage in ("write_weak", "write_strong"):
-        found[stage] = sampling(found[stage], config.easy_parameters)
-    for stage in ("write_vanilla", "recall_knowledge", "write_segments", "write_cot"):
-        found[stage] = sampling(found[stage], config.hard_parameters)
+    easy = dict.fromkeys(("write_weak", "write_strong"), config.easy_parameters)
+    hard = dict.fromkeys(("write_vanilla", "recall_knowledge", "write_segments", "write_cot"), config.hard_parameters)
+    found |= {stage: sampling(found[stage], own) for stage, own in {**easy, **hard}.items()}
     weak, strong = found["write_weak"], found["write_strong"]
     if weak.offline:
         found["write_weak"] = replace(weak, parameters=LOW_EFFORT)

@@ -72,3 +72,11 @@ THREADS = table(
     key="question_id",
     parents={"post_id": ["question_id", "answers.answer_id"]},
 )
+
+# names of the users of community question answering sites, as far as attribution needs them
+USERS = table(
+    "users",
+    column("user_id", pa.string(), "<site>/u<upstream id>"),
+    column("name", pa.string(), "display name"),
+    key="user_id",
+)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
-from schemas.attribution import ATTRIBUTION
+from schemas.axioms import ATTRIBUTION
 from schemas.sources.stackexchange import THREADS
 from tasks.axioms.votes import rejection_reason
 from tasks.sources.permalinks import permalink, profile

@@ -21,8 +21,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,7 @@ HUB_LICENCES = {
 
 MORE = ("%", "from", "to", "±", "ratings", "paper", "difference")
 Cell = str | int | float | None
+Stage = tuple[str, str, int, int, int]  # name, fingerprint, rows out, rows filtered, rows rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,6 @@ class Config:
     default: bool
     splits: Sequence[Split]
     schema: pa.Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    name: str
-    fingerprint: str
-    rows_out: int
-    filtered: int
-    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +262,7 @@ def splits_table(version: Version) -> ReportTable:
 
 
 def stages_table(version: Version) -> ReportTable:
-    rows = [
-        (stage.name, stage.fingerprint[:FINGERPRINT_SHOWN], stage.rows_out, stage.filtered, stage.rejected)
-        for stage in version.stages
-    ]
+    rows = [(stage[0], stage[1][:FINGERPRINT_SHOWN], *stage[2:]) for stage in version.stages]
     note = "Filtered: a rule of the method left the row out. Rejected: the row was broken."
     return table_of("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
 
@@ -328,35 +319,28 @@ def _hub_licences(licences: Sequence[str]) -> list[str]:
 
 def _own_licence(licences: Sequence[str]) -> list[str]:
     """What cards want beside `other`: a name and a link of the first licence that has no identifier there."""
-    other = next((licence for licence in licences if _hub_id(licence) not in HUB_LICENCES), None)
-    if other is None:
-        return []
-    link = licence_url(other)
-    name = f"license_name: {_quoted(_hub_id(other))}"
-    return [name, f"license_link: {_quoted(link)}"] if link else [name]
+    for other in (licence for licence in licences if _hub_id(licence) not in HUB_LICENCES):
+        link = licence_url(other)
+        return [f"license_name: {_quoted(_hub_id(other))}", *([f"license_link: {_quoted(link)}"] if link else [])]
+    return []
 
 
 def _size_category(rows: int) -> str:
     bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
-    place = sum(rows >= 10 ** (3 + power) for power in range(len(bounds)))
-    if place == 0:
-        return "n<1K"
-    return "n>1T" if place == len(bounds) else f"{bounds[place - 1]}<n<{bounds[place]}"
+    names = ["n<1K", *(f"{least}<n<{most}" for least, most in pairwise(bounds)), "n>1T"]
+    return names[bisect_right([1_000 * 10**power for power in range(len(bounds))], rows)]
 
 
 def _config_lines(config: Config) -> list[str]:
-    lines = [f"- config_name: {_quoted(config.name)}"]
-    lines += ["  default: true"] if config.default else []
-    lines += ["  data_files:"]
-    for split in config.splits:
-        lines += [f"  - split: {_quoted(split.name)}", "    path:"] if split.files else []
-        lines += [f"    - {_quoted(glob)}" for glob in _globs(split)]
-    return lines
+    default = ["  default: true"] if config.default else []
+    splits = [line for split in config.splits if split.files for line in _split_lines(split)]
+    return [f"- config_name: {_quoted(config.name)}", *default, "  data_files:", *splits]
 
 
-def _globs(split: Split) -> list[str]:
+def _split_lines(split: Split) -> list[str]:
     folders = dict.fromkeys(PurePosixPath(file.path).parent for file in split.files)
-    return [str(folder / "*.parquet") for folder in folders]
+    globs = (f"    - {_quoted(str(folder / '*.parquet'))}" for folder in folders)
+    return [f"  - split: {_quoted(split.name)}", "    path:", *globs]
 
 
 def _opening(version: Version) -> str:
@@ -400,7 +384,8 @@ def _built(version: Version) -> str:
 def _licence(version: Version) -> str:
     """With what was done to the texts: CC BY-SA wants changes marked."""
     wording = version.wording
-    named = ", ".join(_linked(licence) for licence in version.licence) or "none"
+    deeds = {licence: licence_url(licence) for licence in version.licence}
+    named = ", ".join(f"[{escaped(name)}]({url})" if url else escaped(name) for name, url in deeds.items()) or "none"
     alike = " CC BY-SA is share-alike: what is adapted from these texts goes under the same licence."
     marks = (
         f" In {figure(version.scrubbed)} posts, mail addresses, phone numbers or handles were replaced by "
@@ -414,11 +399,6 @@ def _licence(version: Version) -> str:
         escaped(version.terms),
     )
     return "\n\n".join(filter(None, paragraphs))
-
-
-def _linked(licence: str) -> str:
-    url = licence_url(licence)
-    return f"[{escaped(licence)}]({url})" if url else escaped(licence)
 
 
 def _loading(version: Version) -> str:

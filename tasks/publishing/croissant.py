@@ -85,8 +85,30 @@ DATA_TYPES = {
 def croissant(version: Version) -> str:
     """croissant.json, in a fixed order, with a newline at its end."""
     splits = [(config, split) for config in version.configs for split in config.splits if split.files]
-    files = [_file_object(file) for _, split in splits for file in split.files]
-    sets = [_file_set(config, split) for config, split in splits if len(split.files) > 1]
+    files = [
+        {
+            "@type": "cr:FileObject",
+            "@id": file.path,
+            "name": file.path,
+            "contentUrl": file.path,
+            "contentSize": f"{file.bytes} B",
+            "encodingFormat": "application/x-parquet",
+            "sha256": file.sha256,
+        }
+        for _, split in splits
+        for file in split.files
+    ]
+    sets = [
+        {
+            "@type": "cr:FileSet",
+            "@id": f"files/{config.name}/{split.name}",
+            "name": f"files of {config.name}/{split.name}",
+            "encodingFormat": "application/x-parquet",
+            "includes": [file.path for file in split.files],
+        }
+        for config, split in splits
+        if len(split.files) > 1
+    ]
     records = [node for config, split in splits for node in _record_sets(config, split)]
     dataset = {**_dataset(version), "distribution": files + sets, "recordSet": records}
     return json.dumps(dataset, indent=1, ensure_ascii=False) + "\n"
@@ -119,28 +141,6 @@ def _dataset(version: Version) -> Node:
         "citeAs": version.paper.citation,
         "creator": {"@type": "sc:Organization", "name": "longform"},
         "url": "README.md",
-    }
-
-
-def _file_object(file: File) -> Node:
-    return {
-        "@type": "cr:FileObject",
-        "@id": file.path,
-        "name": file.path,
-        "contentUrl": file.path,
-        "contentSize": f"{file.bytes} B",
-        "encodingFormat": "application/x-parquet",
-        "sha256": file.sha256,
-    }
-
-
-def _file_set(config: Config, split: Split) -> Node:
-    return {
-        "@type": "cr:FileSet",
-        "@id": f"files/{config.name}/{split.name}",
-        "name": f"files of {config.name}/{split.name}",
-        "encodingFormat": "application/x-parquet",
-        "includes": [file.path for file in split.files],
     }
 
 

@@ -58,12 +58,11 @@ def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
 
 def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
     """Model, prompt and response of a text, and what that took; nothing where no model of ours wrote it."""
-    if not made or not made["response"]:
-        return
-    prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
-    yield "", f"{made['model']} via {made['endpoint']} · {prompt} · response {made['response'][:16]}…"
-    if call := calls.get(made["response"]):
-        yield "", taken(call)
+    if made and made["response"]:
+        prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
+        yield "", f"{made['model']} via {made['endpoint']} · {prompt} · response {made['response'][:16]}…"
+        if call := calls.get(made["response"]):
+            yield "", taken(call)
 
 
 def taken(call: Record) -> str:

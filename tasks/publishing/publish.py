@@ -178,11 +178,10 @@ def publish_version(build: Build, version: str | None) -> Published:
 
 def _emptied(build: Build) -> str:
     """The stages that left out all they had, and their commonest reasons."""
-    empty = [(entry.stage, entry.artifact.rejected()) for entry in build.done if not entry.artifact.rows]
     said = [
-        f"{stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
-        for stage, reasons in empty
-        if reasons
+        f"{entry.stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
+        for entry in build.done
+        if not entry.artifact.rows and (reasons := entry.artifact.rejected())
     ]
     return f" ({'; '.join(said)})" if said else ""
 
@@ -209,7 +208,9 @@ def _write(build: Build, publication: Publication, name: str, recipe: str, folde
     splits = {
         table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
     }
-    _concatenate(attribution, folder / "attribution.parquet")
+    with open_parquet(folder / "attribution.parquet", attribution.schema) as writer:
+        for batch in attribution.batches(size=20_000):
+            writer.write_batch(batch.cast(attribution.schema))
     version = _version(build, about, published, attribution, name, splits)
     shown, plots = [*publication.tables(), _rejected(build)], publication.figures()
     texts = {
@@ -279,12 +280,6 @@ def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> li
     ]
 
 
-def _concatenate(rows: Rows, path: Path) -> None:
-    with open_parquet(path, rows.schema) as writer:
-        for batch in rows.batches(size=20_000):
-            writer.write_batch(batch.cast(rows.schema))
-
-
 def _file(path: Path) -> dict[str, Any]:
     rows = {"rows": pq.read_metadata(path).num_rows} if path.suffix == ".parquet" else {}
     return {"sha256": sha256_of(path), "bytes": path.stat().st_size, **rows}
@@ -298,7 +293,7 @@ def _version(
     name: str,
     splits: dict[str, list[card.Split]],
 ) -> card.Version:
-    facts = _facts(attribution)
+    facts, dated = _facts(attribution), DATED.fullmatch(name)
     models = [_offline(table.rows) for table in published]
     return card.Version(
         dataset=about.dataset,
@@ -314,7 +309,8 @@ def _version(
         configs=_configs(published, splits),
         sites=facts["sites"],
         stages=[_stage(entry) for entry in build.done],
-        date_published=_date(name, facts["last"]),
+        # the day that its name says, else that of the newest post: a clock would make equal builds differ
+        date_published="-".join(dated.groups()[:3]) if dated else facts["last"],
         wording=about.wording,
     )
 
@@ -335,8 +331,8 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
 def _stage(entry: Any) -> card.Stage:
     made, reasons = entry.artifact, entry.artifact.rejected().items()
-    left_out = (sum(number for (of, _), number in reasons if of == kind) for kind in ("filtered", "defect"))
-    return card.Stage(entry.stage, made.fingerprint, made.rows, *left_out)
+    filtered, rejected = (sum(number for (of, _), number in reasons if of == kind) for kind in ("filtered", "defect"))
+    return entry.stage, made.fingerprint, made.rows, filtered, rejected
 
 
 def _facts(attribution: Rows) -> dict[str, Any]:
@@ -376,9 +372,3 @@ def _offline(rows: Rows) -> list[str]:
 def _kind(column: str, names: list[str]) -> str:
     source = column.removesuffix("model") + "source"
     return source if column != "model" and source in names else "''"
-
-
-def _date(name: str, last: str) -> str:
-    """The day a version's name says, else that of the newest post: a clock would make equal builds differ."""
-    dated = DATED.fullmatch(name)
-    return "-".join(dated.groups()[:3]) if dated else last

@@ -61,22 +61,18 @@ def windows_of(texts: Iterable[str]) -> set[str]:
 
     A shorter text gives none: its words could be anybody's.
     """
-    windows = set()
-    for words in map(words_of, texts):
-        windows |= {words[start : start + WINDOW] for start in range(0, len(words) - WINDOW + 1, WINDOW)}
-        windows |= {words[-WINDOW:]} if len(words) >= WINDOW else set()
-    return windows
-
-
-def marks_of(texts: Iterable[str]) -> set[str]:
-    """The marks of the texts that are too short for windows, as their fences have them."""
-    return {mark_of(text) for text in texts if 0 < len(words_of(text)) < WINDOW}
+    long = [words for words in map(words_of, texts) if len(words) >= WINDOW]
+    return {
+        words[start : start + WINDOW]
+        for words in long
+        for start in (*range(0, len(words) - WINDOW + 1, WINDOW), len(words) - WINDOW)
+    }
 
 
 def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[str]) -> Iterator[str]:
     """Keys of the stored responses, other than the known ones, whose request shows one of the texts."""
     texts = set(texts)
-    windows, short = windows_of(texts), marks_of(texts)
+    windows, short = windows_of(texts), {mark_of(text) for text in texts if 0 < len(words_of(text)) < WINDOW}
     if not windows and not short:
         return
     for key, record in responses.scan():

@@ -208,7 +208,12 @@ def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Fi
         version=version,
         style=Markup(STYLE),
         plot_style=Markup(PLOT_STYLE if figures else ""),
-        facts=_facts(version),
+        facts=[
+            f"{version.dataset} {version.version}",
+            *([f"published {version.date_published}"] if version.date_published else []),
+            f"{figure(rows_of(version))} rows",
+            *version.licence,
+        ],
         offline=offline_note(version),
         tiles=_tiles(version),
         tables=[_shown(table) for table in (*tables, splits_table(version), stages_table(version))],
@@ -217,15 +222,6 @@ def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Fi
             for number, plot in enumerate(figures, start=1)
         ],
     )
-
-
-def _facts(version: Version) -> list[str]:
-    return [
-        f"{version.dataset} {version.version}",
-        *([f"published {version.date_published}"] if version.date_published else []),
-        f"{figure(rows_of(version))} rows",
-        *version.licence,
-    ]
 
 
 def _tiles(version: Version) -> list[tuple[str, str]]:

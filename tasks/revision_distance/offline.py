@@ -11,10 +11,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from longform.llm.offline import PromptInputs, Rule
-from tasks.revision_distance.offline_requests import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, keywords
+from tasks.revision_distance.offline_editor import ASKED_CHARACTERS, NO_SUBJECT, WORD, asks_for, edit, keywords
 from tasks.text.prose import COMMON, READ_CHARACTERS, balanced, sentences
 
 MAX_POINTS = 8
@@ -32,8 +33,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def _check_request(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    verdict, kind = asks_for(inputs.one("Message"))
-    return f"<verdict>{verdict}</verdict>\n<kind>{kind}</kind>"
+    return "<verdict>{}</verdict>\n<kind>{}</kind>".format(*asks_for(inputs.one("Message")))
 
 
 # a piece of writing from a request's own words
@@ -139,30 +139,23 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
     kind = asks_for(request)[1]
     low = inputs.effort == "low"
     frames = _TO_SOMEBODY if kind in ("email", "letter") else _FOR_READERS
-    subject, points, words = _subject(request), _points(request), keywords(request)
-    a, b = (words * 2)[:2] if words else ("this", "the rest")
-    points = points[: (len(points) + 1) // 2] if low else points
-    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(points)]
+    subject, words = _subject(request), keywords(request) or ["this", "the rest"]
+    body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(_points(request))]
     opening = _turn(frames.opening, 0 if low else dice[0]).format(subject=subject)
     if low:
-        parts = [frames.greeting and "Hello,", " ".join([opening, *body]), frames.end]
-        return "\n\n".join(filter(None, parts))
+        said = " ".join([opening, *body[: (len(body) + 1) // 2]])
+        return "\n\n".join(filter(None, [frames.greeting and "Hello,", said, frames.end]))
+    heading = {"email": "Subject: ", "letter": ""}.get(kind, "# ")
     parts = [
-        *_head(kind, subject),
+        heading and f"{heading}{subject[:1].upper()}{subject[1:]}",
         frames.greeting.format(reader=_reader(request)),
         opening,
         *(" ".join(body[at : at + 2]) for at in range(0, len(body), 2)),
-        _turn(frames.details, dice[2]).format(a=a, b=b),
+        _turn(frames.details, dice[2]).format(a=words[0], b=words[1 % len(words)]),
         _turn(frames.closing, dice[3]).format(subject=subject),
         f"{frames.end}," if frames.end else "",
     ]
     return "\n\n".join(filter(None, parts))
-
-
-def _head(kind: str, subject: str) -> list[str]:
-    if kind == "email":
-        return [f"Subject: {subject[:1].upper()}{subject[1:]}"]
-    return [] if kind == "letter" else [f"# {subject[:1].upper()}{subject[1:]}"]
 
 
 def _reader(request: str) -> str:
@@ -238,9 +231,8 @@ def paper(text: str) -> Paper:
 def _quotable(text: str) -> list[str]:
     """Its sentences that can stand alone, each on one line and once."""
     least, most = SENTENCE_CHARACTERS
-    found = [" ".join(text[start:end].split()) for start, end in sentences(text)]
-    fit = [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
-    return list(dict.fromkeys(fit))
+    found = dict.fromkeys(" ".join(text[start:end].split()) for start, end in sentences(text))
+    return [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -258,15 +250,14 @@ def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     quotes = [_quote(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
     if inputs.effort == "low":
-        quotes = [text if at % 2 == 0 else _NAMED.format(title=papers[at].title) for at, text in enumerate(quotes)]
+        quotes[1::2] = [_NAMED.format(title=each.title) for each in papers[1::2]]
     return _fitting(quotes, room) or _NO_PAPERS
 
 
 def _quote(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
     among = _nearest(cited.sentences, wanted)
-    if not among:
-        return _TITLE_ALONE.format(title=cited.title)
-    return _turn(_QUOTES, draw).format(title=cited.title, sentence=among[min(rank, len(among) - 1)])
+    frame = _turn(_QUOTES, draw) if among else _TITLE_ALONE
+    return frame.format(title=cited.title, sentence=among[min(rank, len(among) - 1)] if among else "")
 
 
 _GENERAL = (
@@ -300,18 +291,12 @@ def _segment(inputs: PromptInputs, dice: bytes, room: int) -> str:
     own, perspective = paper(inputs.one("Own paper")), inputs.one("Perspective")[:READ_CHARACTERS]
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     wanted = _words(perspective) or own.words
-    ranked = sorted(enumerate(papers), key=lambda each: (_score(each[1], wanted, own.words), each[0]))
-    most = 2 if inputs.effort == "low" else SEGMENT_SENTENCES
-    chosen = sorted(at for at, _ in ranked[:most])
-    quotes = [_quote(papers[at], wanted | own.words, at + dice[0]) for at in chosen]
+    ranked = sorted(enumerate(papers), key=lambda each: (-len(wanted & each[1].words), -len(own.words & each[1].words)))
+    nearest = sorted(ranked[: 2 if inputs.effort == "low" else SEGMENT_SENTENCES], key=lambda each: each[0])
+    quotes = [_quote(cited, wanted | own.words, at + dice[0]) for at, cited in nearest]
     known = _nearest(_quotable(inputs.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
     named = " ".join(perspective.partition(":")[0].split())[:80].rstrip(".").lower() or "the whole"
     return " ".join([f"Seen from the side of {named}, this can be said.", *quotes, *known])
-
-
-def _score(cited: Paper, wanted: frozenset[str], own: frozenset[str]) -> tuple[int, int]:
-    """Lower is nearer."""
-    return -len(wanted & cited.words), -len(own & cited.words)
 
 
 _GROUP = (
@@ -341,21 +326,19 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
             quotes[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
         text += [_turned(sentence, place) for place, sentence in enumerate(quotes)]
     if not low:
-        text += _added(text, _merged(inputs))
+        segments = (text[:READ_CHARACTERS] for _, text in inputs.numbered("Segment"))
+        text += _added(text, (sentence for segment in segments for sentence in _quotable(segment)))
     ending = _OWN.format(title=own.title)
     return f"{_fitting(text, room - len(ending) - 1)} {ending}"
 
 
 def _groups(papers: list[Paper]) -> list[list[int]]:
     """Each paper to the first group whose first paper it shares enough of its title's words or its words with."""
-    groups: list[list[int]] = []
+    groups: dict[int, list[int]] = {}
     for at, each in enumerate(papers):
-        near = next((group for group in groups[:MAX_COMPARED] if _near(papers[group[0]], each)), None)
-        if near is None:
-            groups.append([at])
-        else:
-            near.append(at)
-    return sorted(groups, key=lambda group: (-len(group), group[0]))
+        first = next((first for first in islice(groups, MAX_COMPARED) if _near(papers[first], each)), at)
+        groups.setdefault(first, []).append(at)
+    return sorted(groups.values(), key=lambda group: (-len(group), group[0]))
 
 
 def _near(one: Paper, other: Paper) -> bool:
@@ -371,21 +354,15 @@ def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
 
 
 def _turned(sentence: str, place: int) -> str:
-    turn = _turn(_TURNS, place) if place else ""
+    turn = _turn(_TURNS, place)  # none for the first
     return f"{turn}{sentence[0].lower()}{sentence[1:]}" if turn else sentence
-
-
-def _merged(inputs: PromptInputs) -> Iterable[str]:
-    for _, text in inputs.numbered("Segment"):
-        yield from _quotable(text[:READ_CHARACTERS])
 
 
 def _added(text: list[str], others: Iterable[str]) -> list[str]:
     """At most four sentences of others that are no near-repeats of the text."""
     words = [_words(sentence) for sentence in text][-MAX_COMPARED:]
     added: list[str] = []
-    for sentence in others:
-        own = _words(sentence)
+    for sentence, own in ((sentence, _words(sentence)) for sentence in others):
         if len(added) < 4 and own and all(len(own & other) < NEAR_REPEAT * len(own) for other in words):
             words.append(own)
             added.append(sentence)
@@ -394,11 +371,8 @@ def _added(text: list[str], others: Iterable[str]) -> list[str]:
 
 def _fitting(text: list[str], room: int) -> str:
     """The sentences of a text up to the first that would not fit, end mark included."""
-    left, kept = room - END_MARK_CHARACTERS, 0
-    for sentence in text:
-        left -= len(sentence) + 1
-        kept += left >= 0
-    return " ".join(text[:kept])
+    lengths = accumulate(len(sentence) + 1 for sentence in text)
+    return " ".join(text[: sum(length <= room - END_MARK_CHARACTERS for length in lengths)])
 
 
 # edits
@@ -411,8 +385,6 @@ def _edit_to_reference(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _edit_freely(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    from tasks.revision_distance.offline_editor import edit
-
     return edits_as_json(edit(inputs.one("Draft"), inputs.one("Request")))
 
 

@@ -1,4 +1,4 @@
-"""The offline model as an editor who has no reference: what rules can see that a reader would still change.
+"""The offline model as a reader: what a request asks for, and what an editor without a reference would still change.
 
 It finds what an assistant says about itself, doubled words, stock phrases, sentences over 45 words,
 repeated sentences, a missing greeting or closing, a text that breaks off, and words of the request that the text never
@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from tasks.revision_distance.offline_requests import asks_for, keywords
-from tasks.text.prose import sentences
+from tasks.text.prose import COMMON, sentences
 
 LONG_SENTENCE_WORDS = 45
 REPEAT, REPEAT_WORDS, COMPARED_SENTENCES = 0.8, 5, 200
@@ -101,14 +100,12 @@ class _Proposal(NamedTuple):
 def edit(draft: str, request: str) -> list[Edit]:
     """The seven fields of each edit, in the order of the draft; none overlaps with another. At most 1,000."""
     found = sorted(_apart(draft, _proposals(draft, request)), key=lambda proposal: (proposal.start, proposal.end))
-    placed = (_placed(draft, proposal) for proposal in found[:MAX_EDITS])
-    return [each for each in placed if each is not None]
+    return [placed for proposal in found[:MAX_EDITS] if (placed := _placed(draft, proposal))]
 
 
 def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
     """The more important first: of two that overlap the first is kept."""
-    rules = (_assistant, _repeats, _doubled, _stock, _long)
-    for rule in rules:
+    for rule in (_assistant, _repeats, _doubled, _stock, _long):
         yield from islice(rule(draft), MAX_EDITS)
     closing = _closing_at(draft)
     end = len(draft[:closing].rstrip())
@@ -116,7 +113,8 @@ def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
     yield from _missing(draft, request, end)
     if asks_for(request)[1] in ("email", "letter"):
         yield from _greeting(draft)
-        yield from _closing(draft, closing)
+        if closing is None:
+            yield _Proposal(end, end, "\n\nKind regards", "add", "The message has no closing.", "text", "style")
 
 
 def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
@@ -174,13 +172,18 @@ def _preceding(draft: str, at: int) -> str | None:
 
 
 def _assistant(draft: str) -> Iterator[_Proposal]:
-    why = "The writer speaks as an assistant, which is no part of the text."
     for found in _AS_ASSISTANT.finditer(draft):
-        yield _Proposal(found.start(), found.end(), "", "remove", why, "sentence", "style")
+        yield _Proposal(
+            *found.span(),
+            "",
+            "remove",
+            "The writer speaks as an assistant, which is no part of the text.",
+            "sentence",
+            "style",
+        )
 
 
 def _repeats(draft: str) -> Iterator[_Proposal]:
-    why = "The sentence says again what a sentence before it says."
     earlier: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
     seen: set[frozenset[str]] = set()
     for start, end in sentences(draft):
@@ -189,10 +192,18 @@ def _repeats(draft: str) -> Iterator[_Proposal]:
             continue
         if words in seen or any(_alike(words, other) for other in earlier):
             begin = start - 1 if start and draft[start - 1] == " " else start
-            yield _Proposal(begin, end, "", "remove", why, "sentence", "coherence")
-            continue
-        seen.add(words)
-        earlier.append(words)
+            yield _Proposal(
+                begin,
+                end,
+                "",
+                "remove",
+                "The sentence says again what a sentence before it says.",
+                "sentence",
+                "coherence",
+            )
+        else:
+            seen.add(words)
+            earlier.append(words)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -212,27 +223,37 @@ def _doubled(draft: str) -> Iterator[_Proposal]:
 
 def _stock(draft: str) -> Iterator[_Proposal]:
     """A capital is kept: where nothing stays of the phrase, the next word takes it."""
-    why = "A stock phrase can be said in fewer words, or not at all."
     for found in _STOCK_PHRASE.finditer(draft):
-        plain, after = _STOCK[found[1].lower()], found[2]
-        if not plain:
-            after = after.lstrip()
-        revised = f"{plain}{after}"
-        if found[1][0].isupper() and revised:
-            revised = revised[0].upper() + revised[1:]
-        yield _Proposal(*found.span(), revised, "simplify", why, "phrase", "clarity")
+        plain = _STOCK[found[1].lower()]
+        revised = f"{plain}{found[2]}" if plain else found[2].lstrip()
+        if found[1][0].isupper():
+            revised = revised[:1].upper() + revised[1:]
+        yield _Proposal(
+            *found.span(),
+            revised,
+            "simplify",
+            "A stock phrase can be said in fewer words, or not at all.",
+            "phrase",
+            "clarity",
+        )
 
 
 def _long(draft: str) -> Iterator[_Proposal]:
     """The sentence is cut at the comma or conjunction that is nearest to its middle."""
-    why = f"The sentence has more than {LONG_SENTENCE_WORDS} words: two are easier to read."
     for start, end in sentences(draft):
         if sum(1 for _ in islice(_WORD.finditer(draft, start, end), LONG_SENTENCE_WORDS + 1)) <= LONG_SENTENCE_WORDS:
             continue
         middle = (start + end) / 2
         places = _BREAK.finditer(draft, start + (end - start) // 5, end - (end - start) // 5)
         if place := min(places, key=lambda found: abs(found.start() - middle), default=None):
-            yield _Proposal(*place.span(), f". {place[1].upper()}", "split", why, "sentence", "clarity")
+            yield _Proposal(
+                *place.span(),
+                f". {place[1].upper()}",
+                "split",
+                f"The sentence has more than {LONG_SENTENCE_WORDS} words: two are easier to read.",
+                "sentence",
+                "clarity",
+            )
 
 
 def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
@@ -241,8 +262,9 @@ def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
     if len(_WORD.findall(line)) < BROKEN_OFF_WORDS or not (line[-1].isalnum() or line[-1] in ",;-–"):
         return
     begin = end if line[-1].isalnum() else end - 1
-    why = "The text breaks off without an end of its last sentence."
-    yield _Proposal(begin, end, ".", "complete", why, "sentence", "fluency")
+    yield _Proposal(
+        begin, end, ".", "complete", "The text breaks off without an end of its last sentence.", "sentence", "fluency"
+    )
 
 
 # what is added
@@ -254,25 +276,29 @@ def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
     absent = [word for word in keywords(request) if word.lower()[: max(4, len(word) - 3)] not in stems]
     for word in absent[:MAX_MISSING]:
         text = f"More is to be said here on {word}."
-        why = "A word of the request is never taken up in the text."
-        yield _Proposal(at, at, f" {text}" if at else f"{text} ", "add", why, "sentence", "meaning")
+        yield _Proposal(
+            at,
+            at,
+            f" {text}" if at else f"{text} ",
+            "add",
+            "A word of the request is never taken up in the text.",
+            "sentence",
+            "meaning",
+        )
 
 
 def _greeting(draft: str) -> Iterator[_Proposal]:
-    if _GREETING.search(draft[:HEAD_CHARACTERS]):
-        return
-    subject = _SUBJECT_LINE.match(draft)
-    at = subject.end() if subject else 0
-    yield _Proposal(at, at, "Hello,\n\n", "add", "The message has no greeting.", "text", "style")
+    if not _GREETING.search(draft[:HEAD_CHARACTERS]):
+        subject = _SUBJECT_LINE.match(draft)
+        at = subject.end() if subject else 0
+        yield _Proposal(at, at, "Hello,\n\n", "add", "The message has no greeting.", "text", "style")
 
 
 def _closing_at(draft: str) -> int | None:
     """Where the closing begins, in the last lines."""
-    whole = len(draft.rstrip())
-    tail = draft[max(0, whole - TAIL_CHARACTERS) : whole]
-    lines = tail.split("\n")
-    begin = whole
-    for line in reversed(lines[1:] if len(lines) > 1 else []):
+    begin = len(draft.rstrip())
+    tail = draft[max(0, begin - TAIL_CHARACTERS) : begin]
+    for line in reversed(tail.split("\n")[1:]):
         begin -= len(line)
         if _CLOSING.match(line) and len(_WORD.findall(line)) < BROKEN_OFF_WORDS:
             return begin
@@ -280,7 +306,80 @@ def _closing_at(draft: str) -> int | None:
     return None
 
 
-def _closing(draft: str, closing: int | None) -> Iterator[_Proposal]:
-    if closing is None:
-        end = len(draft.rstrip())
-        yield _Proposal(end, end, "\n\nKind regards", "add", "The message has no closing.", "text", "style")
+# what a request asks for
+
+WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+
+_OF_REQUESTS = """
+write draft compose create generate prepare craft produce make type please help email emails mail letter letters
+article articles blog post essay text words word want needs need would like tone formal informal professional
+short long polite friendly paragraph paragraphs number main could mention include ask explain say tell make sure
+titled talk keep last next
+"""
+NO_SUBJECT = frozenset(_OF_REQUESTS.split())
+_VERB = re.compile(
+    r"\b(?:(?P<plainly>write|draft|compose|create|generate|prepare|craft|produce|pen|come up with)"
+    r"|make|type|need|want|help (?:me|us) with)\b",
+    re.IGNORECASE,
+)
+_NO_TEXT = (
+    r"(?! (?:address(?:es)?|lists?|subject|titles?|headlines?|ideas?|topics?|outlines?|summar(?:y|ies)|clients?"
+    r"|servers?|of the alphabet|marketing|campaigns?)\b)"
+)
+_KINDS = {
+    "email": re.compile(rf"\b(?:e-?mails?|mails?)\b{_NO_TEXT}", re.IGNORECASE),
+    "letter": re.compile(rf"\b(?:letters?)\b{_NO_TEXT}", re.IGNORECASE),
+    "article": re.compile(
+        rf"\b(?:articles?|blog ?(?:posts?|entry)?|press releases?|columns?|essays?|op-ed|editorial"
+        rf"|news (?:stor(?:y|ies)|items?|reports?))\b{_NO_TEXT}",
+        re.IGNORECASE,
+    ),
+    "other": re.compile(
+        rf"\b(?:poems?|stor(?:y|ies)|tales?|songs?|lyrics|speech(?:es)?|toast|eulogy|reviews?|reports?|captions?|posts?"
+        rf"|descriptions?|bio|biograph(?:y|ies)|paragraphs?|tweets?|scenes?|dialogues?|statements?|announcements?"
+        rf"|invitations?|newsletters?|memos?|notices?|proposals?)\b{_NO_TEXT}",
+        re.IGNORECASE,
+    ),
+}
+_NO_PIECE = re.compile(
+    r"\b(?:translate|proof-?read|summari[sz]e|rewrite|rephrase|paraphrase|correct|shorten|explain"
+    r"|how (?:do|can|should|to)|what (?:is|are|does)|python|javascript|sql|regex|html|function|code|program"
+    r"|validat\w+|parse|capital letters?)\b",
+    re.IGNORECASE,
+)
+ASKED_CHARACTERS = 2_000
+_APART, _NEAR = 80, 30
+
+
+def asks_for(message: str) -> tuple[str, str]:
+    """("yes" or "no", kind) of a message: yes if a verb of writing is soon followed by a kind of text.
+
+    Only the first 2,000 characters are read.
+    """
+    asked = message[:ASKED_CHARACTERS]
+    found = [
+        (noun.start() - verb.end(), noun.start(), kind, asked[verb.start() : noun.end()])
+        for verb in _VERB.finditer(asked)
+        for kind, names in _KINDS.items()
+        if (noun := names.search(asked, verb.end(), verb.end() + (_APART if verb["plainly"] else _NEAR)))
+    ]
+    if not found:
+        return "no", "other"
+    _, place, kind, between = min(found)
+    before = asked[:place][-2 * _APART :]
+    return ("no", "other") if _NO_PIECE.search(before) or re.search(r"[.!?]\s", between) else ("yes", kind)
+
+
+def keywords(request: str) -> list[str]:
+    """The words of a request that are neither common nor about writing, each once, in order.
+
+    A word that begins a sentence is in lower case.
+    """
+    found: dict[str, str] = {}
+    for word in WORD.finditer(request):
+        plain = word[0].lower()
+        if 4 <= len(plain) <= 30 and plain not in COMMON and plain not in NO_SUBJECT:
+            before = request[max(0, word.start() - 3) : word.start()].rstrip(" \"'(*-")
+            first = not before or before[-1] in ".!?:\n"
+            found.setdefault(plain, plain if first and not word[0].isupper() else word[0])
+    return [*found.values()]

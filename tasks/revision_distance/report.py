@@ -10,17 +10,13 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rows
 from tasks.publishing.card import Figure, ReportTable
-from tasks.revision_distance.tables.metrics import GPT_SCORE, METRICS, SOURCE, WEAK_AND_STRONG
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = ["case_id", "task", "kind"]
 CHECKED = ["case_id", "checked", "checked_kind"]
-DRAFTS = [
-    *("draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"),
-    *(metric.column for metric in (*METRICS, SOURCE)),
-]
+DRAFTS = ["draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"]
 EDITS = ("category", "revision_intention", "placed", "applied", "why_not")
 JUDGEMENTS = [
     *("sheet_id", "case_id", "expert", "better", "first", "second"),
@@ -32,8 +28,9 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgem
     """Tables 2, 3 and 5, section 4.2, the expert study, edits and cases. `published` are the drafts."""
     from tasks.revision_distance.tables import tables as made
 
+    scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
     taken, drawn, said = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
-    drafts, edits, number = published.to_pandas(DRAFTS), edits_of(published), taken.task.value_counts()
+    drafts, edits, number = published.to_pandas([*DRAFTS, *scored]), edits_of(published), taken.task.value_counts()
     hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
         *(weak_and_strong(drafts, task, int(number.get(task, 0))) for task in ("easy", "hard")),
@@ -99,14 +96,14 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
     """Table 2 for a task."""
     from tasks.revision_distance.tables import tables as made
 
-    weak, strong = WEAK_AND_STRONG[task]
+    weak, strong = made.WEAK_AND_STRONG[task]
     own = drafts[drafts.task == task]
     sentences = (
         *([] if weak == "weak" else [f"Weak: {weak}; strong: {strong}."]),
         "Means over the cases of which both drafts have the score; intervals (95 %) by bootstrap over cases. Change: "
         "strong less weak, with the sign turned where less is better, so that positive is an improvement.",
         *made.note_of_pairs(drafts, task, cases),
-        *made.lack_of(own, GPT_SCORE, "not asked, or the reply could not be used"),
+        *made.lack_of(own, made.GPT_SCORE, "not asked, or the reply could not be used"),
         *made.lack_of_bertscore(own),
     )
     rows = made.table_2_weak_and_strong(drafts, task, cases)
@@ -147,10 +144,10 @@ def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
 
 def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[ReportTable]:
     """What experts chose and what metrics say of it, what they say of each system, and how far they agree."""
-    from tasks.revision_distance.tables import experts
+    from tasks.revision_distance.tables import tables as made
 
-    own = experts.of_drafts(judgements, drafts)
-    texts = experts.shown_texts(own)
+    own = made.of_drafts(judgements, drafts)
+    texts = made.shown_texts(own)
     pairs, ties = len(texts) // 2, (texts.outcome == "tie").sum() // 2
     note = "No filled-in sheet was given."
     if pairs:
@@ -161,18 +158,18 @@ def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[Report
         )
     return [
         ReportTable(
-            "Texts that experts chose and rejected (expert study)", note, experts.metrics_of_chosen_texts(own, drafts)
+            "Texts that experts chose and rejected (expert study)", note, made.metrics_of_chosen_texts(own, drafts)
         ),
         ReportTable(
             "What experts say of each system (expert study)",
             "Ratings: 1 to 5, means over the judgements that give them, with how many these are.",
-            experts.systems_as_experts_see_them(own, drafts),
+            made.systems_as_experts_see_them(own, drafts),
         ),
         ReportTable(
             "Agreement among experts (expert study)",
             "Two judgements of one sheet, or two ratings of one text, agree where they are the same. Krippendorff's "
             "alpha is agreement beyond chance, 1 at most: nominal of the better text, ordinal of ratings.",
-            experts.agreement_of_experts(own, drafts),
+            made.agreement_of_experts(own, drafts),
         ),
     ]
 

@@ -11,16 +11,16 @@ is deleted, since it can be requested again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
 from tasks.publishing.purging import by_words, each, first_column, register, responses_in
-from tasks.revision_distance.cases.checks import MESSAGE_CHARACTERS
+from tasks.revision_distance.cases.draws import MESSAGE_CHARACTERS
 from tasks.revision_distance.drafts.drafting import paper_text
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 DRAFTED = ("write_weak", "write_strong", "write_vanilla", "recall_knowledge", "write_segments", "write_cot")
 ASKED = ("check_requests", *DRAFTED, "propose_edits", "rate_drafts")
@@ -30,67 +30,48 @@ PARAGRAPHS = ("related_paragraphs",)
 TEXTS = ("take_given", *DRAFTED)
 
 RECORD = "split_part(substr(case_id, strpos(case_id, '/') + 1), '#', 1)"  # <task>/<id of the record>#<paragraph>
+OWN, IN_TOUCHED = f"{RECORD} IN (SELECT id FROM listed)", "case_id IN (SELECT id FROM touched)"
+OF_LISTED_PAPERS = "SEMI JOIN listed ON paper_id = id"
+CITED = "(SELECT case_id, unnest(cited) AS one FROM {}) WHERE one.paper_id IN (SELECT id FROM listed)"
+CUT = f"left(request, {MESSAGE_CHARACTERS}), left(request, {REQUEST_CHARACTERS})"
+
+# stages -> a query of their rows, {}
+
+TOUCHED = (  # the ids of cases derived from a listed record or citing a listed paper
+    ((*CASES, *ASKED), f"SELECT DISTINCT case_id FROM {{}} WHERE {OWN}"),
+    (CITING, f"SELECT DISTINCT case_id FROM {CITED}"),
+)
+NAMED = ((ASKED, f"{responses_in('{}')} WHERE {IN_TOUCHED}"),)  # the responses that the rows of these cases name
+# Texts that occur only in requests derived from a listed record. For a case that cites a listed paper, its own abstract
+# and those of its other cited papers are left out, because requests of unrelated cases may contain them too.
+DERIVED = (
+    (CASES, f"SELECT unnest([request, {CUT}, abstract]) FROM {{}} WHERE {OWN}"),
+    (CASES, f"SELECT reference FROM {{}} WHERE {IN_TOUCHED}"),
+    (CASES, f"SELECT unnest(given).text FROM {{}} WHERE {IN_TOUCHED}"),
+    (PARAGRAPHS, f"SELECT unnest([text, abstract]) FROM {{}} {OF_LISTED_PAPERS}"),
+    (CITING, f"SELECT one.abstract FROM {CITED}"),
+    (TEXTS, f"SELECT text FROM {{}} WHERE {IN_TOUCHED}"),
+)
+_PAPER = "SELECT {{'title': title, 'abstract': abstract}} FROM {}"
+PAPERS = (  # title and abstract of listed papers, which requests show as one text
+    (CASES, f"{_PAPER} WHERE {OWN}"),
+    (PARAGRAPHS, f"{_PAPER} {OF_LISTED_PAPERS}"),
+    (CITING, f"SELECT one FROM {CITED}"),
+)
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """Keys of the stored responses derived from the records with these ids."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
-        register(database, "touched", first_column(database, _touched(store)))
-        named = set(first_column(database, _named(store)))
-        texts = set(first_column(database, _texts(store)))
-        texts |= {paper_text(paper) for paper in first_column(database, _papers(store))}
+        register(database, "touched", first_column(database, _of(store, TOUCHED)))
+        named = set(first_column(database, _of(store, NAMED)))
+        texts = set(first_column(database, _of(store, DERIVED)))
+        texts |= {paper_text(paper) for paper in first_column(database, _of(store, PAPERS))}
         known = set(first_column(database, each(store, ASKED, responses_in)))
     return named | set(by_words(responses, texts, known))
 
 
-def _touched(store: Store) -> Iterator[str]:
-    """Queries for the ids of cases derived from a listed record or citing a listed paper."""
-    own = f"{RECORD} IN (SELECT id FROM listed)"
-    yield from each(store, (*CASES, *ASKED), lambda rows: f"SELECT DISTINCT case_id FROM {rows} WHERE {own}")
-    cited = "SELECT case_id, unnest(cited).paper_id AS paper_id FROM"
-    yield from each(
-        store,
-        CITING,
-        lambda rows: f"SELECT DISTINCT case_id FROM ({cited} {rows}) WHERE paper_id IN (SELECT id FROM listed)",
-    )
-
-
-def _named(store: Store) -> Iterator[str]:
-    """Queries for the responses that the rows of these cases name."""
-    yield from each(store, ASKED, lambda rows: f"{responses_in(rows)} WHERE case_id IN (SELECT id FROM touched)")
-
-
-def _texts(store: Store) -> Iterator[str]:
-    """Queries for texts that occur only in requests derived from a listed record.
-
-    For a case that cites a listed paper, its own abstract and those of its other cited papers are left out, because
-    requests of unrelated cases may contain them too.
-    """
-    own, touched = f"{RECORD} IN (SELECT id FROM listed)", "case_id IN (SELECT id FROM touched)"
-    asked = f"request, left(request, {MESSAGE_CHARACTERS}), left(request, {REQUEST_CHARACTERS})"
-    yield from each(store, CASES, lambda rows: f"SELECT unnest([{asked}, abstract]) FROM {rows} WHERE {own}")
-    yield from each(store, CASES, lambda rows: f"SELECT reference FROM {rows} WHERE {touched}")
-    yield from each(store, CASES, lambda rows: f"SELECT unnest(given).text FROM {rows} WHERE {touched}")
-    paragraph = "SELECT unnest([text, abstract]) FROM"
-    yield from each(store, PARAGRAPHS, lambda rows: f"{paragraph} {rows} SEMI JOIN listed ON paper_id = id")
-    paper = "SELECT unnest(cited) AS one FROM"
-    yield from each(
-        store,
-        CITING,
-        lambda rows: f"SELECT one.abstract FROM ({paper} {rows}) WHERE one.paper_id IN (SELECT id FROM listed)",
-    )
-    yield from each(store, TEXTS, lambda rows: f"SELECT text FROM {rows} WHERE {touched}")
-
-
-def _papers(store: Store) -> Iterator[str]:
-    """Queries for title and abstract of listed papers, which requests show as one text."""
-    own = "SELECT {'title': title, 'abstract': abstract} FROM"
-    yield from each(store, CASES, lambda rows: f"{own} {rows} WHERE {RECORD} IN (SELECT id FROM listed)")
-    yield from each(store, PARAGRAPHS, lambda rows: f"{own} {rows} SEMI JOIN listed ON paper_id = id")
-    cited = "SELECT unnest(cited) AS one FROM"
-    yield from each(
-        store,
-        CITING,
-        lambda rows: f"SELECT one FROM ({cited} {rows}) WHERE one.paper_id IN (SELECT id FROM listed)",
-    )
+def _of(store: Store, queries: Iterable[tuple[Collection[str], str]]) -> Iterator[str]:
+    for stages, query in queries:
+        yield from each(store, stages, query.format)

@@ -22,7 +22,7 @@ COT = {"knowledge": ("recall_knowledge", "case_id"), "segments": ("write_segment
 SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertscore": "BERTScore"}
 
 
-def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The draft, or edit of a draft, with this id, the stage rows it was derived from, and `lines` to print.
 
     `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row, or more than one,
@@ -34,13 +34,11 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     behind = _behind(store, version, draft)
     calls = calls_of(store, sorted({key for rows in behind.values() for row in rows if (key := row.get("response"))}))
     key = "edit_id" if edit else "draft_id"
-    lines = [*_head(draft, edit), *_case(draft, behind, calls), *_text(draft, behind, calls)]
+    lines = [*_case(draft, edit, behind, calls), *_text(draft, behind, calls)]
     lines += [*_edits(draft, edit, behind, calls), *_scores(draft, behind, calls)]
     lines.append(("built by", " <- ".join(built_by(store, version, MADE_BY[key]))))
-    row = edit or draft
-    return {"config": _config(version, key), "row": row, **behind, "calls": calls, "stages": version.stages} | {
-        "lines": lines
-    }
+    shown = {"config": _config(version, key), "row": edit or draft, **behind}
+    return {**shown, "calls": calls, "stages": version.stages, "lines": lines}
 
 
 # ---------------------------------------------------------------- looking up
@@ -67,10 +65,9 @@ def _draft(version: Version, beginning: str, row_id: str) -> Record:
 
 
 def _edit(version: Version, draft_id: str, position: str, row_id: str) -> Record:
-    found = _published(version, "edit_id", "edit_id = ?", f"{draft_id}#{position}")
-    if not found:
-        raise _no_row(version, row_id)
-    return found[0]
+    for found in _published(version, "edit_id", "edit_id = ?", f"{draft_id}#{position}"):
+        return found
+    raise _no_row(version, row_id)
 
 
 def _no_row(version: Version, row_id: str) -> UsageError:
@@ -83,15 +80,13 @@ def _no_row(version: Version, row_id: str) -> UsageError:
 def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Record]]:
     """The stage rows that a draft was derived from or that judge it, and its rows of ORIGINS, by name."""
     stages = {**BEHIND, **(COT if draft["system"] == "cot" else {})}
-    found = {
-        name: stage_rows(store, version, stage, f"{column} = ? ORDER BY ALL", draft[column])
-        for name, (stage, column) in stages.items()
-    }
     judged_by = next((stage for stage in JUDGED if stage in version.stages), JUDGED[0])
-    either = "? IN (first, second) ORDER BY expert"
-    origins = [version.folder / "attribution.parquet"]
+    either, origins = "? IN (first, second) ORDER BY expert", [version.folder / "attribution.parquet"]
     return {
-        **found,
+        **{
+            name: stage_rows(store, version, stage, f"{column} = ? ORDER BY ALL", draft[column])
+            for name, (stage, column) in stages.items()
+        },
         "judgements": stage_rows(store, version, judged_by, either, draft["draft_id"]),
         "origins": rows_where(origins, "case_id = ? ORDER BY kind = 'cited', record_id", draft["case_id"]),
     }
@@ -100,13 +95,12 @@ def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Rec
 # ---------------------------------------------------------------- lines to print
 
 
-def _head(draft: Record, edit: Record | None) -> Iterator[Line]:
+def _case(
+    draft: Record, edit: Record | None, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]
+) -> Iterator[Line]:
     if edit:
         yield "edit", f"{edit['edit_id']}   {edit['split']}"
     yield "draft" if edit else "row", f"{draft['draft_id']}   {draft['system']}   {draft['split']}"
-
-
-def _case(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
     yield "case", f"{draft['case_id']}   {draft['kind']}"
     for origin in behind["origins"]:
         yield ("  cited" if origin["kind"] == "cited" else "source"), _origin(origin)
@@ -130,12 +124,10 @@ def _origin(origin: Record) -> str:
 
 
 def _text(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
-    for knowledge in behind.get("knowledge", ()):
-        yield "knowledge", f'"{short(knowledge["text"])}"'
-        yield from made_by(knowledge, calls)
-    for segment in behind.get("segments", ()):
-        yield "segment", f'{segment["perspective"]}   "{short(segment["text"])}"'
-        yield from made_by(segment, calls)
+    for row in (*behind.get("knowledge", ()), *behind.get("segments", ())):
+        perspective = f"{row['perspective']}   " if "perspective" in row else ""
+        yield "segment" if perspective else "knowledge", f'{perspective}"{short(row["text"])}"'
+        yield from made_by(row, calls)
     writer = f"by {draft['writer']}   " if draft["writer"] else ""
     yield "text", f'{writer}"{short(draft["draft"])}"'
     yield from (line for row in behind["draft"] for line in made_by(row, calls))

@@ -2,7 +2,8 @@
 
 The cases of a task are ordered by a hash of the seed and case_id, so that an additional case replaces at most one
 other. Cases that a model checks are first drawn in this order with a reserve; the confirmed ones are then the same as
-if the model had checked all cases. Of repeated requests the first in this order is kept.
+if the model had checked all cases. Of repeated requests the first in this order is kept. Between the two draws a model
+checks, optionally, the writing requests that the rules selected (appendix A).
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from typing import Any
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from longform.artifacts.rows import AllRows, Rejected, Row, Rows
-from longform.engine.at_most import Sizes, bound_by
-from longform.engine.stage import AtMost, StageContext, stage
-from schemas.revision_distance import CANDIDATES, CASES
+from longform.artifacts.recipe import fingerprint
+from longform.engine.at_most import Sizes, bound_by, longest
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint, Failure
+from schemas.replies import WritingCheck
+from schemas.revision_distance import CANDIDATES, CASES, CHECKED
+from tasks.answers import NO_MODEL, made_by, refused
 
-CHECKED_TASKS = ("easy", "free")
+TASKS, CHECKED_TASKS = ("easy", "free", "hard"), ("easy", "free")
 ROWS_AT_ONCE = 500
+MESSAGE_CHARACTERS = 20_000
 SOURCE_ID = {"easy": "conversation_id", "free": "instruction_id", "hard": "paper_id", "structure": "case_id"}
 NOT_DRAWN, REPEATED = "not drawn", "same request again"
 NO_REQUEST, OTHER_KIND = "model: no writing request", "model: another kind of writing"
@@ -35,9 +41,7 @@ def order(case_id: str, seed: int) -> tuple[int, str]:
 
 def drawn(case_ids: Iterable[str], number: int | None, seed: int) -> set[str]:
     """The first `number` case ids in the order of the draw; all if it is None."""
-    if number is None:
-        return set(case_ids)
-    return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[: max(0, number)])
+    return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[:number])
 
 
 def with_reserve(number: int | None, spare: float) -> int | None:
@@ -48,18 +52,20 @@ def with_reserve(number: int | None, spare: float) -> int | None:
 # ---------------------------------------------------------------- candidates
 
 
-def _candidates_at_most(of: Sizes) -> float:
-    found = (candidates_of(task, of["numbers"], of["spare"]) for task in ("easy", "free", "hard"))
-    return float(sum(min(of[task], most) for task, most in zip(("easy", "free", "hard"), found, strict=True)))
-
-
 def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
     """Upper bound of the number of candidates of a task."""
     number = numbers.get(task)
     return bound_by(with_reserve(number, spare) if task in CHECKED_TASKS else number)
 
 
-@stage(CANDIDATES, revision=1, at_most=AtMost(rows=_candidates_at_most, keeps=True))
+@stage(
+    CANDIDATES,
+    revision=1,
+    at_most=AtMost(
+        rows=lambda of: sum(min(of[task], candidates_of(task, of["numbers"], of["spare"])) for task in TASKS),
+        keeps=True,
+    ),
+)
 def draw_candidates(
     context: StageContext,
     easy: AllRows,
@@ -93,19 +99,71 @@ def repeated(rows: Rows, seed: int) -> set[str]:
     """Ids of the cases to drop because another case has the same request, case and white space aside."""
     first: dict[bytes, str] = {}
     repeats: set[str] = set()
-    for batch in rows.batches(["case_id", "request"], size=ROWS_AT_ONCE):
-        for case_id, request in zip(batch["case_id"].to_pylist(), batch["request"].to_pylist(), strict=True):
-            words = xxh3_128_digest(" ".join((request or "").lower().split()).encode())
-            other = first.setdefault(words, case_id)
-            if other != case_id:
-                first[words], dropped = sorted((other, case_id), key=lambda one: order(one, seed))
-                repeats.add(dropped)
+    for case in _cases(rows, ["case_id", "request"]):
+        words = xxh3_128_digest(" ".join((case["request"] or "").lower().split()).encode())
+        other = first.setdefault(words, case["case_id"])
+        if other != case["case_id"]:
+            first[words], dropped = sorted((other, case["case_id"]), key=lambda one: order(one, seed))
+            repeats.add(dropped)
     return repeats
 
 
-def _cases(rows: Rows) -> Iterator[Row]:
-    for batch in rows.batches(size=ROWS_AT_ONCE):
-        yield from batch.to_pylist()
+def _cases(rows: Rows, columns: list[str] | None = None) -> Iterator[Row]:
+    return (case for batch in rows.batches(columns, size=ROWS_AT_ONCE) for case in batch.to_pylist())
+
+
+# ---------------------------------------------------------------- checks
+
+
+def _checks_at_most(of: Sizes) -> float:
+    drawn = of.arguments_of("candidates")
+    most = (candidates_of(task, drawn.get("numbers", {}), drawn.get("spare", 1.0)) for task in CHECKED_TASKS)
+    return float(min(of["candidates"], sum(most)))
+
+
+@stage(
+    CHECKED,
+    revision=1,
+    at_most=AtMost(
+        rows=lambda of: of["candidates"],
+        calls=_checks_at_most,
+        questions=lambda of: [
+            of["prompt"].request(of["model"], reply=WritingCheck, message=longest(MESSAGE_CHARACTERS))
+        ],
+    ),
+)
+def check_requests(
+    context: StageContext, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None
+) -> Iterator[Row | Rejected]:
+    """The model's verdict on each request, yes or no, and the kind of writing it asks for.
+
+    Null without a model, and for related work, which comes from papers.
+    """
+    asked = []
+    for candidate in candidates:
+        if model is not None and candidate["task"] in CHECKED_TASKS:
+            asked.append(candidate)
+        else:
+            yield _checked(candidate, None, None, NO_MODEL)
+    if model is None or prompt is None:
+        return
+    requests = (
+        (
+            candidate,
+            prompt.request(model, reply=WritingCheck, message=(candidate["request"] or "")[:MESSAGE_CHARACTERS]),
+        )
+        for candidate in asked
+    )
+    for candidate, answer in context.ask(model, requests):
+        if isinstance(answer, Failure):
+            yield refused(candidate["case_id"], answer)
+        else:
+            yield _checked(candidate, answer.value.verdict, answer.value.kind, made_by(answer, model, prompt))
+
+
+def _checked(candidate: Row, verdict: str | None, kind: str | None, origin: Row) -> Row:
+    key = candidate["case_id"]
+    return {"check_id": f"c_{fingerprint(key)}", "case_id": key, "checked": verdict, "checked_kind": kind, **origin}
 
 
 # ---------------------------------------------------------------- cases
@@ -133,7 +191,7 @@ def take_cases(
         for row in candidates.only("case_id", "task")
     }
     chosen: set[str] = set()
-    for task in ("easy", "free", "hard"):
+    for task in TASKS:
         fit = (case_id for case_id in reasons if reasons[case_id] is None and case_id.startswith(f"{task}/"))
         chosen |= drawn(fit, numbers[task], seed)
     for case in _cases(candidates):

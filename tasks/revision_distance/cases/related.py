@@ -13,7 +13,7 @@ so that a title shared by many papers costs no more than others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -60,31 +60,19 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
     """Rows of RELATED for the related-work paragraphs of a row of PAPERS."""
     places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
     entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
-    return [
+    return [  # of the bibliography the entries that a paragraph cites, each once, in the order of the citations
         {
             "related_id": f"{paper['paper_id']}#{places[id(paragraph)]}",
-            "head": _head(paper, paragraph),
+            "head": None if paragraph["section"] is None else paper["sections"][paragraph["section"]]["head"],
             "text": paper["text"][paragraph["start"] : paragraph["end"]],
-            "references": _references(paragraph, entries),
+            "references": [
+                {name: entries[ref_id][name] for name in ("ref_id", "paper_id", "title", "year")}
+                for ref_id in dict.fromkeys(citation["ref_id"] for citation in paragraph["citations"])
+                if ref_id in entries
+            ],
             **{name: paper[name] for name in ("paper_id", "title", "abstract", "licence", "url", "retrieved_at")},
         }
         for paragraph in related_work(paper)
-    ]
-
-
-def _head(paper: Mapping[str, Any], paragraph: Row) -> str | None:
-    section = paragraph["section"]
-    head: str | None = paper["sections"][section]["head"] if section is not None else None
-    return head
-
-
-def _references(paragraph: Row, entries: Mapping[str, Row]) -> list[Row]:
-    """The bibliography entries that a paragraph cites, each once, in the order of the citations."""
-    cited = dict.fromkeys(citation["ref_id"] for citation in paragraph["citations"])
-    return [
-        {name: entries[ref_id][name] for name in ("ref_id", "paper_id", "title", "year")}
-        for ref_id in cited
-        if ref_id in entries
     ]
 
 
@@ -106,18 +94,17 @@ def find_cited(
     with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers, metadata])
         for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
-            rows = batch.to_pylist()
             cited, own = found.of(batch["related_id"]), found.own(batch["paper_id"])
-            for row in rows:
+            for row in batch.to_pylist():
                 itself = own.get(row["paper_id"], {})
-                row = {**row, **{name: row[name] or itself.get(name) for name in ("title", "abstract")}}
+                row |= {name: row[name] or itself.get(name) for name in ("title", "abstract")}
                 case = hard_case(row, cited.get(row["related_id"], []), least_cited, least_words, most_words)
                 if isinstance(case, str):
                     yield Rejected(row["related_id"], "filtered", case)
-                    continue
-                context.count("references", len(row["references"]))
-                context.count("references found", len(case["cited"]))
-                yield case
+                else:
+                    context.count("references", len(row["references"]))
+                    context.count("references found", len(case["cited"]))
+                    yield case
 
 
 def hard_case(
@@ -280,16 +267,12 @@ class Cited:
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
     def own(self, paper_ids: pa.Array) -> dict[str, Row]:
-        """Paper id -> title and abstract of the paragraphs' own papers; None where unknown."""
-        rows = self._asked("select paper_id, rowid from known semi join wanted using (paper_id)", "paper_id", paper_ids)
-        text_of = self._texts([place for _, place in rows])
-        found: dict[str, list[Texts]] = {}
-        for paper_id, place in rows:
-            found.setdefault(paper_id, []).append(text_of[place])
-        return {
-            paper_id: {"title": _first(title for title, _ in texts), "abstract": _first(text for _, text in texts)}
-            for paper_id, texts in found.items()
-        }
+        """Paper id -> title and abstract of the paragraphs' own papers, of several the first; None if unknown."""
+        query = """
+            select paper_id, min(title), min(abstract) from known semi join wanted using (paper_id) group by paper_id
+        """
+        rows = self._asked(query, "paper_id", paper_ids)
+        return {paper_id: {"title": title, "abstract": abstract} for paper_id, title, abstract in rows}
 
     def _papers(self, same: pa.Array) -> dict[str, Row]:
         """Value of `same`, the id shared by a paper's records -> the paper's id, title and abstract."""
@@ -312,8 +295,3 @@ class Cited:
             return []
         self.connection.register("wanted", pa.table({column: values.unique()}))
         return self.connection.execute(query).fetchall()
-
-
-def _first(texts: Iterable[str | None]) -> str | None:
-    """The first of the texts in alphabetical order; None if there is none."""
-    return min((text for text in texts if text is not None), default=None)

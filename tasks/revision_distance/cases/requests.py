@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,7 @@ HEAD_CHARACTERS, TAIL_CHARACTERS = 1_500, 500
 MOST_TOKENS = 400
 LONGEST_GAP = 14
 LONGEST_QUOTE = 40
-ACTS = ("wants", "gerunds", "verbs", "makes", "gives", "helps", "replies")
+ACTS = {"wants": "number", "gerunds": "", "verbs": "", "makes": "new", "gives": "number", "helps": "", "replies": ""}
 NOT_IN_NAMES = (
     "breakers",
     "owners",
@@ -105,6 +106,7 @@ def words_of(language: str) -> Words:
     kinds = {tuple(_tokens(phrase)): kind for kind, phrases in words["kinds"].items() for phrase in phrases}
     lists = {name: frozenset(value) for name, value in words.items() if isinstance(value, list)}
     acts = frozenset[str]().union(*(lists[name] for name in ACTS))
+    lasts = {phrase[-1] for phrase in kinds}
     return Words(
         lists={**lists, "acts": acts, "says": acts | lists["transforms"]},
         kinds=kinds,
@@ -117,17 +119,8 @@ def words_of(language: str) -> Words:
             **{name: tuple(words[name]) for name in ("asks_back", "salutations")},
         },
         longest=max(map(len, kinds)),
-        any_kind=_shortest(phrase[-1] for phrase in kinds),
+        any_kind=tuple(word for word in lasts if not any(other in word for other in lasts - {word})),
     )
-
-
-def _shortest(words: Iterable[str]) -> tuple[str, ...]:
-    """The words that contain no other of the words, shortest first."""
-    found: list[str] = []
-    for word in sorted(set(words), key=lambda word: (len(word), word)):
-        if not any(other in word for other in found):
-            found.append(word)
-    return tuple(found)
 
 
 def plain(text: str) -> str:
@@ -145,17 +138,15 @@ def _tokens(text: str) -> list[str]:
 def asked(message: str, language: str = "English") -> Asked | None:
     """The writing that a message asks for; None if it asks for none. Only the ends of a long message are read."""
     words = words_of(language)
-    parts = [plain(part) for part in _ends(message)]
+    whole = len(message) <= HEAD_CHARACTERS + TAIL_CHARACTERS
+    parts = list(map(plain, [message] if whole else [message[:HEAD_CHARACTERS], message[-TAIL_CHARACTERS:]]))
     if not any(word in part for part in parts for word in words.any_kind):  # most messages
         return None
     first = True
-    for sentence in _sentences(parts):
-        tokens = _tokens(sentence)
+    for tokens in map(_tokens, _sentences(parts)):
         found = _of_sentence(tokens, words)
-        if found == EXISTING_TEXT:
-            return None
-        if isinstance(found, Asked):
-            return found
+        if found == EXISTING_TEXT or isinstance(found, Asked):
+            return found if isinstance(found, Asked) else None
         if first and (named := _name_alone(tokens, words)):
             return named
         first = first and all(words.has("fillers", token) or token in _STARTS for token in tokens)
@@ -164,15 +155,8 @@ def asked(message: str, language: str = "English") -> Asked | None:
 
 def _sentences(parts: list[str]) -> Iterator[str]:
     """The sentences of the texts, without code blocks and long quotations."""
-    for part in parts:
-        text = _QUOTED.sub('""', _CODE.sub("\n", part))
-        yield from (sentence for sentence in _SENTENCES.split(text) if sentence and not sentence.isspace())
-
-
-def _ends(message: str) -> list[str]:
-    if len(message) <= HEAD_CHARACTERS + TAIL_CHARACTERS:
-        return [message]
-    return [message[:HEAD_CHARACTERS], message[-TAIL_CHARACTERS:]]
+    texts = (_QUOTED.sub('""', _CODE.sub("\n", part)) for part in parts)
+    return (sentence for text in texts for sentence in _SENTENCES.split(text) if sentence.strip())
 
 
 # ---------------------------------------------------------------- a sentence
@@ -183,39 +167,31 @@ Found = Asked | Literal["existing text", "other"] | None
 
 def _of_sentence(tokens: list[str], words: Words) -> Found:
     says = words.lists["says"]
-    for place, token in enumerate(tokens):
-        if token not in says:
-            continue
-        if words.has("transforms", token) and _is_imperative(tokens, place, words):
+    for place in (place for place, token in enumerate(tokens) if token in says):
+        if words.has("transforms", tokens[place]) and _is_imperative(tokens, place, words):
             return EXISTING_TEXT
-        found = _by_verb(tokens, place, token, words)
-        if found is not None:
+        if found := _by_verb(tokens, place, words):
             return found
     return None
 
 
-def _by_verb(tokens: list[str], place: int, token: str, words: Words) -> Found:
+def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
     """The object of the verb at this place; None if there is no verb in the imperative that asks for a text."""
-    if not words.has("acts", token):
-        return None
-    if words.has("wants", token):
-        return _object(tokens, place, words, least="number") if _author_wants(tokens, place, words) else None
-    if words.has("gerunds", token):
+    act = next((act for act in ACTS if words.has(act, tokens[place])), None)
+    if act == "wants":
+        asks = _author_wants(tokens, place, words)
+    elif act == "gerunds":
         helped = any(words.has("helps", one) for one in tokens[max(0, place - 5) : place])
-        return _object(tokens, place, words) if helped and not _is_question(tokens, words) else None
-    if not _is_imperative(tokens, place, words):
+        asks = helped and not _is_question(tokens, words)
+    else:
+        asks = act is not None and _is_imperative(tokens, place, words)
+    if act is None or not asks:
         return None
-    if words.has("verbs", token):
-        return _object(tokens, place, words) or "other"
-    if words.has("makes", token):
-        return _object(tokens, place, words, least="new")
-    if words.has("gives", token):
-        return _object(tokens, place, words, least="number")
-    if words.has("helps", token):
+    if act == "helps":
         return _object_of_help(tokens, place, words)
-    if words.has("replies", token):
-        return _kind_answered(tokens, place + 1, token, words)
-    return None
+    if act == "replies":
+        return _kind_answered(tokens, place + 1, tokens[place], words)
+    return _object(tokens, place, words, ACTS[act]) or ("other" if act == "verbs" else None)
 
 
 def _is_question(tokens: list[str], words: Words) -> bool:
@@ -302,10 +278,10 @@ def _after_persons(tokens: list[str], at: int, words: Words) -> int:
     while at < len(tokens):
         if words.has("indirect", tokens[at]):
             at += 1
-        elif tokens[at] in ("for", "to") and at + 1 < len(tokens) and words.has("for_whom", tokens[at + 1]):
+        elif tokens[at] in ("for", "to") and any(words.has("for_whom", one) for one in tokens[at + 1 : at + 2]):
             at += 2
         else:
-            break
+            return at
     return at
 
 
@@ -327,18 +303,17 @@ def _named_piece(tokens: list[str], verb: int, at: int, kind: tuple[str, int], w
     """The writing asked for, if the name of a kind at `at` means a whole piece; `other` for programs; else None."""
     name, length = kind
     after = at + length
-    if at and words.excludes(name, tokens[at - 1]):
+    means_something_else = (
+        any(words.excludes(name, token) for token in tokens[at - 1 : at])
+        or any(words.has("not_after", token) or token.isdigit() for token in tokens[after : after + 1])
+        or _kind_at(tokens, after, words)  # an invitation email
+        or tokens[after : after + 3] == ["of", "the", "alphabet"]
+    )
+    if means_something_else:
         return None
-    if after < len(tokens) and (words.has("not_after", tokens[after]) or tokens[after].isdigit()):
-        return None
-    if _kind_at(tokens, after, words):  # an invitation email
-        return None
-    if tokens[after : after + 2] == ["of", "the"] and tokens[after + 2 : after + 3] == ["alphabet"]:
-        return None
-    near = tokens[after : after + 4]
-    for place, token in enumerate(near[:-1]):
-        if words.has("by_means", token) and words.has("code", near[place + 1]):
-            return "other"
+    near = pairwise(tokens[after : after + 4])
+    if any(words.has("by_means", token) and words.has("code", following) for token, following in near):
+        return "other"
     return Asked(name, f"{tokens[verb]} … {' '.join(tokens[at:after])}")
 
 
@@ -358,8 +333,8 @@ def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked
     for place in range(at, min(at + 8, len(tokens))):
         kind = _kind_at(tokens, place, words)
         if kind and kind[0] in ("email", "letter"):
-            beyond = tokens[place + kind[1] : place + kind[1] + 1]
-            if not (beyond and words.has("not_after", beyond[0])):
+            after = place + kind[1]
+            if not any(words.has("not_after", token) for token in tokens[after : after + 1]):
                 return Asked(kind[0], f"{rule} … {tokens[place]}")
         if tokens[place] in _ENDS:
             break
@@ -374,12 +349,13 @@ def _name_alone(tokens: list[str], words: Words) -> Asked | None:
     for place in range(at, min(at + 5, len(tokens))):
         if kind := _kind_at(tokens, place, words):
             after = place + kind[1]
-            follows = tokens[after : after + 1]
-            if not follows or not words.has("alone", follows[0]) or words.excludes(kind[0], tokens[place - 1]):
-                return None
-            if any(words.has("not_alone", token) for token in tokens[after : after + 5]) or tokens[-1] == "?":
-                return None
-            return Asked(kind[0], f"{' '.join(tokens[place:after])} {follows[0]}")
+            fits = (
+                any(words.has("alone", token) for token in tokens[after : after + 1])
+                and not words.excludes(kind[0], tokens[place - 1])
+                and not any(words.has("not_alone", token) for token in tokens[after : after + 5])
+                and tokens[-1] != "?"
+            )
+            return Asked(kind[0], " ".join(tokens[place : after + 1])) if fits else None
         if any(words.has(name, tokens[place]) for name in NOT_IN_NAMES):
             return None
     return None

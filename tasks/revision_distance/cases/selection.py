@@ -13,7 +13,7 @@ Bounds in words apply to the reference and to the chosen completion.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
@@ -44,6 +44,10 @@ CONVERSATION = (
 COMPLETION = ("instruction_id", "instruction", "completions", "licence", "revision", "url", "retrieved_at")
 
 
+def _rows(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
+    return (row for batch in rows.batches(list(columns), size=ROWS_AT_ONCE) for row in batch.to_pylist())
+
+
 # ---------------------------------------------------------------- conversations
 
 
@@ -63,10 +67,9 @@ def select_conversations(
     `languages`: full names, as in the source. `regions`: those of `scrub`. `least_words`, `most_words`: of the reply.
     """
     check_languages(languages)
-    for batch in conversations.batches(list(CONVERSATION), size=ROWS_AT_ONCE):
-        for row in batch.to_pylist():
-            case = easy_case(row, kinds, languages, least_words, most_words, regions)
-            yield Rejected(row["conversation_id"], "filtered", case) if isinstance(case, str) else case
+    for row in _rows(conversations, CONVERSATION):
+        case = easy_case(row, kinds, languages, least_words, most_words, regions)
+        yield Rejected(row["conversation_id"], "filtered", case) if isinstance(case, str) else case
 
 
 def easy_case(
@@ -89,9 +92,14 @@ def easy_case(
         return LATER if any(asked(text, language) for text in later) else NO_REQUEST
     if found.kind not in kinds:
         return OTHER_KIND
-    if reason := _unfit(request, reply, language, languages, least_words, most_words):
+    if reason := _unfit_request(request["content"]):
         return reason
-    assert reply is not None
+    if reply is None or not reply["content"].strip():
+        return NO_REPLY
+    if (reply["language"] or language) not in languages:
+        return LANGUAGE
+    if reason := refusal(reply["content"], language) or _length(reply["content"], least_words, most_words):
+        return reason
     asking, reference = (scrub(turn["content"].strip(), regions) for turn in (request, reply))
     return {
         **_case(f"easy/{row['conversation_id']}", "easy", found, row),
@@ -106,25 +114,10 @@ def easy_case(
 
 def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
     """(first user turn, the model's turn right after it, at most 10 later user texts); None for a missing turn."""
-    first = next((place for place, turn in enumerate(turns) if turn["role"] == "user"), None)
-    if first is None:
-        return None, None, []
-    reply = turns[first + 1] if first + 1 < len(turns) and turns[first + 1]["role"] == "assistant" else None
-    later = (turn["content"] for turn in turns[first + 1 :] if turn["role"] == "user")
-    return turns[first], reply, list(islice(later, LATER_TURNS))
-
-
-def _unfit(
-    request: Row, reply: Row | None, language: str, languages: Sequence[str], least_words: int, most_words: int
-) -> str | None:
-    """Reason why a request and its reply make no case; None if they do."""
-    if reason := _unfit_request(request["content"]):
-        return reason
-    if reply is None or not reply["content"].strip():
-        return NO_REPLY
-    if (reply["language"] or language) not in languages:
-        return LANGUAGE
-    return refusal(reply["content"], language) or _length(reply["content"], least_words, most_words)
+    request, reply, *_ = (*dropwhile(lambda turn: turn["role"] != "user", turns), None, None)
+    users = (turn["content"] for turn in turns if turn["role"] == "user")
+    written = reply if reply and reply["role"] == "assistant" else None
+    return request, written, list(islice(users, 1, 1 + LATER_TURNS))
 
 
 def _unfit_request(text: str) -> str | None:
@@ -132,15 +125,10 @@ def _unfit_request(text: str) -> str | None:
 
 
 def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LONG) -> str | None:
-    number = _words(text, most)
+    number = len(text.split(maxsplit=most + 1))
     if number > most:
         return long
     return short if number < least else None
-
-
-def _words(text: str, most: int) -> int:
-    """The number of words of a text, counted no further than `most` + 1."""
-    return min(most + 1, len(text.split(maxsplit=most + 1)))
 
 
 def refusal(reply: str, language: str = ENGLISH) -> str | None:
@@ -152,15 +140,10 @@ def refusal(reply: str, language: str = ENGLISH) -> str | None:
     if opening.startswith(phrases["refusals"]):
         return REFUSES
     asks = any(phrase in opening[:ASKING_CHARACTERS] for phrase in phrases["asks_back"])
-    if asks and _words(reply, MOST_ASKING_WORDS) <= MOST_ASKING_WORDS and not _writes(reply, phrases):
-        return ASKS_BACK
-    return None
-
-
-def _writes(reply: str, phrases: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a line of the reply begins with a subject or a salutation, as letters and e-mails do."""
+    short = len(reply.split(maxsplit=MOST_ASKING_WORDS)) <= MOST_ASKING_WORDS
+    # letters and e-mails have a line that begins with a subject or a salutation
     lines = (plain(line[:LINE_CHARACTERS]).lstrip("*#> \"'") for line in reply[: 20 * ASKING_CHARACTERS].splitlines())
-    return any(line.startswith(phrases["salutations"]) for line in lines)
+    return ASKS_BACK if asks and short and not any(line.startswith(phrases["salutations"]) for line in lines) else None
 
 
 def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
@@ -184,10 +167,9 @@ def select_preferences(
     context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
 ) -> Iterator[Row | Rejected]:
     """Free cases: instructions that ask for any kind of writing, with a chosen and a rejected completion each."""
-    for batch in completions.batches(list(COMPLETION), size=ROWS_AT_ONCE):
-        for row in batch.to_pylist():
-            case = free_case(row, seed, least_words, most_words, regions)
-            yield Rejected(row["instruction_id"], "filtered", case) if isinstance(case, str) else case
+    for row in _rows(completions, COMPLETION):
+        case = free_case(row, seed, least_words, most_words, regions)
+        yield Rejected(row["instruction_id"], "filtered", case) if isinstance(case, str) else case
 
 
 def free_case(

@@ -41,20 +41,16 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
     """The sources of files of pairs; those after the first carry their number, which is part of their case ids."""
     files = [Path(path) for path in paths]
     for path in files:
-        _refuse_other_files(path)
+        if path.exists() and not path.is_dir() and not path.name.lower().endswith(ENDINGS):
+            raise SourceError(
+                f"{path} does not end in {', '.join(ENDINGS)}: give the pairs of the structure test as JSON lines, "
+                'each {"original": …, "reordered": …}.'
+            )
     first, *others = open_files(files, group=GROUP, endings=ENDINGS, digest=digest)
     return [
         first,
         *(replace(one, facts=(*one.facts, ("number", str(number)))) for number, one in enumerate(others, 2)),
     ]
-
-
-def _refuse_other_files(path: Path) -> None:
-    if path.exists() and not path.is_dir() and not path.name.lower().endswith(ENDINGS):
-        raise SourceError(
-            f"{path} does not end in {', '.join(ENDINGS)}: give the pairs of the structure test as JSON lines, "
-            'each {"original": …, "reordered": …}.'
-        )
 
 
 @stage(STRUCTURE, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
@@ -83,10 +79,29 @@ def pairs(
             yield Rejected(f"{GROUP}/{name}", "filtered", REPEATED)
         elif isinstance(found, tuple):
             seen.add(found)
-            yield _row(f"{GROUP}/{name}", *found, retrieved)
+            reference, draft = map(scrub, found)
+            yield {
+                "case_id": f"{GROUP}/{name}",
+                "task": "structure",
+                "kind": "related_work",
+                "rule": None,
+                "request": None,
+                "title": None,
+                "abstract": None,
+                "cited": [],
+                "reference": reference.text,
+                "reference_by": "human",
+                "given": [{"system": "reordered", "text": draft.text, "writer": None, "score": None}],
+                "scrubbed": reference.marks + draft.marks,
+                "licence": None,
+                "url": None,
+                "revision": None,
+                "retrieved_at": retrieved,
+            }
         else:
-            kind, raw = ("filtered", None) if found in (OTHER_WORDS, SAME) else ("defect", _raw(line))
-            yield Rejected(f"{GROUP}/{name}", kind, found, raw=raw)  # type: ignore[arg-type]
+            broken = found not in (OTHER_WORDS, SAME)
+            raw = line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS] if broken else None
+            yield Rejected(f"{GROUP}/{name}", "defect" if broken else "filtered", found, raw=raw)
 
 
 def pair_of(line: bytes) -> tuple[str, str] | str:
@@ -97,45 +112,12 @@ def pair_of(line: bytes) -> tuple[str, str] | str:
         return NO_JSON
     if not isinstance(record, dict):
         return NO_RECORD
-    original, reordered = record.get("original"), record.get("reordered")
-    if not isinstance(original, str) or not isinstance(reordered, str):
+    texts = [text.strip() for name in ("original", "reordered") if isinstance(text := record.get(name), str)]
+    if len(texts) < 2 or not all(texts):
         return NO_TEXT
-    original, reordered = original.strip(), reordered.strip()
-    if not original or not reordered:
-        return NO_TEXT
-    if max(len(original), len(reordered)) > MOST_CHARACTERS:
+    if max(map(len, texts)) > MOST_CHARACTERS:
         return LONG
-    first, second = _words(original), _words(reordered)
+    first, second = (re.findall(r"\w+", text.lower()) for text in texts)
     if Counter(first) != Counter(second):
         return OTHER_WORDS
-    return SAME if first == second else (original, reordered)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
-
-
-def _raw(line: bytes) -> str:
-    return line[: 4 * RAW_CHARS].decode(errors="replace")[:RAW_CHARS]
-
-
-def _row(case_id: str, original: str, reordered: str, retrieved: datetime | None) -> Row:
-    reference, draft = scrub(original), scrub(reordered)
-    return {
-        "case_id": case_id,
-        "task": "structure",
-        "kind": "related_work",
-        "rule": None,
-        "request": None,
-        "title": None,
-        "abstract": None,
-        "cited": [],
-        "reference": reference.text,
-        "reference_by": "human",
-        "given": [{"system": "reordered", "text": draft.text, "writer": None, "score": None}],
-        "scrubbed": reference.marks + draft.marks,
-        "licence": None,
-        "url": None,
-        "revision": None,
-        "retrieved_at": retrieved,
-    }
+    return SAME if first == second else (texts[0], texts[1])

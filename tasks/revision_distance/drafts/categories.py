@@ -26,8 +26,7 @@ from schemas.replies import ProposedEdit
 Category = Literal["order", "comparison", "description", "other"]
 CATEGORIES: tuple[Category, ...] = ("order", "comparison", "description", "other")
 
-_OF_REFERENCES: tuple[Category, ...] = ("order", "comparison")
-_OF_ONE_REFERENCE: tuple[Category, ...] = ("description", "other")
+_OF_REFERENCES = ("order", "comparison")
 _READ_CHARACTERS = 4_000
 _QUOTED = re.compile(r"“[^”]*+”|‘[^’]*+’|(?<!\w)'[^']*+'(?!\w)|`[^`]*+`|«[^»]*+»")
 _STRAIGHT = re.compile(r'(?<![^\s(\[{"“‘/–—-])(?P<opens>")(?=[\w"“(\[])|"')
@@ -52,12 +51,10 @@ def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
 
 
 def unquoted(text: str) -> str:
-    """The text without its quotations, which hold words of the draft, not the editor's."""
-    return _QUOTED.sub(" ", _without_straight_quotes(text))
+    """The text without its quotations, which hold words of the draft, not the editor's.
 
-
-def _without_straight_quotes(text: str) -> str:
-    """The text without passages in straight quotes, which may be nested; an unclosed one ends at the last closed."""
+    Passages in straight quotes may be nested; an unclosed one ends at the last closed.
+    """
     kept: list[str] = []
     at = begins = depth = ends = 0
     for mark in _STRAIGHT.finditer(text):
@@ -72,18 +69,15 @@ def _without_straight_quotes(text: str) -> str:
     if depth and ends > begins:
         kept.append(text[at:begins])
         at = ends
-    return " ".join([*kept, text[at:]])
+    return _QUOTED.sub(" ", " ".join([*kept, text[at:]]))
 
 
 def _named_category(text: str, where: str) -> Category | None:
     """The category that words of the text name; order and comparison win over others, then the first word wins."""
     folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
     matches = {name: match for name in CATEGORIES if (match := _words(name, where).search(folded))}
-    first = {name: (match.start(), -match.end()) for name, match in matches.items()}
-    for among in (_OF_REFERENCES, _OF_ONE_REFERENCE):
-        if named := [name for name in among if name in first]:
-            return min(named, key=lambda name: first[name])
-    return None
+    order = {name: (name not in _OF_REFERENCES, match.start(), -match.end()) for name, match in matches.items()}
+    return min(order, key=lambda name: order[name], default=None)
 
 
 def _mentions_a_reference(text: str) -> bool:
@@ -92,11 +86,8 @@ def _mentions_a_reference(text: str) -> bool:
 
 def _quotes_a_title(text: str) -> bool:
     """Whether a quotation looks like a title: it begins with a capital and has another capitalised word."""
-    for phrase in _PHRASE.finditer(text):
-        words = phrase[1].split()
-        if words and words[0][0].isupper() and sum(word[0].isupper() for word in words) > 1:
-            return True
-    return False
+    capitals = ([word[0].isupper() for word in phrase[1].split()] for phrase in _PHRASE.finditer(text))
+    return any(starts[:1] == [True] and sum(starts) > 1 for starts in capitals)
 
 
 @cache
@@ -119,6 +110,4 @@ def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
 
 @cache
 def _lexicon() -> dict[str, Any]:
-    path = Path(__file__).with_name("categories.json")
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return document
+    return dict(json.loads(Path(__file__).with_name("categories.json").read_text(encoding="utf-8")))

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, groupby
+from types import MappingProxyType
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, bound_by, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
 from tasks.answers import NO_MODEL, made_by, refused, usable
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 PERSPECTIVES = {
     "problems": "Problems: which question or shortcoming each of the papers takes up, how far it gets with it, and "
@@ -29,6 +31,7 @@ PERSPECTIVES = {
     "how the own paper carries this on.",
 }
 TASKS_WITH_DRAFTS = ("free", "structure")
+ANOTHER_TASK = "another task"
 DRAFT_TOKENS = 4_096
 STEP_TOKENS = 2_048
 TITLE_CHARACTERS = 500
@@ -46,41 +49,25 @@ Inputs = Callable[[Row], Row]
 # ---------------------------------------------------------------- upper bounds of a plan
 
 
-def _cases_of(task: str, times: Callable[[Sizes], int] = lambda of: 1) -> Callable[[Sizes], float]:
-    """Upper bound of the number of cases of a task, multiplied by `times`."""
+def _cases_of(task: str, of: Sizes) -> float:
+    """Upper bound of the number of cases of a task."""
+    number = of.arguments_of("cases").get("numbers", {}).get(task)
+    return float(min(of["cases"], bound_by(number)))
 
-    def most(of: Sizes) -> float:
-        numbers = of.arguments_of("cases").get("numbers", {})
-        return float(min(of["cases"], bound_by(numbers.get(task))) * times(of))
 
-    return most
+def _segments(of: Sizes) -> float:
+    return _HARD(of) * len(of["perspectives"])
 
 
 def _longest_request(of: Sizes) -> list[Request]:
     return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, request=longest(REQUEST_CHARACTERS))]
 
 
-def _longest_papers() -> Row:
-    paper = longest(TITLE_CHARACTERS + 1 + ABSTRACT_CHARACTERS)
-    return {"own": paper, "papers": [paper] * CITED_PAPERS}
-
-
 def _longest_related(of: Sizes, tokens: int, **texts: str | list[str]) -> list[Request]:
     """The longest request about the papers of a case of related work."""
-    return [of["prompt"].request(of["model"], max_tokens=tokens, **texts, **_longest_papers())]
-
-
-def _longest_vanilla(of: Sizes) -> list[Request]:
-    return _longest_related(of, DRAFT_TOKENS)
-
-
-def _longest_recalling(of: Sizes) -> list[Request]:
-    return _longest_related(of, STEP_TOKENS)
-
-
-def _longest_segment(of: Sizes) -> list[Request]:
-    perspective = max(PERSPECTIVES.values(), key=len)
-    return _longest_related(of, STEP_TOKENS, knowledge=longest(KNOWLEDGE_CHARACTERS), perspective=perspective)
+    paper = longest(TITLE_CHARACTERS + 1 + ABSTRACT_CHARACTERS)
+    papers = {"own": paper, "papers": [paper] * CITED_PAPERS}
+    return [of["prompt"].request(of["model"], max_tokens=tokens, **texts, **papers)]
 
 
 def _longest_cot(of: Sizes) -> list[Request]:
@@ -88,7 +75,13 @@ def _longest_cot(of: Sizes) -> list[Request]:
     return _longest_related(of, DRAFT_TOKENS, knowledge=longest(KNOWLEDGE_CHARACTERS), segments=segments)
 
 
-_EASY, _HARD, _SEGMENTS = _cases_of("easy"), _cases_of("hard"), _cases_of("hard", lambda of: len(of["perspectives"]))
+_EASY, _HARD = partial(_cases_of, "easy"), partial(_cases_of, "hard")
+_longest_segment = partial(
+    _longest_related,
+    tokens=STEP_TOKENS,
+    knowledge=longest(KNOWLEDGE_CHARACTERS),
+    perspective=max(PERSPECTIVES.values(), key=len),
+)
 
 
 # ---------------------------------------------------------------- easy writing
@@ -97,67 +90,71 @@ _EASY, _HARD, _SEGMENTS = _cases_of("easy"), _cases_of("hard"), _cases_of("hard"
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The weak model's draft of each easy case, written from the request alone."""
-    yield from _drafts(context, cases, "easy", "weak", _request, model, prompt)
+    yield from _drafts(context, _ready(cases, "easy"), "weak", _request, model, prompt)
 
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The strong model's draft of each easy case, written from the request alone."""
-    yield from _drafts(context, cases, "easy", "strong", _request, model, prompt)
+    yield from _drafts(context, _ready(cases, "easy"), "strong", _request, model, prompt)
 
 
 # ---------------------------------------------------------------- related work
 
 
-@stage(DRAFTS, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_vanilla))
+@stage(
+    DRAFTS,
+    revision=2,
+    at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=DRAFT_TOKENS)),
+)
 def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """A related-work paragraph for each hard case, written in one call from the paper and the papers to cite."""
-    yield from _drafts(context, cases, "hard", "vanilla", papers_of, model, prompt)
+    yield from _drafts(context, _ready(cases, "hard"), "vanilla", papers_of, model, prompt)
 
 
-@stage(KNOWLEDGE, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_recalling))
+@stage(
+    KNOWLEDGE,
+    revision=2,
+    at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=STEP_TOKENS)),
+)
 def recall_knowledge(
     context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """Step 1 of the chain of thought: what the model knows about the subject of each hard case."""
-    for case, written in _written(context, cases, "hard", papers_of, model, prompt, STEP_TOKENS):
+    ready, others = _ready(cases, "hard")
+    yield from others
+    for case, written in _written(context, ready, papers_of, model, prompt, STEP_TOKENS):
         key = {"knowledge_id": f"k_{fingerprint(case['case_id'])}", "case_id": case["case_id"]}
         yield written if isinstance(written, Rejected) else {**key, **written}
 
 
-@stage(SEGMENTS, revision=2, at_most=AtMost(rows=_SEGMENTS, calls=_SEGMENTS, questions=_longest_segment))
+@stage(SEGMENTS, revision=2, at_most=AtMost(rows=_segments, calls=_segments, questions=_longest_segment))
 def write_segments(
     context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
     """Step 2 of the chain of thought: a segment from each perspective; none for a case if one of them fails."""
     known = {row["case_id"]: row["text"] for row in knowledge}
-    ready, others = _ready(cases, {"no knowledge": known})
+    ready, others = _ready(cases, "hard", {"no knowledge": known})
     yield from others
-    inputs = ((case, name, _segment_inputs(case, known, name)) for case in ready for name in perspectives)
-    requests = (((case, name), prompt.request(model, max_tokens=STEP_TOKENS, **own)) for case, name, own in inputs)
-    replies = context.ask(model, requests)
-    for _, own in groupby(replies, key=lambda reply: str(reply[0][0]["case_id"])):
-        yield from _all_or_none([_segment_row(case, name, reply, model, prompt) for (case, name), reply in own])
+    asked = ({**case, "perspective": name} for case in ready for name in perspectives)
+
+    def inputs(case: Row) -> Row:
+        knowledge = known[case["case_id"]][:KNOWLEDGE_CHARACTERS]
+        return {**papers_of(case), "knowledge": knowledge, "perspective": PERSPECTIVES[case["perspective"]]}
+
+    replies = _written(context, asked, inputs, model, prompt, STEP_TOKENS)
+    for _, own in groupby(replies, key=lambda reply: str(reply[0]["case_id"])):
+        segments = [_segment(case, written) for case, written in own]
+        yield from [each for each in segments if isinstance(each, Rejected)] or segments
 
 
-def _segment_inputs(case: Row, known: dict[str, str], perspective: str) -> Row:
-    knowledge = known[case["case_id"]][:KNOWLEDGE_CHARACTERS]
-    return {**papers_of(case), "knowledge": knowledge, "perspective": PERSPECTIVES[perspective]}
-
-
-def _segment_row(
-    case: Row, perspective: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt
-) -> Row | Rejected:
-    key = case["case_id"]
-    written = _text_and_origin(key, answer, model, prompt)
+def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
+    """The row of SEGMENTS; a Rejected names its perspective."""
+    key, perspective = case["case_id"], case["perspective"]
     if isinstance(written, Rejected):
         return replace(written, detail=f"{perspective}: {written.detail}" if written.detail else perspective)
     segment = f"s_{fingerprint([key, perspective])}"
     return {"segment_id": segment, "case_id": key, "perspective": perspective, **written}
-
-
-def _all_or_none(segments: list[Row | Rejected]) -> list[Row | Rejected]:
-    return [each for each in segments if isinstance(each, Rejected)] or segments
 
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot))
@@ -167,33 +164,74 @@ def write_cot(
     """Step 3 of the chain of thought: one paragraph from the papers, the recalled knowledge and the segments."""
     known = {row["case_id"]: row["text"] for row in knowledge}
     segments_of = grouped(segments, "case_id")
-    ready, others = _ready(cases, {"no knowledge": known, "no segments": segments_of})
-    yield from others
 
     def inputs(case: Row) -> Row:
         knowledge = known[case["case_id"]][:KNOWLEDGE_CHARACTERS]
         texts = [segment["text"][:SEGMENT_CHARACTERS] for segment in segments_of[case["case_id"]]]
         return {**papers_of(case), "knowledge": knowledge, "segments": texts}
 
-    yield from _drafts(context, ready, "hard", "cot", inputs, model, prompt)
+    ready = _ready(cases, "hard", {"no knowledge": known, "no segments": segments_of})
+    yield from _drafts(context, ready, "cot", inputs, model, prompt)
 
 
-def _ready(cases: Iterable[Row], needed: dict[str, Mapping[str, object]]) -> tuple[list[Row], list[Rejected]]:
-    """(hard cases present in all of `needed`, a Rejected for every other case).
+# ---------------------------------------------------------------- asking
+
+
+def _ready(
+    cases: Iterable[Row], task: str, needed: Mapping[str, Mapping[str, object]] = MappingProxyType({})
+) -> tuple[list[Row], list[Rejected]]:
+    """(cases of the task present in all of `needed`, a Rejected for every other case).
 
     `needed`: reason for the rejection of a missing case -> ids of the cases that an earlier step succeeded for.
     """
     ready: list[Row] = []
     others: list[Rejected] = []
     for case in cases:
-        missing = next((reason for reason, present in needed.items() if case["case_id"] not in present), None)
-        if case["task"] != "hard":
-            others.append(_another_task(case))
-        elif missing:
-            others.append(Rejected(case["case_id"], "filtered", missing))
+        missing = (reason for reason, present in needed.items() if case["case_id"] not in present)
+        reason = next(missing, None) if case["task"] == task else ANOTHER_TASK
+        if reason:
+            others.append(Rejected(case["case_id"], "filtered", reason))
         else:
             ready.append(case)
     return ready, others
+
+
+def _drafts(
+    context: StageContext,
+    cases: tuple[list[Row], list[Rejected]],
+    system: str,
+    inputs: Inputs,
+    model: Endpoint,
+    prompt: Prompt,
+) -> Iterator[Row | Rejected]:
+    """The system's draft of each case that is ready. `cases`: as by `_ready`."""
+    ready, others = cases
+    yield from others
+    for case, written in _written(context, ready, inputs, model, prompt, DRAFT_TOKENS):
+        yield written if isinstance(written, Rejected) else draft_row(case, system, {**written, "writer": None})
+
+
+def _written(
+    context: StageContext, cases: Iterable[Row], inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
+) -> Iterator[tuple[Row, Row | Rejected]]:
+    """(case, text with the columns of MADE_BY, or a Rejected)."""
+    requests = ((case, prompt.request(model, max_tokens=tokens, **inputs(case))) for case in cases)
+    for case, answer in context.ask(model, requests):
+        if isinstance(answer, Failure):
+            yield case, refused(case["case_id"], answer)
+        else:
+            text = usable(case["case_id"], answer)
+            yield case, text if isinstance(text, Rejected) else {"text": text, **made_by(answer, model, prompt)}
+
+
+def draft_row(case: Row, system: str, written: Row) -> Row:
+    """The row of DRAFTS of a system's draft. `written`: columns `text` and `writer` and those of MADE_BY."""
+    draft = f"d_{fingerprint([case['case_id'], system, written['text']])}"
+    return {"draft_id": draft, "case_id": case["case_id"], "task": case["task"], "system": system, **written}
+
+
+def _request(case: Row) -> Row:
+    return {"request": request_of(case)[:REQUEST_CHARACTERS]}
 
 
 # ---------------------------------------------------------------- drafts of the source data, and all drafts
@@ -204,17 +242,14 @@ def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
     """The drafts that the source data has for cases of the tasks free and structure, unchanged."""
     for case in cases:
         if case["task"] not in TASKS_WITH_DRAFTS:
-            yield _another_task(case)
+            yield Rejected(case["case_id"], "filtered", ANOTHER_TASK)
         elif not case["given"]:
             yield Rejected(case["case_id"], "filtered", "no draft given")
         else:
-            yield from (_source_draft(case, draft) for draft in case["given"])
-
-
-def _source_draft(case: Row, draft: Row) -> Row | Rejected:
-    if not draft["text"].strip():
-        return Rejected(case["case_id"], "defect", "the given draft is empty", detail=draft["system"])
-    return draft_row(case, draft["system"], {"text": draft["text"], "writer": draft["writer"], **NO_MODEL})
+            for draft in case["given"]:
+                written = {"text": draft["text"], "writer": draft["writer"], **NO_MODEL}
+                empty = Rejected(case["case_id"], "defect", "the given draft is empty", detail=draft["system"])
+                yield draft_row(case, draft["system"], written) if draft["text"].strip() else empty
 
 
 @stage(
@@ -256,47 +291,3 @@ def request_of(case: Row) -> str:
     titles = [text.partition("\n")[0] for text in papers["papers"]]
     cited = [f"[{number}] {title}" for number, title in enumerate(titles, 1)]
     return "\n".join([_RELATED_REQUEST, papers["own"], _CITED_REQUEST, *cited])
-
-
-def draft_row(case: Row, system: str, written: Row) -> Row:
-    """A row of DRAFTS; `written` has its columns `text` and `writer` and those of MADE_BY."""
-    key = case["case_id"]
-    draft = f"d_{fingerprint([key, system, written['text']])}"
-    return {"draft_id": draft, "case_id": key, "task": case["task"], "system": system, **written}
-
-
-def _request(case: Row) -> Row:
-    return {"request": request_of(case)[:REQUEST_CHARACTERS]}
-
-
-def _drafts(
-    context: StageContext, cases: Iterable[Row], task: str, system: str, inputs: Inputs, model: Endpoint, prompt: Prompt
-) -> Iterator[Row | Rejected]:
-    for case, written in _written(context, cases, task, inputs, model, prompt, DRAFT_TOKENS):
-        yield written if isinstance(written, Rejected) else draft_row(case, system, {**written, "writer": None})
-
-
-def _written(
-    context: StageContext, cases: Iterable[Row], task: str, inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
-) -> Iterator[tuple[Row, Row | Rejected]]:
-    """(case, text with the columns of MADE_BY, or a Rejected); rejected cases of other tasks come first."""
-    asked = []
-    for case in cases:
-        if case["task"] == task:
-            asked.append(case)
-        else:
-            yield case, _another_task(case)
-    requests = ((case, prompt.request(model, max_tokens=tokens, **inputs(case))) for case in asked)
-    for case, answer in context.ask(model, requests):
-        yield case, _text_and_origin(case["case_id"], answer, model, prompt)
-
-
-def _text_and_origin(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    if isinstance(answer, Failure):
-        return refused(key, answer)
-    text = usable(key, answer)
-    return text if isinstance(text, Rejected) else {"text": text, **made_by(answer, model, prompt)}
-
-
-def _another_task(case: Row) -> Rejected:
-    return Rejected(case["case_id"], "filtered", "another task")

@@ -1,7 +1,7 @@
-"""The edits that a reader would still make to a draft (section 3), listed by a model in the reader's role.
+"""The edits that a reader would still make to a draft (section 3), listed by a model in the reader's role, and placed.
 
 With a reference, the edits turn the draft into it; without one, into the text that the reader has in mind. `placing.py`
-finds their places in the draft and applies them.
+finds their places in the draft and applies them; their number is the distance.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
-from schemas.revision_distance import EDITS
+from longform.llm.ask.types import Endpoint, Failure, Request
+from schemas.revision_distance import DISTANCES, EDITS
 from tasks.answers import made_by, refused
+from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
-from tasks.revision_distance.drafts.edits import REQUEST_CHARACTERS, edit_request, edits_of
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, measure, weight
+from tasks.revision_distance.drafts.placing import Placement
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
+OF_REFERENCES = ("hard", "structure")
+
+
+# ---------------------------------------------------------------- edits
 
 
 def _longest(of: Sizes) -> list[Request]:
@@ -37,8 +43,8 @@ def propose_edits(
     asked = []
     for draft in drafts:
         case = of[draft["case_id"]]
-        if too_long(draft["text"], case["reference"]):
-            yield long_draft(draft, case, "too long to revise")
+        if too_long := long_draft(draft, case, "too long to revise"):
+            yield too_long
         else:
             asked.append((draft, case))
     requests = (
@@ -49,28 +55,68 @@ def propose_edits(
         for draft, case in asked
     )
     for (draft, prompt), answer in context.ask(model, requests):
-        yield _listed(draft, answer, model, prompt)
+        if isinstance(answer, Failure):
+            yield refused(draft["draft_id"], answer)
+        else:
+            yield {
+                "edits_id": f"e_{fingerprint(draft['draft_id'])}",
+                "draft_id": draft["draft_id"],
+                "case_id": draft["case_id"],
+                "edits": [edit.model_dump() for edit in answer.value.edits],
+                **made_by(answer, model, prompt),
+            }
 
 
-def _listed(draft: Row, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    if isinstance(answer, Failure):
-        return refused(draft["draft_id"], answer)
-    return {
-        "edits_id": f"e_{fingerprint(draft['draft_id'])}",
-        "draft_id": draft["draft_id"],
-        "case_id": draft["case_id"],
-        "edits": [edit.model_dump() for edit in edits_of(answer)],
-        **made_by(answer, model, prompt),
-    }
-
-
-def too_long(draft: str, reference: str | None) -> bool:
-    """Whether draft and reference together exceed the limit of a request; cutting them would change the distance."""
-    return len(draft) + len(reference or "") > DRAFT_AND_REFERENCE_CHARACTERS
-
-
-def long_draft(draft: Row, case: Row, reason: str) -> Rejected:
-    """A Rejected for a draft that is `too_long`, with its length in the detail."""
+def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
+    """A Rejected for a draft that exceeds, with its reference, the limit of a request: cutting changes the distance."""
     length = len(draft["text"]) + len(case["reference"] or "")
     detail = f"{length:,} characters with its reference, at most {DRAFT_AND_REFERENCE_CHARACTERS:,}"
-    return Rejected(draft["draft_id"], "filtered", reason, detail=detail)
+    too_long = length > DRAFT_AND_REFERENCE_CHARACTERS
+    return Rejected(draft["draft_id"], "filtered", reason, detail=detail) if too_long else None
+
+
+# ---------------------------------------------------------------- distances
+
+
+@stage(DISTANCES, revision=1, at_most=AtMost(rows=lambda of: of["edits"]))
+def place_edits(
+    context: StageContext, edits: Rows, drafts: Rows, cases: Rows, *, weights: dict[str, float]
+) -> Iterator[Row]:
+    """The distance of each draft for which edits were listed, with each edit's place in it.
+
+    `weights`: intention -> weight, overriding WEIGHTS.
+    """
+    references = {case["case_id"]: case["reference"] for case in cases}
+    of = {draft["draft_id"]: draft for draft in drafts}
+    for row in edits:
+        draft = of[row["draft_id"]]
+        found = measure(draft["text"], references[draft["case_id"]], row["edits"], weights)
+        yield {
+            "distance_id": f"x_{fingerprint(row['draft_id'])}",
+            "edits_id": row["edits_id"],
+            "draft_id": row["draft_id"],
+            "case_id": draft["case_id"],
+            "task": draft["task"],
+            "system": draft["system"],
+            "distance": found.distance,
+            "weighted": found.weighted,
+            "not_placed": found.not_placed,
+            "not_applied": found.not_applied,
+            "edits": [_placed(each, draft["task"], weights) for each in found.edits],
+            "revised": found.revised,
+            "reproduces": found.reproduces,
+        }
+
+
+def _placed(placement: Placement, task: str, weights: dict[str, float]) -> Row:
+    return {
+        **placement.edit.model_dump(),
+        "category": category(placement.edit) if task in OF_REFERENCES else None,
+        "weight": weight(placement.edit, weights),
+        "placed": placement.placed,
+        "start": placement.start,
+        "end": placement.end,
+        "at": placement.at,
+        "applied": placement.applied,
+        "why_not": placement.why_not,
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
 
 LEAST_CHARACTERS, MOST_CHARACTERS = 20, 10_000
 CHARACTERS_PER_ERROR = 10
@@ -33,15 +34,13 @@ class FuzzySearch:
         """Spans within the allowed edit distance of the snippet, trimmed of blanks; best shared 5-grams first."""
         if not LEAST_CHARACTERS <= len(snippet) <= MOST_CHARACTERS:
             return
-        seen: set[tuple[int, int]] = set()
         for low, high in self._windows(snippet):
             self._left -= (high - low) * (1 + len(snippet) // _CHARACTERS_AT_ONCE)
             if self._left < 0:
                 return
             span = nearest_span(snippet, self._text[low:high], len(snippet) // CHARACTERS_PER_ERROR)
-            if span and (found := self._trimmed(low + span[0], low + span[1])) not in seen:
-                seen.add(found)
-                yield found
+            if span:
+                yield self._trimmed(low + span[0], low + span[1])
 
     def _windows(self, snippet: str) -> list[tuple[int, int]]:
         """At most four windows (start, end) of the text that may hold the snippet, the likeliest first.
@@ -64,23 +63,14 @@ class FuzzySearch:
         """
         places = [(self._places.get(snippet[at : at + _GRAM], []), at) for at in range(len(snippet) - _GRAM + 1)]
         places.sort(key=lambda found: len(found[0]))
-        votes: Counter[int] = Counter()
-        room = _MOST_VOTES
-        counted = 0
-        for found, at in places:
-            if room <= 0:
-                break
-            votes.update((place - at) // width for place in found[:room])
-            room -= len(found)
-            counted += 1
-        return votes, max(1, counted - _GRAM * errors)
+        before = accumulate((len(found) for found, _ in places), initial=0)
+        counted = sum(number < _MOST_VOTES for number, _ in zip(before, places, strict=False))
+        bands = ((place - at) // width for found, at in places for place in found)
+        return Counter(islice(bands, _MOST_VOTES)), max(1, counted - _GRAM * errors)
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
-        while self._text[start] == " ":
-            start += 1
-        while self._text[end - 1] == " ":
-            end -= 1
-        return start, end
+        found = self._text[start:end]
+        return end - len(found.lstrip(" ")), start + len(found.rstrip(" "))
 
 
 def nearest_span(snippet: str, text: str, most: int) -> tuple[int, int] | None:

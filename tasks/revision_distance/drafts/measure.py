@@ -11,22 +11,23 @@ from tasks.revision_distance.offline import RULES
 with Models(home / "llm" / "responses.sqlite", offline=RULES) as models:
     found = distance(draft, reference, models.client(ENDPOINT))
 print(found.distance, [edit.edit.revision_description for edit in found.edits])
+
+This module imports no stage, so that `longform revise` starts without what stages need.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from longform.errors import LongformError, UsageError
 from longform.llm.ask.prompts import Prompt, load_prompt
-from longform.llm.ask.types import Failure
-from schemas.replies import ProposedEdit
-from tasks.revision_distance.drafts.edits import edit_request, edits_of
+from longform.llm.ask.types import Endpoint, Failure, Request
+from schemas.replies import ProposedEdit, RevisionEdits
 from tasks.revision_distance.drafts.placing import Placement, apply, place
 
 if TYPE_CHECKING:
@@ -34,17 +35,21 @@ if TYPE_CHECKING:
 
 PROMPTS = Path(__file__).parents[3] / "prompts"
 REPLY_CHARACTERS = 200
+REQUEST_CHARACTERS = 20_000
+LEAST_TOKENS, MOST_TOKENS = 4_096, 16_384
+OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER = 8_192, 128
 WEIGHTS = {"fluency": 0.5, "style": 0.5, "clarity": 1.0, "coherence": 1.0, "meaning": 1.0, "other": 1.0}
 
 Reproduces = Literal["exactly", "words", "no"]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Result for known edits. `distance` counts all edits, `not_applied` includes those that are not placed.
+class Revision:
+    """The edits of a draft. `distance` counts all of them, `not_applied` includes those that are not placed.
 
     `weighted` is the sum of the edits' weights, `revised` the draft with the edits applied, `reproduces` whether that
-    is the reference (None without one).
+    is the reference (None without one). `model`, `response`: the model that listed the edits and the key of its stored
+    response; empty for edits that were known.
     """
 
     distance: int
@@ -54,14 +59,8 @@ class Measured:
     reproduces: Reproduces | None
     not_placed: int
     not_applied: int
-
-
-@dataclass(frozen=True, slots=True)
-class Revision(Measured):
-    """Result with the model that listed the edits, and the key of its stored response."""
-
-    model: str
-    response: str
+    model: str = ""
+    response: str = ""
 
 
 def distance(
@@ -86,12 +85,8 @@ def distance(
     _, answer = next(iter(client.ask([(None, asked)])))
     if isinstance(answer, Failure):
         raise LongformError(_unusable(answer, client.endpoint.name))
-    found = measure(draft, reference, edits_of(answer), chosen)
-    return Revision(**_values(found), model=answer.model, response=answer.key)
-
-
-def _values(found: Measured) -> dict[str, Any]:
-    return {each.name: getattr(found, each.name) for each in fields(found)}
+    found = measure(draft, reference, answer.value.edits, chosen)
+    return replace(found, model=answer.model, response=answer.key)
 
 
 def _weights(own: Mapping[str, float]) -> dict[str, float]:
@@ -117,6 +112,34 @@ def _unusable(failure: Failure, endpoint: str) -> str:
     )
 
 
+# ---------------------------------------------------------------- request and reply
+
+
+def edit_request(
+    draft: str, reference: str | None, request: str, model: Endpoint, to_reference: Prompt, freely: Prompt
+) -> Request:
+    """The request for a draft's edits: by the prompt `to_reference`, or by `freely` if there is no reference.
+
+    Draft and reference are never cut (see `editing.long_draft`); `request`, which only `freely` shows, is.
+    """
+    tokens = edit_tokens(len(draft) + len(reference or ""), model)
+    if reference is None:
+        asked = request[:REQUEST_CHARACTERS]
+        return freely.request(model, max_tokens=tokens, reply=RevisionEdits, request=asked, draft=draft)
+    return to_reference.request(model, max_tokens=tokens, reply=RevisionEdits, draft=draft, reference=reference)
+
+
+def edit_tokens(characters: int, model: Endpoint) -> int:
+    """The token limit of a reply, from the number of characters of draft and reference, which edits may quote.
+
+    One token for two characters, from LEAST_TOKENS to MOST_TOKENS (a reply that is cut off is requested again with
+    twice the limit). The offline model, whose tokens are free, gets more than any list of edits needs.
+    """
+    if model.offline:
+        return max(OFFLINE_TOKENS, OFFLINE_TOKENS_A_CHARACTER * characters)
+    return min(max(LEAST_TOKENS, characters // 2), MOST_TOKENS)
+
+
 # ---------------------------------------------------------------- edits that are known
 
 
@@ -125,11 +148,11 @@ def measure(
     reference: str | None,
     edits: Iterable[ProposedEdit | Mapping[str, Any]],
     weights: Mapping[str, float],
-) -> Measured:
+) -> Revision:
     """The distance of a draft by edits that are already listed, with their places and the revised text."""
     placements = place(draft, edits)
     revised = apply(draft, placements)
-    return Measured(
+    return Revision(
         distance=len(placements),
         weighted=float(sum(weight(each.edit, weights) for each in placements)),
         not_placed=sum(each.placed == "not" for each in placements),
@@ -142,8 +165,7 @@ def measure(
 
 def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
     """The weight of an edit by its intention; from WEIGHTS if `weights` has none for it."""
-    intention = edit.revision_intention
-    return weights.get(intention, WEIGHTS[intention])
+    return weights.get(edit.revision_intention, WEIGHTS[edit.revision_intention])
 
 
 def reproduces(revised: str, reference: str) -> Reproduces:

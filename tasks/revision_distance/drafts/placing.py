@@ -52,17 +52,11 @@ class Placement:
     end: int | None
     at: int | None
     placed: How
-    applied: bool
     why_not: str | None
 
-
-class Place(NamedTuple):
-    """Offsets of an edit in the draft as in `Placement`, and how its snippets were matched."""
-
-    how: How
-    start: int
-    end: int
-    at: int
+    @property
+    def applied(self) -> bool:
+        return self.why_not is None
 
 
 # ---------------------------------------------------------------- placing
@@ -76,32 +70,32 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
         edit = each if isinstance(each, ProposedEdit) else ProposedEdit.model_construct(**each)
         found = _find(searched, edit)
         if isinstance(found, str):
-            placements.append(Placement(edit, None, None, None, "not", applied=False, why_not=found))
-            continue
-        searched.take(found.start, found.end)
-        fits = applied.add(found)
-        why_not = None if fits else OVERLAPS
-        placements.append(Placement(edit, found.start, found.end, found.at, found.how, applied=fits, why_not=why_not))
+            placements.append(Placement(edit, None, None, None, "not", found))
+        else:
+            (how, start, end), at = found
+            searched.take(start, end)
+            why_not = None if applied.add(start, end, at) else OVERLAPS
+            placements.append(Placement(edit, start, end, at, how, why_not))
     return placements
 
 
-def _find(searched: SearchedDraft, edit: ProposedEdit) -> Place | str:
-    """The place of an edit, or the reason why it has none."""
+def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | str:
+    """(what an edit removes, the offset where it inserts), or the reason why it has no place."""
     original, preceding = edit.original_snippet, edit.preceding_snippet
     if preceding is None:
         if not original:
-            return NO_PLACE if searched.draft else Place("exactly", 0, 0, 0)
+            return NO_PLACE if searched.draft else (Found("exactly", 0, 0), 0)
         found = searched.free(original)
-        return Place(*found, at=found.start) if found else NO_ORIGINAL
+        return (found, found.start) if found else NO_ORIGINAL
     before = searched.first(preceding) if preceding else Found("exactly", 0, 0)
     if before is None:
         return NO_PRECEDING
     if not original:
-        return Place(before.how, before.end, before.end, before.end)
+        return Found(before.how, before.end, before.end), before.end
     return _find_after(searched, before, original)
 
 
-def _find_after(searched: SearchedDraft, before: Found, original: str) -> Place | str:
+def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[Found, int] | str:
     """The place of an edit with a preceding snippet: `original` right after it, else `original` moved there."""
     at = before.end
     found = searched.free(original, at=at)
@@ -109,7 +103,7 @@ def _find_after(searched: SearchedDraft, before: Found, original: str) -> Place 
         return NO_ORIGINAL
     stands = at <= found.start <= searched.after_white_space(at) or found.start < at < found.end
     how = max(before.how, found.how, key=_WORST_LAST.index)
-    return Place(how, found.start, found.end, at=found.start if stands else at)
+    return found._replace(how=how), found.start if stands else at
 
 
 class AppliedEdits:
@@ -119,23 +113,18 @@ class AppliedEdits:
         self._removed = Spans()
         self._insertions: list[int] = []
 
-    def add(self, place: Place) -> bool:
-        """Apply one more edit; False if it overlaps with an applied one."""
-        if not self._fits(place):
+    def add(self, start: int, end: int, at: int) -> bool:
+        """Apply one more edit, which removes a span and inserts at an offset; False if it overlaps with one before."""
+        if self._removed.around(at):
             return False
-        if place.start < place.end:
-            self._removed.add(place.start, place.end)
-        insort(self._insertions, place.at)
+        if start < end:
+            following = bisect_right(self._insertions, start)
+            inside = any(offset < end for offset in self._insertions[following : following + 1])
+            if inside or self._removed.overlapped(start, end) is not None:
+                return False
+            self._removed.add(start, end)
+        insort(self._insertions, at)
         return True
-
-    def _fits(self, place: Place) -> bool:
-        if self._removed.around(place.at):
-            return False
-        if place.start == place.end:
-            return True
-        following = bisect_right(self._insertions, place.start)
-        free = self._removed.overlapped(place.start, place.end) is None
-        return free and all(at >= place.end for at in self._insertions[following : following + 1])
 
 
 # ---------------------------------------------------------------- applying
@@ -184,7 +173,9 @@ def _pieces(draft: str, placements: Sequence[Placement]) -> Iterator[Piece]:
             yield _insertion(draft, placement, after_cut)
             after_cut = False
         elif placement.end is not None:
-            after_cut = after_cut or (_leaves_a_gap(placement) and not _has_blanks(draft[at : placement.end]))
+            leaves_a_gap = not placement.edit.revised_snippet or placement.at != placement.start
+            removed = draft[at : placement.end]
+            after_cut = after_cut or (leaves_a_gap and removed == removed.strip())
             at = placement.end
     yield Piece(draft[at:], after_cut=after_cut)
 
@@ -198,15 +189,6 @@ def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Pl
             yield each.at, False, order, each
         if each.start < each.end:
             yield each.start, True, order, each
-
-
-def _leaves_a_gap(placement: Placement) -> bool:
-    """Whether the edit inserts nothing in place of the text it removes."""
-    return not placement.edit.revised_snippet or placement.at != placement.start
-
-
-def _has_blanks(text: str) -> bool:
-    return text[0].isspace() or text[-1].isspace()
 
 
 def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
@@ -243,8 +225,7 @@ def _is_spaced(character: str) -> bool:
 
 def _tail(written: list[str]) -> str:
     """The last four characters that were written."""
-    last = [*islice(filter(None, reversed(written)), _NEAR)]
-    return "".join(reversed(last))[-_NEAR:]
+    return "".join([*islice(filter(None, reversed(written)), _NEAR)][::-1])[-_NEAR:]
 
 
 def _one_gap(written: list[str], text: str) -> str:

@@ -1,22 +1,31 @@
-"""Baseline metrics of Revision Distance: ROUGE and BERTScore of each draft against its reference (table 2)."""
+"""Baseline metrics of each draft against its reference (table 2): ROUGE, BERTScore and GPT-Score, a model's rating.
+
+The paper prints mean ratings from 0 to 100 without prompt or scale: both are ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import Row
-from longform.engine.stage import AtMost, Rows, StageContext, stage
-from schemas.revision_distance import SCORES
+from longform.engine.at_most import Sizes, longest
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint, Failure, Request
+from schemas.replies import Rating
+from schemas.revision_distance import RATINGS, SCORES
+from tasks.answers import NO_MODEL, made_by, refused
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
 from tasks.metrics.rouge import KINDS, rouge
+from tasks.revision_distance.drafts.drafting import request_of
+from tasks.revision_distance.drafts.editing import DRAFT_AND_REFERENCE_CHARACTERS, long_draft
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
-__all__ = ["check_bertscore", "score_drafts", "scores"]
+__all__ = ["check_bertscore", "rate_drafts", "score_drafts", "scores"]
 
 COLUMNS = ("draft_id", "case_id", "text")
 BATCH_ROWS = 64
-NO_REFERENCE, NO_MODEL = "no reference", "no model"
-UNSCORED: Row = dict.fromkeys((*KINDS, "bertscore", "bertscore_model")) | {"bertscore_left_out": NO_REFERENCE}
+UNSCORED: Row = dict.fromkeys((*KINDS, "bertscore", "bertscore_model")) | {"bertscore_left_out": "no reference"}
 
 
 @stage(SCORES, revision=1, at_most=AtMost(rows=lambda of: of["drafts"]))
@@ -47,7 +56,7 @@ def scores(
 
 def _measured(pairs: Sequence[tuple[str, str]], load: Callable[[], Bert] | None) -> Iterator[Row]:
     bert = load() if load and pairs else None
-    by_bert = bertscore(bert, pairs) if bert else [(None, NO_MODEL)] * len(pairs)
+    by_bert = bertscore(bert, pairs) if bert else [(None, "no model")] * len(pairs)
     by_rouge = rouge((text, [reference]) for text, reference in pairs)
     for measures, (score, left_out) in zip(by_rouge, by_bert, strict=True):
         yield {
@@ -56,3 +65,58 @@ def _measured(pairs: Sequence[tuple[str, str]], load: Callable[[], Bert] | None)
             "bertscore_model": bert.model if bert and score is not None else None,
             "bertscore_left_out": left_out,
         }
+
+
+# ---------------------------------------------------------------- ratings
+
+
+def _longest(of: Sizes) -> list[Request]:
+    texts = {"request": longest(REQUEST_CHARACTERS), "reference": longest(DRAFT_AND_REFERENCE_CHARACTERS), "draft": ""}
+    return [of["prompt"].request(of["model"], reply=Rating, **texts)]
+
+
+@stage(RATINGS, revision=1, at_most=AtMost(rows=lambda of: of["drafts"], questions=_longest))
+def rate_drafts(
+    context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint | None, prompt: Prompt | None
+) -> Iterator[Row | Rejected]:
+    """The rating of each draft, 0 to 100; null without a model or without a reference."""
+    of = {case["case_id"]: case for case in cases}
+    asked = []
+    for draft in drafts:
+        case = of[draft["case_id"]]
+        if model is None or case["reference"] is None:
+            yield _rated(draft, None, NO_MODEL)
+        elif too_long := long_draft(draft, case, "too long to rate"):
+            yield too_long
+        else:
+            asked.append((draft, case))
+    if model is None or prompt is None:
+        return
+    requests = (
+        (
+            draft,
+            prompt.request(
+                model,
+                reply=Rating,
+                request=request_of(case)[:REQUEST_CHARACTERS],
+                reference=case["reference"],
+                draft=draft["text"],
+            ),
+        )
+        for draft, case in asked
+    )
+    for draft, answer in context.ask(model, requests):
+        if isinstance(answer, Failure):
+            yield refused(draft["draft_id"], answer)
+        else:
+            yield _rated(draft, float(answer.value.score), made_by(answer, model, prompt))
+
+
+def _rated(draft: Row, score: float | None, origin: Row) -> Row:
+    return {
+        "rating_id": f"r_{fingerprint(draft['draft_id'])}",
+        "draft_id": draft["draft_id"],
+        "case_id": draft["case_id"],
+        "gpt_score": score,
+        **origin,
+    }

@@ -1,24 +1,30 @@
 """Search for the snippets of edits in a draft, which models do not always quote exactly.
 
-A snippet is searched exactly, then in normalised form (folding.py), then, from 20 characters on, with small
-differences (fuzzy_match.py, reported as `nearly`).
+A snippet is searched exactly, then in normalised form, then, from 20 characters on, with small differences
+(fuzzy_match.py, reported as `nearly`). Normalised, runs of white space become one blank, typographic quotes and dashes
+plain ones, letters lower case (casefold). The result may be longer (`ß` becomes `ss`, `ﬁ` `fi`, `…` `...`) or shorter
+than the original, so its offsets are mapped back.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Literal, NamedTuple
 
-from tasks.revision_distance.drafts.folding import Folded, folded
 from tasks.revision_distance.drafts.fuzzy_match import FuzzySearch
 
 How = Literal["exactly", "folded", "nearly", "not"]
 
-_WHITE = re.compile(r"\s*+")
 _MOST_CUT_CHARACTERS = 1_000
+_PLAIN = str.maketrans(
+    dict.fromkeys("‘’‚‛′´`", "'") | dict.fromkeys("“”„‟″«»", '"') | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
+)
+_ELLIPSIS = "…"
+_LAST_THAT_GROWS = 0xFFFF  # no letter after it becomes more than one by casefold()
 
 
 class Found(NamedTuple):
@@ -61,7 +67,6 @@ class SearchedDraft:
         self._taken = Spans()
         self._first: dict[tuple[How, str], Found] = {}
         self._from: dict[tuple[How, str], int] = {}  # no free occurrence begins before
-        self._foldings: dict[str, str] = {}
         self._fuzzy: dict[str, list[Found]] = {}
 
     def take(self, start: int, end: int) -> None:
@@ -82,8 +87,7 @@ class SearchedDraft:
 
     def after_white_space(self, at: int) -> int:
         """The offset of the first character from `at` on that is not white space."""
-        match = _WHITE.match(self.draft, at)
-        return match.end() if match else at
+        return len(self.draft) - len(self.draft[at:].lstrip())
 
     def _find(self, snippet: str, *, free: bool, at: int | None = None) -> Found | None:
         return (
@@ -95,12 +99,11 @@ class SearchedDraft:
         )
 
     def _exactly_at(self, snippet: str, at: int) -> Found | None:
-        begins = (start for start in (at, self.after_white_space(at)) if self.draft.startswith(snippet, start))
-        start = next(begins, None)
-        return None if start is None else Found("exactly", start, start + len(snippet))
+        starts = (start for start in (at, self.after_white_space(at)) if self.draft.startswith(snippet, start))
+        return next((Found("exactly", start, start + len(snippet)) for start in starts), None)
 
     def _folded_at(self, snippet: str, at: int) -> Found | None:
-        whole, text, start = self._folding(snippet), self._folded, self._folded.offset(at)
+        whole, text, start = folded(snippet), self._folded, self._folded.offset(at)
         behind = start + text.text.startswith(" ", start)
         for needle, begin in ((whole, start), (whole.strip(), start), (whole.strip(), behind)):
             span = text.span(begin, begin + len(needle)) if needle and text.text.startswith(needle, begin) else None
@@ -109,7 +112,7 @@ class SearchedDraft:
         return None
 
     def _find_folded(self, snippet: str, free: bool) -> Found | None:
-        whole, text = self._folding(snippet), self._folded
+        whole, text = folded(snippet), self._folded
         for needle in filter(None, dict.fromkeys((whole, whole.strip()))):
             if found := self._occurrence("folded", text.text, needle, text.span, text.offset, free):
                 return found
@@ -148,18 +151,13 @@ class SearchedDraft:
         return self._first.get(key)
 
     def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
-        core = self._folding(snippet).strip()
+        core = folded(snippet).strip()
         if core not in self._fuzzy:
-            spans = self._fuzzy_search.find(core)
+            spans = dict.fromkeys(self._fuzzy_search.find(core))
             self._fuzzy[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
         places = self._fuzzy[core]
         untaken = (each for each in places if self._taken.overlapped(each.start, each.end) is None)
         return next(untaken if free else iter(places), None) or next(iter(places), None)
-
-    def _folding(self, snippet: str) -> str:
-        if snippet not in self._foldings:
-            self._foldings[snippet] = folded(snippet)
-        return self._foldings[snippet]
 
     @cached_property
     def _folded(self) -> Folded:
@@ -168,3 +166,58 @@ class SearchedDraft:
     @cached_property
     def _fuzzy_search(self) -> FuzzySearch:
         return FuzzySearch(self._folded.text)
+
+
+# ---------------------------------------------------------------- normalised text
+
+
+class Folded:
+    """A text in normalised form (`text`); for each of its characters the span of the original that it stands for."""
+
+    def __init__(self, text: str) -> None:
+        pieces: list[str] = []
+        self._begins, self._ends = array("q"), array("q")
+        at = 0
+        for start, end in [*(match.span() for match in _uneven().finditer(text)), (len(text), len(text))]:
+            even, one = text[at:start].translate(_PLAIN).casefold(), _one(text[start:end])
+            pieces += even, one
+            self._begins.extend([*range(at, start), *[start] * len(one)])
+            self._ends.extend([*range(at + 1, start + 1), *[end] * len(one)])
+            at = end
+        self.text = "".join(pieces)
+
+    def span(self, start: int, end: int) -> tuple[int, int] | None:
+        """The span in the original of `text[start:end]`, not empty; None if it cuts through an original character."""
+        begins = self._begins
+        cuts = any(0 < at < len(begins) and begins[at] == begins[at - 1] for at in (start, end))
+        return None if cuts else self.around(start, end)
+
+    def around(self, start: int, end: int) -> tuple[int, int]:
+        """The span in the original of `text[start:end]`, not empty, widened to whole original characters."""
+        return self._begins[start], self._ends[end - 1]
+
+    def offset(self, source: int) -> int:
+        """The offset in `text` of the original's character at `source`, or of the first one after it."""
+        return bisect_left(self._begins, source)
+
+
+@lru_cache(maxsize=256)
+def folded(text: str) -> str:
+    """The normalised text alone."""
+    return Folded(text).text
+
+
+def _one(characters: str) -> str:
+    """The folded form of a match of `_uneven`."""
+    if characters == _ELLIPSIS:
+        return "..."
+    return " " if characters.isspace() else characters.casefold()
+
+
+@cache
+def _uneven() -> re.Pattern[str]:
+    """A pattern of what folding does not map character by character: white space other than a single blank, and
+    characters that become more than one.
+    """
+    growing = "".join(map(chr, (point for point in range(_LAST_THAT_GROWS + 1) if len(chr(point).casefold()) > 1)))
+    return re.compile(rf"\s{{2,}}+|[^\S ]|[{_ELLIPSIS}{growing}]")

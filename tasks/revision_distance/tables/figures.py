@@ -10,8 +10,7 @@ import pandas as pd
 
 from tasks.publishing.card import Figure
 from tasks.publishing.plots import svg_of
-from tasks.revision_distance.tables.metrics import WEAK_AND_STRONG
-from tasks.revision_distance.tables.tables import scores
+from tasks.revision_distance.tables.tables import WEAK_AND_STRONG, scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +52,7 @@ def _bars(ax: Axes, task: str, found: pd.DataFrame) -> None:
     counts = found.clip(upper=MOST + 1).apply(pd.Series.value_counts).fillna(0)
     last = int(counts.index.max())
     heights = counts.reindex(range(last + 1), fill_value=0)
-    for side, system, colour in zip((-0.2, 0.2), WEAK_AND_STRONG[task], COLOURS, strict=True):
-        column = "weak" if side < 0 else "strong"
+    for column, side, system, colour in zip(heights, (-0.2, 0.2), WEAK_AND_STRONG[task], COLOURS, strict=True):
         label = f"{system}, mean {found[column].mean():.2f}"
         ax.bar([edits + side for edits in range(last + 1)], heights[column], width=0.4, color=colour, label=label)
     ax.set_title(f"{task} ({len(found):,} cases)", loc="left", fontweight="bold")

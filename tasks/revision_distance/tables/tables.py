@@ -1,40 +1,53 @@
-"""Tables 2, 3 and 5 of Revision Distance and its section 4.2, the paper's printed figures beside ours; edits; cases.
+"""Tables 2, 3 and 5 of Revision Distance and its section 4.2, the paper's printed figures beside ours; edits; cases;
+the expert study (section 4.1.3): what experts prefer, whether metrics agree with them, and they with each other.
 
 `drafts` are rows of the published table: draft_id, case_id, task, system and the scores, missing where they were not
 computed. `edits` has a row an edit: `draft`, the row of its draft, and category, revision_intention, placed, applied,
-why_not. A text without a score is in no mean.
+why_not. A text without a score is in no mean. `judgements` are rows of JUDGEMENTS: one expert's on one sheet, which
+shows two drafts, both of them in `drafts`. The paper prints no figure of its study.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from schemas.replies import INTENTIONS
+from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.metrics.intervals import mean_interval, share_interval
 from tasks.publishing.printed import beside, printed
-from tasks.revision_distance.tables.metrics import (
-    BERTSCORE,
-    DISTANCES,
-    METRICS,
-    ROUGE,
-    SOURCE,
-    SYSTEMS,
-    TASKS,
-    WEAK_AND_STRONG,
-    Metric,
-)
 
+TASKS = ("easy", "hard", "free", "structure")
+SYSTEMS = ("weak", "strong", "vanilla", "cot", "rejected", "chosen", "reordered")
+WEAK_AND_STRONG = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 PRINTED = Path(__file__).with_name("printed.toml")
 CATEGORIES = ("order", "comparison", "description", "other")
 PLACES = {"exactly": "exactly", "folded": "folded", "nearly": "nearly", "not": "not placed"}
 CHANGES = {"strong": "change over strong, %", "weak": "change over weak, %"}
 SHOWN = 50
+RATED = ("content", "structure", "argument")
+OUTCOMES = ("chosen", "tie", "rejected")
 DECIMALS = 9  # scores that differ beyond them are a tie: the order of a sum changes the last digits
+
+
+class Metric(NamedTuple):
+    """A column of drafts and its name in tables; `sign` is -1 where less is better."""
+
+    column: str
+    name: str
+    sign: int = 1
+
+
+ROUGE = (Metric("rouge1", "ROUGE-1"), Metric("rouge2", "ROUGE-2"), Metric("rougeL", "ROUGE-L"))
+BERTSCORE = Metric("bertscore", "BERTScore")
+DISTANCES = (Metric("distance", "distance", -1), Metric("weighted", "weighted distance", -1))
+GPT_SCORE = Metric("gpt_score", "GPT-Score")
+SOURCE = Metric("source_score", "the source's own score")
+METRICS = (*ROUGE, BERTSCORE, GPT_SCORE, *DISTANCES)
 
 
 def scores(drafts: pd.DataFrame, task: str, column: str) -> pd.DataFrame:
@@ -185,9 +198,13 @@ def source_scores(drafts: pd.DataFrame) -> pd.DataFrame:
         found = outcomes(both.strong, both.weak, metric)
         for outcome, name in names.items():
             own = gaps[gaps.index.isin(found.index[found == outcome])]
-            counted = {"measure": metric.name, "pairs in which": name, "pairs": (found == outcome).sum()}
-            difference = mean_with_bounds("mean score difference", own.strong - own.weak)
-            rows.append({**counted, "with scores": len(own), **difference})
+            rows.append({
+                "measure": metric.name,
+                "pairs in which": name,
+                "pairs": (found == outcome).sum(),
+                "with scores": len(own),
+                **mean_with_bounds("mean score difference", own.strong - own.weak),
+            })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -248,8 +265,7 @@ def selection(
         },
         index=list(TASKS),
         dtype=float,
-    )  # fmt: skip
-    counts = counts.fillna(0).astype("Int64")
+    ).fillna(0).astype("Int64")  # fmt: skip
     counts["no usable answer"] = counts.drawn - counts.accepted - counts.declined - counts["not asked"]
     counts.loc["structure"] = pd.NA
     counts["cases"] = cases.task.value_counts().reindex(counts.index, fill_value=0)
@@ -287,8 +303,7 @@ def in_words(counts: pd.Series[int]) -> str:
 def note_of_pairs(drafts: pd.DataFrame, task: str, cases: int) -> Sequence[str]:
     """Sentences: how many cases, drafts and distances the comparison lacks, and why."""
     own = drafts[drafts.task == task]
-    made = own.system.value_counts()
-    lacking = {name: cases - made.get(name, 0) for name in WEAK_AND_STRONG[task]}
+    lacking = {name: cases - (own.system == name).sum() for name in WEAK_AND_STRONG[task]}
     return [
         f"Cases: {cases:,}, with both drafts {len(scores(drafts, task, 'draft_id')):,}.",
         *(f"Without a {name} draft: {number:,}." for name, number in lacking.items() if number > 0),
@@ -306,3 +321,105 @@ def lack_of_bertscore(drafts: pd.DataFrame) -> Sequence[str]:
     """A sentence that counts the drafts without BERTScore by the reason; none where all have it."""
     reasons = drafts.bertscore_left_out[drafts.bertscore.isna()].fillna("no reason said").value_counts()
     return [f"Drafts without BERTScore: {in_words(reasons)}."] if len(reasons) else []
+
+
+# ---------------------------------------------------------------- the expert study
+
+
+def of_drafts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """The judgements of which both drafts are known, by sheet_id."""
+    known = judgements["first"].isin(drafts.draft_id) & judgements.second.isin(drafts.draft_id)
+    return judgements[known].sort_values("sheet_id", kind="stable")
+
+
+def shown_texts(judgements: pd.DataFrame) -> pd.DataFrame:
+    """Two rows a sheet, its drafts: sheet_id, draft_id, votes, and `outcome`: chosen, rejected or tie.
+
+    Chosen is the text that more experts call better than the other; those who prefer neither are not asked.
+    """
+    sides = judgements.melt(["sheet_id", "better"], ["first", "second"], value_name="draft_id")
+    votes = (sides.better == sides.draft_id).groupby([sides.sheet_id, sides.draft_id])
+    texts = votes.sum().rename("votes").reset_index()
+    lead = 2 * texts.votes - texts.groupby("sheet_id").votes.transform("sum")
+    return texts.assign(outcome=np.select([lead > 0, lead < 0], ["chosen", "rejected"], "tie"))
+
+
+def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """By metric: means of the texts that experts chose and rejected, and how often the metric prefers the chosen.
+
+    Of pairs of which both drafts have the score; ties of experts stand apart.
+    """
+    texts = shown_texts(judgements).merge(drafts, on="draft_id")
+    decided = texts[texts.outcome != "tie"]
+    return pd.DataFrame([_preferred_by_experts(decided, metric) for metric in METRICS] if len(judgements) else [])
+
+
+def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
+    pairs = decided.pivot(index="sheet_id", columns="outcome", values=metric.column).astype(float)
+    both = pairs.reindex(columns=["chosen", "rejected"]).dropna()
+    found = outcomes(both.chosen, both.rejected, metric)
+    return {
+        "metric": metric.name,
+        "better": "less" if metric.sign < 0 else "more",
+        **mean_with_bounds("chosen", both.chosen),
+        **mean_with_bounds("rejected", both.rejected),
+        **mean_with_bounds("chosen - rejected", both.chosen - both.rejected),
+        "prefers the chosen": (found == 1).sum(),
+        "tie": (found == 0).sum(),
+        "prefers the rejected": (found == -1).sum(),
+        "pairs": len(both),
+        "left out": len(pairs) - len(both),
+    }
+
+
+def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """By system how many of its texts were chosen, and the mean of each rating (1 to 5) with how many these are."""
+    system = drafts.set_index("draft_id").system
+    texts, given = shown_texts(judgements), ratings(judgements)
+    counts = pd.crosstab(texts.draft_id.map(system), texts.outcome).reindex(columns=list(OUTCOMES), fill_value=0)
+    rows = counts.assign(texts=counts.sum(axis=1))
+    by_system = given.groupby([given.property, given.draft_id.map(system)]).rating.agg(["mean", "size"])
+    for name in RATED:
+        own = by_system.reindex(pd.MultiIndex.from_product([[name], rows.index])).droplevel(0)
+        rows[name], rows[f"{name} ratings"] = own["mean"], own["size"].fillna(0).astype(int)
+    ordered = rows.reindex([name for name in SYSTEMS if name in rows.index])
+    return ordered.rename_axis(index="system", columns=None).reset_index()
+
+
+def ratings(judgements: pd.DataFrame) -> pd.DataFrame:
+    """A row a rating: sheet_id, draft_id, property, rating (1 to 5)."""
+    rows = [
+        (row["sheet_id"], draft, name, rating)
+        for row in judgements.to_dict("records")
+        for name in RATED
+        for draft, rating in zip((row["first"], row["second"]), row[name], strict=False)
+    ]
+    return pd.DataFrame(rows, columns=["sheet_id", "draft_id", "property", "rating"])
+
+
+def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
+    """How often two judgements of one sheet, or two ratings of one text, are the same, and Krippendorff's alpha.
+
+    Alpha is nominal of the better text and ordinal of ratings; NaN where it is not defined.
+    """
+    if not len(judgements):
+        return pd.DataFrame()
+    better = judgements.better.map(drafts.set_index("draft_id").system).fillna("neither")
+    given = ratings(judgements)
+    by_text = {name: given[given.property == name].groupby(["sheet_id", "draft_id"]).rating for name in RATED}
+    units = {"better text": better.groupby(judgements.sheet_id), **by_text}
+    return pd.DataFrame([
+        _agreed(name, (list(unit) for _, unit in groups), ordinal=name in RATED) for name, groups in units.items()
+    ])  # fmt: skip
+
+
+def _agreed(name: str, units: Iterable[list[Any]], *, ordinal: bool) -> dict[str, Any]:
+    judged_twice = [unit for unit in units if len(unit) > 1]
+    agreed = pairwise_share(judged_twice)
+    return {
+        "judgement": name,
+        "judged by two or more": len(judged_twice),
+        "judgements of these": sum(map(len, judged_twice)),
+        "agreed, %": None if agreed is None else 100 * agreed,
+        "Krippendorff's alpha": alpha(judged_twice, ordinal=ordinal).value,
+    }

@@ -19,7 +19,7 @@ from lxml import etree
 
 from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
-from schemas.sources.users import USERS
+from schemas.sources.stackexchange import USERS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.stackexchange.posts import PIECE_BYTES, is_archive, ranges

@@ -17,7 +17,6 @@ from tasks.publishing.card import (
     File,
     Paper,
     Split,
-    Stage,
     Version,
     table_of,
 )
@@ -101,7 +100,7 @@ def version_of(files: dict[str, File], **changes: Any) -> Version:
         offline=True,
         configs=[Config("pairs", True, splits, PAIRS)],
         sites=["tea.example", "beer.stackexchange.com"],
-        stages=[Stage("read_posts", "6a11" * 16, 1044, 8, 3), Stage("pairs", "3d90" * 16, 5, 0, 0)],
+        stages=[("read_posts", "6a11" * 16, 1044, 8, 3), ("pairs", "3d90" * 16, 5, 0, 0)],
         date_published="2026-11-20",
         counts=[table_of("Pairs by axiom", "", ("axiom", "train", "test"), [("groundedness", 3, 2)])],
         offline_kinds=["closed_book"],

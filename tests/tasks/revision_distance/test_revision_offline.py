@@ -29,8 +29,7 @@ from longform.llm.read.structured import read_reply, response_format
 from schemas.replies import ProposedEdit, Rating, RevisionEdits, WritingCheck
 from tasks.revision_distance.drafts.placing import apply, place
 from tasks.revision_distance.offline import edits_as_json, rating
-from tasks.revision_distance.offline_editor import edit
-from tasks.revision_distance.offline_requests import asks_for
+from tasks.revision_distance.offline_editor import asks_for, edit
 from tasks.text.revising import revise
 
 __all__ = ["standin"]

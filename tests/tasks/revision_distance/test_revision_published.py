@@ -33,7 +33,7 @@ from schemas.revision_distance import (
 )
 from schemas.sources.papers import METADATA, PAPERS
 from tasks.revision_distance.published import name_sources, names_authors, publish_drafts, publish_edits
-from tasks.revision_distance.trace import trace_row
+from tasks.revision_distance.trace import trace as trace_row
 
 EASY = case(
     "easy/wildchat/c1",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row, Rows
 from schemas.revision_distance import CASES, DISTANCES, DRAFTS, EDITS
-from tasks.revision_distance.drafts.distances import place_edits
+from tasks.revision_distance.drafts.editing import place_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS, measure, reproduces
 
 

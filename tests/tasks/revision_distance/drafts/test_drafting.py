@@ -33,7 +33,7 @@ from longform.errors import ConservationError
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import CANDIDATES, CASES, DRAFTS, KNOWLEDGE, SEGMENTS
-from tasks.revision_distance.cases.checks import check_requests
+from tasks.revision_distance.cases.draws import check_requests
 from tasks.revision_distance.drafts.drafting import (
     PERSPECTIVES,
     collect_drafts,

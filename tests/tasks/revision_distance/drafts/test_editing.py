@@ -19,8 +19,8 @@ from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import CASES, DRAFTS
 from tasks.revision_distance.drafts.editing import propose_edits
-from tasks.revision_distance.drafts.edits import edit_request, edits_of
-from tasks.revision_distance.drafts.rating import rate_drafts
+from tasks.revision_distance.drafts.measure import edit_request
+from tasks.revision_distance.drafts.scores import rate_drafts
 
 __all__ = ["standin"]
 
@@ -242,7 +242,7 @@ def test_edits_of_an_answer_are_those_of_the_reply() -> None:
     spoken = Scripted(lambda _: reply(REMOVED, MOVED))
     ((_, answer),) = spoken.ask(SAID, [(None, asked("d", "r"))])
     assert not isinstance(answer, Failure)
-    assert [edit.model_dump() for edit in edits_of(answer)] == [REMOVED, MOVED]
+    assert [edit.model_dump() for edit in answer.value.edits] == [REMOVED, MOVED]
 
 
 # ratings

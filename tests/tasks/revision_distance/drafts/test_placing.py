@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.replies import ProposedEdit
-from tasks.revision_distance.drafts.folding import Folded, folded
 from tasks.revision_distance.drafts.fuzzy_match import edit_distances, nearest_span
 from tasks.revision_distance.drafts.placing import (
     NO_ORIGINAL,
@@ -22,6 +21,7 @@ from tasks.revision_distance.drafts.placing import (
     apply,
     place,
 )
+from tasks.revision_distance.drafts.snippets import Folded, folded
 
 
 def edit(original: str, revised: str, preceding: str | None = None) -> ProposedEdit:
@@ -114,7 +114,9 @@ def test_an_empty_draft_takes_text():
     ],
 )
 def test_an_edit_without_a_place_counts_and_says_why(told: ProposedEdit, why: str):
-    assert place("a cup of tea", [told]) == [Placement(told, None, None, None, "not", False, why)]
+    (found,) = place("a cup of tea", [told])
+    assert found == Placement(told, None, None, None, "not", why)
+    assert not found.applied
     assert revised("a cup of tea", told) == "a cup of tea"
 
 

@@ -23,7 +23,7 @@ from tasks.publishing.plots import inline
 from tasks.publishing.report import as_data
 from tasks.revision_distance.report import EDITS, edits_of, expert_tables, figures, tables
 from tasks.revision_distance.tables import tables as made
-from tasks.revision_distance.tables.experts import shown_texts
+from tasks.revision_distance.tables.tables import shown_texts
 
 SYSTEMS = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 INTENTIONS = ["fluency", "clarity", "coherence", "style", "meaning", "other"]
