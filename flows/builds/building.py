@@ -21,9 +21,9 @@ from longform import __version__
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, check_name
 from longform.engine.build import Build, Progress, Tasks
-from longform.engine.method import Method, UntilReached
 from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
+from longform.engine.stage import Method, UntilReached
 from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
 from longform.hints import hint

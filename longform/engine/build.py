@@ -18,12 +18,9 @@ from typing import Any, Protocol
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.dry import walk
-from longform.engine.execute import STOP, Meter, execute_with, reported_fraction
-from longform.engine.jobs import Job, hash_of_inputs, jobs_of
-from longform.engine.method import Method, UntilReached
+from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
-from longform.engine.stage import Stage, StageCall
+from longform.engine.stage import Method, Stage, StageCall, UntilReached
 from longform.errors import Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from longform.artifacts.store import Store
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
@@ -31,7 +32,7 @@ class StageContext:
     def __init__(
         self,
         store: Store,
-        models: Models,
+        models: Models | None,
         stage: str,
         recipe: str,
         count: Callable[[str, int], None],
@@ -83,6 +84,7 @@ class StageContext:
         return self._web.visitor(manners)
 
     def _client(self, endpoint: Endpoint) -> Client:
+        assert self._models
         return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
 
     def _note(self, keys: Iterable[str]) -> None:
@@ -95,3 +97,50 @@ class StageContext:
             self._web.close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class NeedsEmbeddings(Exception):
+    """The body asked for embeddings, without which it cannot go on."""
+
+
+class NeedsWeb(Exception):
+    """The body asked the web, so what it would ask a model afterwards is unknown."""
+
+
+class DryContext(StageContext):
+    """The context of a dry run: requests and texts go to `asks` and `embeds` in place of a model; no reply comes back.
+
+    Its temporary folder is outside the home.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        asks: Callable[[Endpoint, Request], None],
+        embeds: Callable[[Endpoint, list[str]], None],
+    ) -> None:
+        super().__init__(store, None, "", "", lambda *_: None)
+        self._asks, self._embeds = asks, embeds
+
+    def scratch(self) -> Path:
+        self._scratch = self._scratch or Path(tempfile.mkdtemp(prefix="longform-plan-"))
+        return self._scratch
+
+    def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[Any]:
+        for _, request in items:
+            self._asks(endpoint, request)
+        yield from ()
+
+    def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
+        self._embeds(endpoint, texts)
+        raise NeedsEmbeddings
+
+    def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
+        texts = iter(texts)
+        while block := list(islice(texts, TEXTS_AT_ONCE)):
+            self._embeds(endpoint, block)
+            yield from ()
+        raise NeedsEmbeddings
+
+    def web(self, manners: Manners) -> Visitor:
+        raise NeedsWeb

@@ -5,7 +5,9 @@ same prompts.
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,21 +32,19 @@ class Pricing:
 
     def __init__(self, where: Path | str) -> None:
         self._where = where
-        self._opened: ResponseStore | None = None
-        self._stats: list[dict[str, Any]] | None = None
+        self._opened = ExitStack()
         self._longest: dict[str, tuple[int, int] | None] = {}
+        self.close = self._opened.close
 
+    @cached_property
     def store(self) -> ResponseStore:
         from longform.llm.responses.store import open_responses
 
-        if self._opened is None:
-            self._opened = open_responses(self._where, read_only=True)
-        return self._opened
+        return self._opened.enter_context(closing(open_responses(self._where, read_only=True)))
 
-    def close(self) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
+    @cached_property
+    def _stats(self) -> list[dict[str, Any]]:
+        return self.store.stats()
 
     def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
         """The costs of at most `most`, about `about` questions to an endpoint."""
@@ -89,8 +89,6 @@ class Pricing:
         """
         if calls == 0:
             return 0.0, 0.0
-        if self._stats is None:
-            self._stats = self.store().stats()
         prompts = {value.name for value in call.arguments.values() if isinstance(value, Prompt)}
         asked_model = {"endpoint": endpoint.name, "model": endpoint.model}
         found = [row for row in self._stats if row["task"] in prompts and row.items() >= asked_model.items()]

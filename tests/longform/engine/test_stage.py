@@ -45,9 +45,8 @@ from toy_stages import (
 from longform.artifacts.rows import Rows, Source
 from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
-from longform.engine.method import UntilReached
 from longform.engine.plan import Plan
-from longform.engine.stage import stage
+from longform.engine.stage import UntilReached, stage
 from longform.errors import BusyStore, ConservationError, Incomplete, LostWorker, StoreError
 
 ROOT = paths.ROOT
