@@ -180,7 +180,17 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
     finally:
         record["spent_usd"] = builder.models.budget.spent_nano / NANO
         record["seconds"] = round(time.monotonic() - begin, 3)
-        record["stages"] = [entry.as_dict() for entry in builder.done]
+        record["stages"] = [
+            {
+                "stage": entry.stage,
+                "fingerprint": entry.artifact.fingerprint,
+                "state": entry.state,
+                "seconds": round(entry.seconds, 3),
+                "units_run": entry.units_run,
+                "units_reused": entry.units_reused,
+            }
+            for entry in builder.done
+        ]
         _write_quietly(path, record)
 
 

@@ -14,7 +14,6 @@ from prefect.artifacts import (
 )
 
 from flows.builds.console import StageStatus, report_periodically, start_phrase
-from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
 from longform.engine.prefect_tasks import ignoring_server_errors, log
@@ -35,9 +34,6 @@ class RunPage:
             finished, StageStatus(calls, watch), lambda phrase: bar.report(f"{stage}: {phrase}", watch()["fraction"])
         )
         self.display.begin(stage, units, calls, endpoint, watch)
-
-    def advance(self, stage: str, parts: list[Part]) -> None:
-        self.display.advance(stage, parts)
 
     def end(self, entry: StageRun) -> None:
         if entry.stage in self._running:

@@ -15,6 +15,7 @@ be on a file system that several machines share.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -50,9 +51,7 @@ class Part:
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Part:
         """The part that a JSON document (part.json) describes."""
-        rejected = tuple((kind, reason, number) for kind, reason, number in fields["rejected"])
-        counts = tuple((name, number) for name, number in fields["counts"])
-        return cls(**{**fields, "rejected": rejected, "counts": counts})
+        return cls(**{**fields, **{name: tuple(map(tuple, fields[name])) for name in ("rejected", "counts")}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +76,9 @@ class Artifact:
 
     def rejected(self) -> dict[tuple[str, str], int]:
         """(kind, reason) -> number of rejected rows, largest first."""
-        sums: dict[tuple[str, str], int] = {}
+        sums: Counter[tuple[str, str]] = Counter()
         for part in self.parts:
-            for kind, reason, number in part.rejected:
-                sums[kind, reason] = sums.get((kind, reason), 0) + number
+            sums.update({(kind, reason): number for kind, reason, number in part.rejected})
         return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
     def reasons(self, kind: str) -> dict[str, int]:
@@ -89,11 +87,10 @@ class Artifact:
 
     def counts(self) -> dict[str, int]:
         """counter -> its sum over all parts."""
-        sums: dict[str, int] = {}
+        sums: Counter[str] = Counter()
         for part in self.parts:
-            for name, number in part.counts:
-                sums[name] = sums.get(name, 0) + number
-        return sums
+            sums.update(dict(part.counts))
+        return dict(sums)
 
 
 class Store:
@@ -124,14 +121,14 @@ class Store:
         return self.part(part) / "rejected.parquet"
 
     def has(self, part: Part) -> bool:
-        """Whether a part's folder and rows are in place, by their size; `intact` also reads them."""
+        """Whether a part's folder and rows are in place, by their size; `damaged` also reads them."""
         rows = self.rows_path(part)
         return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
 
-    def intact(self, part: Part) -> bool:
-        """Whether a part's files match its checksums; reads them whole."""
+    def damaged(self, part: Part) -> list[Path]:
+        """The files of a part that are missing or do not match its checksums; reads them whole."""
         files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
-        return all(digest is None or (path.exists() and sha256_of(path) == digest) for path, digest in files)
+        return [path for path, digest in files if digest and not (path.exists() and sha256_of(path) == digest)]
 
     # reading
 
@@ -154,7 +151,7 @@ class Store:
     def unit(self, stage: str, unit: str) -> list[Part] | None:
         """The parts that a finished unit of work made; None if it is not finished or a part is missing."""
         document = read_json(self.stage(stage) / "units" / f"{unit}.json")
-        parts = [Part.of(fields) for fields in document] if document is not None else None
+        parts = None if document is None else [Part.of(fields) for fields in document]
         return parts if parts is not None and all(map(self.has, parts)) else None
 
     # writing
@@ -171,7 +168,7 @@ class Store:
         """
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
-        if _same(read_json(place / "part.json"), part) and self.intact(part):
+        if _same(read_json(place / "part.json"), part) and not self.damaged(part):
             shutil.rmtree(folder)
             return
         if place.exists():
@@ -200,11 +197,6 @@ class Store:
         path = self.stage(stage) / "units" / f"{unit}.responses"
         content = path.read_bytes() if path.exists() else b""
         return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
-
-    def responses_read(self, stage: str, unit: str) -> int:
-        """The number of model responses that a finished unit read."""
-        path = self.stage(stage) / "units" / f"{unit}.responses"
-        return path.stat().st_size // 32 if path.exists() else 0
 
     def commit_artifact(self, artifact: Artifact) -> None:
         """Write an artifact's record, which makes its rows available. StoreError if the build has lost its lock."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,9 @@ from longform.errors import StoreError, UsageError
 from longform.files import read_json, remove, sha256_of
 from longform.hints import hint
 from longform.machines import temporary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
@@ -157,6 +160,59 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
     return found
 
 
+def load(
+    dataset: str,
+    version: str = "latest",
+    split: str | None = None,
+    stage: str | None = None,
+    home: Path | str | None = None,
+    config: str | None = None,
+    as_pandas: bool = False,
+) -> pa.Table | pd.DataFrame:
+    """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
+
+        longform.load("NAME", split="test")
+        longform.load("NAME/CONFIG", version="2026.11.20", as_pandas=True)
+
+    Without a config it is the default one, without a split `train`, or `full` of a config that has no other. The home
+    is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a DataFrame whose columns keep their Arrow types
+    (`pandas.ArrowDtype`): a null is NA in every type, integers stay integers, lists stay lists.
+    Raises UsageError for a dataset, version, config, split or stage that is not there, naming what is.
+    """
+    from longform.settings import home as home_of
+
+    root = home_of(Path(home) if home is not None else None)
+    name, _, named_config = dataset.partition("/")
+    found = find(root, f"{name}@{version}")
+    rows = _of_stage(root, found, stage) if stage is not None else _split(found, config or named_config or None, split)
+    if not as_pandas:
+        return rows
+    import pandas as pd
+
+    return rows.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _of_stage(home: Path, version: Version, stage: str) -> pa.Table:
+    store, made = Store(home), artifact(Store(home), version, stage)
+    tables = [pq.read_table(store.rows_path(part)) for part in made.parts]
+    if not tables:  # it had no input, so no part
+        return pa.table({column[0]: pa.nulls(0) for column in made.recipe.schema if len(column) == 3})
+    return pa.concat_tables(tables)
+
+
+def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
+    subject, configs = f"{version.dataset} {version.name}", version.configs
+    name = config if config is not None else next(iter(configs))
+    if name not in configs:
+        raise UsageError(f"{subject} has no config {name}; {hint(name, configs, 'it has')}")
+    splits = configs[name]
+    wanted = split or ("full" if list(splits) == ["full"] else "train")
+    if wanted not in splits:
+        of = f" in its config {name}" if len(configs) > 1 else ""
+        raise UsageError(f"{subject} has no split {wanted}{of}; {hint(wanted, splits, 'it has')}")
+    return pa.concat_tables([pq.read_table(path) for path in version.files(name, wanted)])
+
+
 def problems(store: Store, version: Version) -> Iterable[str]:
     """What is wrong with a published version, one sentence each: files, checksums, schemas, and the stages
     behind it.
@@ -201,9 +257,7 @@ def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]
 def _part_problems(store: Store, part: Part) -> Iterable[str]:
     if read_json(store.part(part) / "part.json") is None:
         yield f"{store.part(part)} has no part.json"
-    for path, digest in ((store.rows_path(part), part.sha256), (store.rejected_path(part), part.rejected_sha256)):
-        if digest is not None and (not path.exists() or sha256_of(path) != digest):
-            yield f"{path} is missing or was changed"
+    yield from (f"{path} is missing or was changed" for path in store.damaged(part))
 
 
 def keys_used(store: Store, version: Version) -> set[str]:
@@ -216,15 +270,10 @@ def keys_used(store: Store, version: Version) -> set[str]:
         made = artifact(store, version, stage)
         for unit in made.units:
             keys |= store.responses(stage, unit)
-        if not made.units:
-            keys |= _keys_of_rows([store.rows_path(part) for part in made.parts if part.rows])
+        for file in [] if made.units else [store.rows_path(part) for part in made.parts if part.rows]:
+            if "response" in pq.read_schema(file).names:
+                keys.update(filter(None, pq.read_table(file, columns=["response"])["response"].to_pylist()))
     return keys
-
-
-def _keys_of_rows(files: list[Path]) -> set[str]:
-    named = [file for file in files if "response" in pq.read_schema(file).names]
-    columns = (pq.read_table(file, columns=["response"])["response"].to_pylist() for file in named)
-    return {key for column in columns for key in column if key}
 
 
 def withdraw(folder: Path) -> None:
@@ -242,7 +291,8 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
         found += [path for path in folder.glob("*.json") if (folder.name, path.stem) not in fingerprints]
         found += [path for path in folder.glob("parts/[!.]*") if (folder.name, path.name) not in parts]
         for path in folder.glob("units/*.json"):
-            if not _unit_needed(folder.name, path, parts):
+            made = {(folder.name, fields["id"]) for fields in read_json(path) or []}
+            if not made or not made <= parts:
                 found += [path, *folder.glob(f"units/{path.stem}.responses")]
     found += store.leftovers()
     return [(path, size_of(path)) for path in found]
@@ -251,21 +301,12 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
 def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """((stage, fingerprint) of the artifacts, (stage, part id) of the parts) that published versions need."""
     fingerprints: set[tuple[str, str]] = set()
-    parts: set[tuple[str, str]] = set()
     for dataset in datasets(store.home):
         check_manifests(store.home, dataset)
         for version in versions(store.home, dataset):
-            for stage, fingerprint in version.stages.items():
-                fingerprints.add((stage, fingerprint))
-                listed = read_json(store.stage(stage) / f"{fingerprint}.json") or {"parts": []}
-                parts |= {(stage, fields["id"]) for fields in listed["parts"]}  # also where some are lost
-    return fingerprints, parts
-
-
-def _unit_needed(stage: str, path: Path, parts: set[tuple[str, str]]) -> bool:
-    """Whether all parts of a unit of work are needed."""
-    document = read_json(path) or []
-    return bool(document) and all((stage, fields["id"]) in parts for fields in document)
+            fingerprints.update(version.stages.items())
+    recorded = [store.recorded(*key) for key in fingerprints]  # also where some parts are lost
+    return fingerprints, {(part.stage, part.id) for artifact in recorded if artifact for part in artifact.parts}
 
 
 def size_of(path: Path) -> int:

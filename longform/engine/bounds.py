@@ -252,7 +252,7 @@ class Rates:
         read: Counter[str] = Counter()
         for unit in artifact.units if call.endpoints else ():
             if parts := self.store.unit(call.name, unit):
-                read[groups(parts[0].key)] += self.store.responses_read(call.name, unit)
+                read[groups(parts[0].key)] += len(self.store.responses(call.name, unit))
         return read
 
     # what has changed since

@@ -11,16 +11,16 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
-from longform.engine.stage import Method, Stage, StageCall, UntilReached
+from longform.engine.stage import Method, Stage, StageCall
 from longform.errors import Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
@@ -35,6 +35,7 @@ ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
 Watch = Callable[[], dict[str, Any]]
+Made = TypeVar("Made", covariant=True)
 
 
 class Progress(Protocol):
@@ -44,22 +45,21 @@ class Progress(Protocol):
     """
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None: ...
-    def advance(self, stage: str, parts: list[Part]) -> None: ...
     def end(self, entry: StageRun) -> None: ...
     def say(self, text: str) -> None: ...
 
 
-class StageFuture(Protocol):
-    """A stage that was handed to `tasks`. `result` waits for it and raises the error it ended with."""
+class TaskFuture(Protocol[Made]):
+    """A stage or a part that was handed to `tasks`."""
 
-    def result(self) -> StageRun: ...
+    def result(self) -> Made:
+        """Wait for what it makes; raises the error it ended with."""
+
+    def add_done_callback(self, fn: Callable[[Any], None], /) -> None:
+        """Call `fn` once it has ended."""
 
 
-class PartFuture(Protocol):
-    """A part that was handed to `tasks`. `result` waits for its parts and raises the error it ended with."""
-
-    def result(self) -> list[Part]: ...
-    def add_done_callback(self, fn: Callable[[Any], None], /) -> None: ...
+StageFuture: TypeAlias = "TaskFuture[StageRun]"
 
 
 class Tasks(Protocol):
@@ -68,7 +68,7 @@ class Tasks(Protocol):
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
         """Run a stage once the stages upstream have succeeded; if one of them failed, it does not run."""
 
-    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
         """Run one part of a stage, again if it failed for a passing reason."""
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
@@ -99,16 +99,6 @@ class StageRun:
         phrases += [f"USD {self.spent_nano / NANO:,.2f}"] if self.spent_nano else []
         return " · ".join(phrases)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "stage": self.stage,
-            "fingerprint": self.artifact.fingerprint,
-            "state": self.state,
-            "seconds": round(self.seconds, 3),
-            "units_run": self.units_run,
-            "units_reused": self.units_reused,
-        }
-
 
 class Build:
     """A builder that makes the stages that a flow calls with it, or those that a `Method` has recorded."""
@@ -122,7 +112,6 @@ class Build:
         progress: Progress,
         models: Models,
         force: str | None = None,
-        until: str | None = None,
         batch: Collection[str] = (),
         shared_responses: bool = False,
     ) -> None:
@@ -130,7 +119,7 @@ class Build:
         store.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
-        self.force, self.until, self.batch, self.shared_responses = force, until, batch, shared_responses
+        self.force, self.batch, self.shared_responses = force, batch, shared_responses
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.small_bytes = SMALL_BYTES
@@ -143,7 +132,7 @@ class Build:
         self._meters: dict[str, Meter] = {}
         self._allowance = Allowance(ALLOWANCE_BYTES)
         self._ended_by: LongformError | None = None
-        tasks.watch(self._end_with, progress.say)
+        tasks.watch(self.stop, progress.say)
 
     @property
     def done(self) -> list[StageRun]:
@@ -159,25 +148,27 @@ class Build:
 
     def add(self, call: StageCall) -> None:
         """Start a stage as soon as the stages it takes rows from are made."""
-        fingerprints = {name: rows.fingerprint for name, rows in call.upstream.items()}
         upstream = {
-            name: self._stage_futures[fingerprint]
-            for name, fingerprint in fingerprints.items()
-            if fingerprint in self._stage_futures
+            name: self._stage_futures[rows.fingerprint]
+            for name, rows in call.upstream.items()
+            if rows.fingerprint in self._stage_futures
         }
         self.calls.append(call)
         future = self.tasks.stage(call, upstream, partial(self._stage, call))
         self._stage_futures[call.recipe.fingerprint] = future
         call.rows.made_by(lambda: future.result().artifact.parts)
-        if call.name == self.until:
-            raise UntilReached
 
     def finish(self) -> None:
         """Wait for all stages.
 
         Raises the reason if someone ended the build, else its first error, else Incomplete if rows are missing.
         """
-        errors_of_futures = [error for future in self._stage_futures.values() if (error := _error_of(future))]
+        errors_of_futures: list[Exception] = []
+        for future in self._stage_futures.values():
+            try:
+                future.result()
+            except Exception as error:
+                errors_of_futures.append(error)
         if self._ended_by:
             raise self._ended_by
         if errors := self._stage_errors or errors_of_futures:
@@ -262,12 +253,13 @@ class Build:
 
     def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
         """Make these units of work, several at once; returns when all that were started have ended."""
-        waiting, running = deque(to_make.values()), dict[str, PartFuture]()
+        waiting, running = deque(to_make.values()), dict[str, TaskFuture[list[Part]]]()
         finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         errors: list[Exception] = []
         max_at_once = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
         while waiting or running:
-            while waiting and len(running) < max_at_once and not self._starts_no_more(errors):
+            failed_for_good = any(not isinstance(error, Incomplete) for error in errors)
+            while waiting and len(running) < max_at_once and not failed_for_good and not self._is_ending:
                 job = waiting.popleft()
                 future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
                 future.add_done_callback(partial(lambda unit, _: finished.put(unit), job.unit))
@@ -276,15 +268,10 @@ class Build:
             unit = finished.get()
             try:
                 parts_of[unit] = running.pop(unit).result()
-                self.progress.advance(call.name, parts_of[unit] or [])
             except Exception as error:
                 errors.append(error)
         if errors:
             raise _error_to_raise(errors)
-
-    def _starts_no_more(self, errors: Iterable[Exception]) -> bool:
-        """Whether no further part is started: the build is ending, or a part failed for good."""
-        return self._is_ending or any(not isinstance(error, Incomplete) for error in errors)
 
     @property
     def _is_ending(self) -> bool:
@@ -307,7 +294,8 @@ class Build:
             meter = self._meters[job.unit] = Meter(job)
             return execute_with(job, self.models, self.stopping, meter)
         try:
-            with self._allowance.hold(call.name, job.bytes if call.stage.sees_more_than_a_part else 0):
+            joins = call.stage.sees_more_than_a_part
+            with self._allowance.hold(call.name, job.bytes) if joins else nullcontext():
                 return self.runner.run(job)
         except LostWorker:
             if self.stopping.is_set():  # it was told to end
@@ -345,13 +333,9 @@ class Build:
 
     # its end
 
-    def _end_with(self, reason: LongformError) -> None:
-        """Stop the build; `finish` raises the reason."""
-        self._ended_by = reason
-        self.stop()
-
-    def stop(self) -> None:
-        """Stop the build: start no further part, close the models, and tell workers to end."""
+    def stop(self, reason: LongformError | None = None) -> None:
+        """Stop the build: start no further part, close the models, tell workers to end; `finish` raises the reason."""
+        self._ended_by = self._ended_by or reason
         self.stopping.set()
         with suppress(OSError):  # of a disk that is full or gone nothing more is asked
             self.shared.mkdir(exist_ok=True)
@@ -382,9 +366,6 @@ class Allowance:
     @contextmanager
     def hold(self, stage: str, size: int) -> Iterator[None]:
         """Wait until the stage may read so many bytes, and reserve them."""
-        if not size:
-            yield
-            return
         with self._changed:
             self._changed.wait_for(lambda: size <= self._free or not self._held.keys() - {stage})
             self._free -= size
@@ -396,15 +377,6 @@ class Allowance:
                 self._free += size
                 self._held -= Counter((stage,))  # which drops a stage that holds nothing any more
                 self._changed.notify_all()
-
-
-def _error_of(future: StageFuture) -> Exception | None:
-    """The error that a stage ended with; None if it succeeded."""
-    try:
-        future.result()
-    except Exception as error:
-        return error
-    return None
 
 
 def _error_to_raise(errors: list[Exception]) -> Exception:

@@ -311,7 +311,7 @@ def check_inputs(job: Job, store: Store) -> None:
     """Raise StoreError if an input part no longer matches its checksum, which explains why a stage failed."""
     for rows in job.inputs.values():
         for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
-            if not store.intact(part):
+            if store.damaged(part):
                 raise StoreError(
                     f"{store.part(part)} is damaged, {job.stage} cannot read it: "
                     f"build again with --force {part.stage}, which makes it again."

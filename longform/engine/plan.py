@@ -25,7 +25,7 @@ from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by
 from longform.engine.build import failed, stored_artifact, stored_parts
 from longform.engine.costs import Pricing, free
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
-from longform.engine.stage import Method, Shape, StageCall, UntilReached
+from longform.engine.stage import Method, Shape, StageCall
 from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
@@ -141,11 +141,10 @@ class Plan:
         store: Store,
         *,
         force: str | None = None,
-        until: str | None = None,
         retry_errors: bool = False,
         responses: Path | str | None = None,
     ) -> None:
-        self.store, self.force, self.until, self.retry_errors = store, force, until, retry_errors
+        self.store, self.force, self.retry_errors = store, force, retry_errors
         self.digests = Digests(store.home)
         self.stages: list[Planned] = []
         self.publication: Any = None
@@ -173,8 +172,6 @@ class Plan:
             call.rows.made_by(partial(list, known.parts))
         planned = self._planned(call, units, known)
         self.stages.append(self._asking(planned, call, units) if call.endpoints else planned)
-        if call.name == self.until:
-            raise UntilReached
 
     def rows(self, rows: Rows) -> KnownRows:
         """What is known of the rows of a stage that was planned or built before."""
@@ -382,16 +379,12 @@ class Plan:
         rows = sum(rows.count for job in units.to_make for rows in job.inputs.values() if isinstance(rows, Rows))
         if self._pricing is None or (not call.online and rows > OFFLINE_ROWS):
             return None, not units.to_make
-        return self._walked(call, units.to_make)
-
-    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Figures, bool]:
-        """As `_counted`, by running the jobs dry."""
         from longform.llm.estimate import Estimator
 
         with ExitStack() as opened:
             estimators: dict[str, Estimator] = {}
             for endpoint in call.endpoints:
-                store = None if endpoint.offline or self._pricing is None else self._pricing.store
+                store = None if endpoint.offline else self._pricing.store
                 estimators[endpoint.name] = Estimator(endpoint, store)
                 opened.callback(estimators[endpoint.name].close)
             whole = [
@@ -402,7 +395,7 @@ class Plan:
                     lambda endpoint, request: estimators[endpoint.name].add(request),
                     lambda endpoint, texts: estimators[endpoint.name].embed(texts),
                 )
-                for job in jobs
+                for job in units.to_make
             ]
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 

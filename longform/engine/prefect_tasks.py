@@ -31,7 +31,7 @@ from prefect.tasks import exponential_backoff
 
 from longform.addresses import shown
 from longform.artifacts.store import Part
-from longform.engine.build import LEFT_OUT, PartFuture, StageFuture, StageRun
+from longform.engine.build import LEFT_OUT, StageFuture, StageRun, TaskFuture
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
 from longform.settings import Retries
@@ -80,11 +80,10 @@ class PrefectTasks:
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        stages = {name: future.future for name, future in upstream.items() if isinstance(future, _TaskRunStage)}
-        futures: dict[str, Any] = {name: _Upstream(future) for name, future in stages.items()}
-        return _TaskRunStage(task.submit(**futures))
+        futures: dict[str, Any] = {**upstream}
+        return _StageFuture(task.submit(**futures))
 
-    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
         """Submit a part as a task run, retried after passing errors."""
 
         def body() -> list[Part] | State[Any]:
@@ -108,7 +107,7 @@ class PrefectTasks:
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        future: PartFuture = self._parts.submit(task, parameters={})
+        future: TaskFuture[list[Part]] = self._parts.submit(task, parameters={})
         return future
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
@@ -187,8 +186,8 @@ class PrefectTasks:
         return {f"dataset:{self.dataset}", f"kind:{_kind(call)}", *endpoints}
 
 
-class _Upstream(PrefectTaskRunFuture[Any]):
-    """A stage as parameter of another stage's task, pending until it has ended.
+class _StageFuture(PrefectTaskRunFuture[StageRun]):
+    """A stage, also as parameter of another stage's task: pending until it has ended.
 
     Without it Prefect would ask the server for the state of every edge, and take a running stage for the parent of the
     other.
@@ -215,17 +214,6 @@ class _Upstream(PrefectTaskRunFuture[Any]):
 
     def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
         return self._future.result(timeout, raise_on_failure)
-
-
-class _TaskRunStage:
-    """The StageFuture of a stage's task run."""
-
-    def __init__(self, future: Any) -> None:
-        self.future = future
-
-    def result(self) -> StageRun:
-        stage_run: StageRun = self.future.result(raise_on_failure=True)
-        return stage_run
 
 
 def lost_server() -> ServerError:

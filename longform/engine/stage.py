@@ -174,14 +174,11 @@ class Stage:
         except TypeError as error:
             raise FlowError(f"{self.name}: {error}; it takes {', '.join(self.signature.parameters)}.") from None
         for name, input_shape in self.inputs.items():
-            self._check_input(name, input_shape, bound[name])
+            type_, wanted = (list, "a list of sources") if input_shape is Shape.SHARD else (Rows, "the rows of a stage")
+            if not isinstance(bound[name], type_):
+                found = type(bound[name]).__name__
+                raise FlowError(f'{self.name}: its input "{name}" is {found}; it takes {wanted}.')
         return dict(bound)
-
-    def _check_input(self, name: str, input_shape: Shape, value: Any) -> None:
-        wanted = "a list of sources" if input_shape is Shape.SHARD else "the rows of a stage"
-        fits = isinstance(value, list) if input_shape is Shape.SHARD else isinstance(value, Rows)
-        if not fits:
-            raise FlowError(f'{self.name}: its input "{name}" is {type(value).__name__}; it takes {wanted}.')
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
         """The recipe of a call: name, revision, schema, arguments and the identities of its inputs."""
