@@ -179,9 +179,9 @@ class Parts:
     def _close(self) -> None:
         if not self.open:
             self._open(None)
-        counts, self.counts = dict(self.counts), Counter()
-        for number, key in enumerate(sorted(self.open)):
-            self.done.append(self.open[key].finish(counts if number == 0 else {}))
+        for key in sorted(self.open):
+            self.done.append(self.open[key].finish(self.counts))
+            self.counts = Counter()
         self.open = {}
 
 
@@ -220,9 +220,8 @@ class PartWriter:
         self._write_rejected()
         self._close()
         rows, rejected = self.folder / "rows.parquet", self.folder / "rejected.parquet"
-        for path in (rows, rejected):
-            if path.exists():
-                sync(path)
+        for path in self.folder.iterdir():
+            sync(path)
         part = Part(
             stage=self.stage,
             key=self.key,

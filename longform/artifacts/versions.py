@@ -75,8 +75,7 @@ class Version:
 
 def datasets(home: Path) -> list[str]:
     """The datasets that have a version in this home, broken ones included."""
-    folder = home / "datasets"
-    return sorted(path.name for path in folder.glob("[!.]*") if _folders(home, path.name)) if folder.exists() else []
+    return sorted(path.name for path in (home / "datasets").glob("[!.]*") if _folders(home, path.name))
 
 
 def versions(home: Path, dataset: str) -> list[Version]:
@@ -101,8 +100,7 @@ def check_manifests(home: Path, dataset: str) -> None:
 
 
 def _folders(home: Path, dataset: str) -> list[Path]:
-    folder = home / "datasets" / dataset
-    return sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.exists() else []
+    return sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir())
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
@@ -311,6 +309,4 @@ def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
 
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())

@@ -16,15 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from longform.artifacts.conservation import check_conservation
 from longform.artifacts.parts import Parts, group_of, part_keys
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, Shard
 from longform.artifacts.store import Part, Store
-from longform.engine.context import DryContext, NeedsEmbeddings, NeedsWeb, StageContext
-from longform.engine.stage import Shape, Stage, StageCall
+from longform.engine.stage import DryContext, NeedsEmbeddings, NeedsWeb, Shape, Stage, StageCall, StageContext
 from longform.errors import BusyStore, LongformError, StoreError
 from longform.files import busy, full, unwritable
 from longform.llm.ask.types import Endpoint, Request, broken_off
@@ -145,12 +144,6 @@ def hash_of_inputs(inputs: dict[str, Any]) -> str:
     return fingerprint({name: input_hashes(value) for name, value in inputs.items()})
 
 
-class Stop(Protocol):
-    """An event that is set when the build is stopped."""
-
-    def is_set(self) -> bool: ...
-
-
 class Meter:
     """How much of a unit of work is done: by the rows of its first input that were read, or by the position in its
     source.
@@ -182,7 +175,7 @@ def execute(job: Job) -> list[Part]:
         return execute_with(job, models, stop, meter)
 
 
-def execute_with(job: Job, models: Models, stop: Stop, meter: Meter) -> list[Part]:
+def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
     """As `execute`, with the caller's models and meter. Errors of disk, memory and locks become StoreErrors."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
     work: Stage = getattr(import_module(job.module), job.stage)
@@ -215,7 +208,7 @@ def execute_with(job: Job, models: Models, stop: Stop, meter: Meter) -> list[Par
         raise
 
 
-def _make(job: Job, work: Stage, store: Store, models: Models, stop: Stop, meter: Meter) -> list[Part]:
+def _make(job: Job, work: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
     """Run a stage's body, and write and check its parts; on an error the unfinished parts are deleted."""
     parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.max_rows_per_part)
     context = StageContext(store, models, work.name, job.recipe, parts.count, job.shared)

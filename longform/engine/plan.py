@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,9 +21,8 @@ from longform.artifacts.parts import group_of
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes, bound
-from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by_group, shard_sizes
+from longform.engine.bounds import NOT_CUT, KnownRows, Pricing, Rates, RowCount, bytes_by_group, free, shard_sizes
 from longform.engine.build import failed, stored_artifact, stored_parts
-from longform.engine.costs import Pricing, free
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
 from longform.engine.stage import Method, Shape, StageCall
 from longform.llm.price.figures import FIGURES, UNKNOWN_FIGURES, Figures
@@ -151,7 +150,7 @@ class Plan:
         self._pricing = None if responses is None else Pricing(responses)
         self._known: dict[str, KnownRows] = {}
         self._calls: dict[str, StageCall] = {}
-        self._source_bytes: dict[str, dict[str, float]] = {}
+        self._source_bytes = cache(bytes_by_group)
         self._rates = Rates(store, self._calls)
 
     def close(self) -> None:
@@ -198,14 +197,11 @@ class Plan:
 
     def _inputs_missing(self, call: StageCall, job: Job) -> bool:
         """Whether some rows that a unit of work reads are not built yet."""
-        known = {name: self.rows(rows) for name, rows in call.upstream.items()}
-        first = known.get(next(iter(call.inputs)))
-        if call.stage.max_rows_per_part and first and first.not_cut:
+        first, known = next(iter(call.inputs)), {name: self.rows(rows) for name, rows in call.upstream.items()}
+        if call.stage.max_rows_per_part and first in known and known[first].not_cut:
             return True  # its parts are numbered, and nobody knows from where on
-        return any(
-            _misses_rows(known_rows, call.stage.inputs[name], call.stage.shape, job.label)
-            for name, known_rows in known.items()
-        )
+        shapes = call.stage.inputs
+        return any(rows.misses(shapes[name], call.stage.shape, job.label) for name, rows in known.items())
 
     # how many rows they make
 
@@ -282,13 +278,11 @@ class Plan:
             if made_by is None:
                 return UNKNOWN, UNKNOWN
             call, first = made_by, next(iter(made_by.inputs.values()))
-        fingerprint = call.recipe.fingerprint
-        if fingerprint not in self._source_bytes:
-            self._source_bytes[fingerprint] = bytes_by_group(call)
-        sizes = self._source_bytes[fingerprint]
-        if group in sizes:
-            return sizes[group], self._total(call.rows, group, of_about)
-        return sum(sizes.values()), self._total(call.rows, None, of_about)
+        sizes = self._source_bytes(call)
+        known = group in sizes
+        return sizes[group] if known else sum(sizes.values()), self._total(
+            call.rows, group if known else None, of_about
+        )
 
     # what is said of it
 
@@ -446,16 +440,6 @@ def _sum(stages: list[Planned], name: str) -> Any:
     """The sum of one figure of these stages; None if one is unknown."""
     figures = [getattr(planned, name) for planned in stages]
     return None if None in figures else sum(figures)
-
-
-def _misses_rows(known: KnownRows, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
-    """Whether a unit reads rows of an input that are not built yet; units that see all rows need the whole input."""
-    if input_shape is Shape.ALL or stage_shape in (Shape.ALL, Shape.SHARD):
-        return not known.built
-    group = group_of(label)
-    if input_shape is Shape.GROUP:
-        return group in known.unmade_groups
-    return label in known.unmade or (group in known.not_cut and label not in known.keys)
 
 
 def _placeholders(call: StageCall, job: Job) -> list[Part]:
