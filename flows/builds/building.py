@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,8 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
         retry_errors=options.retry_errors,
         responses=responses(options.home) if priced else None,
     )
-    try:
+    with closing(planned):
         planned.of(method)
-    finally:
-        planned.close()
     return planned, known_version(method, options)
 
 
@@ -202,9 +200,6 @@ def _write_quietly(path: Path, record: dict[str, Any]) -> None:
 
 def durations(home: Path, dataset: str) -> dict[str, float]:
     """fingerprint -> seconds that its stage took when it was last made."""
-    found: dict[str, float] = {}
-    for path in sorted((home / "runs" / dataset).glob("*.json")):
-        for stage in (read_json(path) or {}).get("stages", []):
-            if stage["state"] == "run":
-                found[stage["fingerprint"]] = stage["seconds"]
-    return found
+    records = [read_json(path) or {} for path in sorted((home / "runs" / dataset).glob("*.json"))]
+    stages = [stage for record in records for stage in record.get("stages", [])]
+    return {stage["fingerprint"]: stage["seconds"] for stage in stages if stage["state"] == "run"}

@@ -20,7 +20,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from longform.llm.price.budget import NANO
@@ -159,11 +159,11 @@ class StageStatus:
 
     def phrase(self) -> str:
         now, seconds = self.watch(), max(0.001, time.monotonic() - self.started)
-        return ", ".join(self._calls(now, seconds) if "answered" in now else self._far(now["fraction"], seconds))
-
-    def _far(self, fraction: float, seconds: float) -> list[str]:
+        if "answered" in now:
+            return ", ".join(self._calls(now, seconds))
+        fraction = now["fraction"]
         left = [f"about {duration(seconds * (1 - fraction) / fraction)} left"] if fraction > LEAST_FRACTION else []
-        return [f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left]
+        return ", ".join([f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left])
 
     def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
         answered = now["answered"] - self.answered_before
@@ -221,12 +221,10 @@ def plan_table(stages: Iterable[Planned]) -> Table:
     stages = list(stages)
     priced = any(map(_online, stages))
     shown = _figure if priced else "{:,.0f}".format
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("stage", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    table.add_column("why", ratio=1, min_width=11)
-    for name in ("rows", "calls", "cached", "tokens in/out", "USD") if priced else ("rows", "calls"):
-        table.add_column(name, justify="right", no_wrap=True)
+    figures = ("rows", "calls", "cached", "tokens in/out", "USD") if priced else ("rows", "calls")
+    texts = Column("stage", no_wrap=True), Column("state", no_wrap=True), Column("why", ratio=1, min_width=11)
+    numbers = (Column(name, justify="right", no_wrap=True) for name in figures)
+    table = Table(*texts, *numbers, box=None, pad_edge=False, header_style="bold")
     for planned in stages:
         why = (planned.why + ("; price unknown" if planned.unpriced else "")).removeprefix("; ")
         rows = _cell(planned.rows, planned.rows_about, planned.rows_at_most, shown)

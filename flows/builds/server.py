@@ -140,15 +140,6 @@ class TemporaryServer:
         errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*$", self.log.read().decode(errors="replace"), re.M)
         return errors[-1] if errors else f"no answer within {START_SECONDS:.0f} s"
 
-    def stop(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
 
 @contextmanager
 def temporary_server() -> Iterator[TemporaryServer]:
@@ -171,7 +162,13 @@ def temporary_server() -> Iterator[TemporaryServer]:
         try:
             yield server
         finally:
-            server.stop()
+            assert process.stdin
+            process.stdin.close()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @contextmanager

@@ -217,17 +217,14 @@ class Store:
         Files of another machine that holds a lock are not among them: it may still be writing.
         """
         places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
-        found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
-        ours = [path for path in found if writer_of(path.name)[0] == self.machine]
-        theirs = [path for path in found if writer_of(path.name)[0] != self.machine]
-        dead = [path for path in ours if not is_alive(writer_of(path.name)[1])]
-        return [*dead, *self._abandoned(theirs)] if theirs else dead
-
-    def _abandoned(self, paths: list[Path]) -> list[Path]:
-        """Those temporary files of other machines that are a day old and whose machine holds no lock."""
-        at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
-        before = clock_to_read(self.home) - LEFT_SECONDS
-        return [path for path in paths if writer_of(path.name)[0] not in at_work and _newest(path) < before]
+        found = [(path, *writer_of(path.name)) for place in places for path in self.home.glob(f"{place}.tmp-*")]
+        left = [path for path, machine, process in found if machine == self.machine and not is_alive(process)]
+        theirs = [(path, machine) for path, machine, _ in found if machine != self.machine]
+        if theirs:
+            at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
+            before = clock_to_read(self.home) - LEFT_SECONDS
+            left += [path for path, machine in theirs if machine not in at_work and _newest(path) < before]
+        return left
 
     def sweep(self) -> None:
         """Delete the temporary files that dead processes left."""
@@ -245,8 +242,8 @@ class Store:
     def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
         """Hold the lock of a dataset, so that it has one build at a time. BusyError says who holds it.
 
-        The lock of a dead owner is free: at once on this machine, within a minute on another. Who holds the lock for
-        long calls `check_locks` before each step that needs it.
+        The lock of a dead owner is free: at once on this machine, within a minute on another; unpublished versions of
+        that owner are deleted. Who holds the lock for long calls `check_locks` before each step that needs it.
         """
         lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
         try:
@@ -259,20 +256,14 @@ class Store:
             )
         self._held[dataset] = lease
         try:
-            self._disown(dataset, lease)
+            if lease.before:  # it may only be asleep, and notice too late that it lost the lock
+                begun = temporary_prefix(lease.before.machine, lease.before.process)
+                for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
+                    remove(path)
             yield
         finally:
             del self._held[dataset]
             lease.give_back()
-
-    def _disown(self, dataset: str, lease: Lease) -> None:
-        """Delete unpublished versions of the lock's previous owner: it may only be asleep, and notice too late that it
-        lost it.
-        """
-        if lease.before:
-            begun = temporary_prefix(lease.before.machine, lease.before.process)
-            for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
-                remove(path)
 
     def check_locks(self, within_seconds: float = 0.0) -> None:
         """Raise StoreError if a lock of this process was taken over by another while this one slept.
@@ -350,10 +341,15 @@ class Digests:
 
 
 def _artifact(name: str, document: dict[str, Any]) -> Artifact:
-    parts = [Part.of(fields) for fields in document["parts"]]
-    recipe, units = Recipe(**document["recipe"]), document.get("units", [])
-    records = document.get("records_at_most", {})
-    return Artifact(name, recipe, document["contents"], document["rows_in"], parts, units, records)
+    return Artifact(
+        name,
+        Recipe(**document["recipe"]),
+        document["contents"],
+        document["rows_in"],
+        [Part.of(fields) for fields in document["parts"]],
+        document.get("units", []),
+        document.get("records_at_most", {}),
+    )
 
 
 def _same(document: dict[str, Any] | None, part: Part) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longform.artifacts.store import Artifact, Part, Store
+from longform.artifacts.store import Artifact, Store
 from longform.errors import StoreError, UsageError
 from longform.files import read_json, remove, sha256_of
 from longform.hints import hint
@@ -243,19 +243,13 @@ def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
 
 def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
     artifact = store.recorded(stage, fingerprint)
-    for part in artifact.parts if artifact else ():
-        if store.part(part).exists():
-            yield from _part_problems(store, part)
-        else:
-            artifact = None
-    if artifact is None:
+    there = [part for part in artifact.parts if store.part(part).exists()] if artifact else []
+    for part in there:
+        if read_json(store.part(part) / "part.json") is None:
+            yield f"{store.part(part)} has no part.json"
+        yield from (f"{path} is missing or was changed" for path in store.damaged(part))
+    if artifact is None or len(there) < len(artifact.parts):
         yield f"the rows of stage {stage} ({fingerprint}) are gone"
-
-
-def _part_problems(store: Store, part: Part) -> Iterable[str]:
-    if read_json(store.part(part) / "part.json") is None:
-        yield f"{store.part(part)} has no part.json"
-    yield from (f"{path} is missing or was changed" for path in store.damaged(part))
 
 
 def keys_used(store: Store, version: Version) -> set[str]:
@@ -293,7 +287,8 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
             if not made or not made <= parts:
                 found += [path, *folder.glob(f"units/{path.stem}.responses")]
     found += store.leftovers()
-    return [(path, size_of(path)) for path in found]
+    files = {path: [file for file in (path, *path.rglob("*")) if file.is_file()] for path in found}
+    return [(path, sum(file.stat().st_size for file in files[path])) for path in found]
 
 
 def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
@@ -305,8 +300,3 @@ def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
             fingerprints.update(version.stages.items())
     recorded = [store.recorded(*key) for key in fingerprints]  # also where some parts are lost
     return fingerprints, {(part.stage, part.id) for artifact in recorded if artifact for part in artifact.parts}
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
-    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())

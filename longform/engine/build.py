@@ -44,9 +44,14 @@ class Progress(Protocol):
     `watch` returns the fraction that is done and the state of the calls, see Models.status.
     """
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None: ...
-    def end(self, entry: StageRun) -> None: ...
-    def say(self, text: str) -> None: ...
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
+        """A stage begins to make so many units of work, with at most so many calls of the endpoint."""
+
+    def end(self, entry: StageRun) -> None:
+        """A stage is made or reused."""
+
+    def say(self, text: str) -> None:
+        """Show a line of text."""
 
 
 class TaskFuture(Protocol[Made]):
@@ -74,7 +79,8 @@ class Tasks(Protocol):
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Call `stop` with the reason if someone outside ends the build; `say` announces what is about to happen."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End its threads."""
 
 
 @dataclass(slots=True)
@@ -123,7 +129,7 @@ class Build:
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.small_bytes = SMALL_BYTES
-        self.stopping, self.failed = threading.Event(), threading.Event()
+        self.stopping = threading.Event()
         self.calls: list[StageCall] = []
         self.publication: Any = None
         self._stage_futures: dict[str, StageFuture] = {}
@@ -182,8 +188,6 @@ class Build:
             stage_run = self._make_or_reuse(call)
         except Exception as error:
             self._stage_errors.append(error)
-            if not isinstance(error, Incomplete):
-                self.failed.set()
             raise
         self._runs[call.recipe.fingerprint] = stage_run
         self.progress.end(stage_run)
@@ -258,8 +262,7 @@ class Build:
         errors: list[Exception] = []
         max_at_once = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
         while waiting or running:
-            failed_for_good = any(not isinstance(error, Incomplete) for error in errors)
-            while waiting and len(running) < max_at_once and not failed_for_good and not self._is_ending:
+            while waiting and len(running) < max_at_once and not _failed_for_good(errors) and not self._is_ending:
                 job = waiting.popleft()
                 future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
                 future.add_done_callback(partial(lambda unit, _: finished.put(unit), job.unit))
@@ -278,7 +281,7 @@ class Build:
         """Whether nothing new is started, as the build was stopped or a stage failed; after a failure, started parts
         are finished.
         """
-        return self.stopping.is_set() or self.failed.is_set()
+        return self.stopping.is_set() or _failed_for_good(self._stage_errors)
 
     def _unfinished_error(self, call: StageCall) -> Incomplete:
         """The error of a stage that could not be finished."""
@@ -304,25 +307,22 @@ class Build:
 
     def _is_made_in_this_process(self, call: StageCall, job: Job) -> bool:
         """Whether a part is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
-        if call.one_process or (call.online and not self.shared_responses):
-            return True
-        return self.runner.local and job.bytes < self.small_bytes and not call.online
+        shares_a_limit = call.one_process or (call.online and not self.shared_responses)
+        return shares_a_limit or (self.runner.local and job.bytes < self.small_bytes and not call.online)
 
     # batch mode
 
     def _prefetch(self, call: StageCall, jobs: list[Job]) -> None:
         """Ask all questions of these units through the provider's Batch API, so that the units find them answered."""
-        folder = self.store.home / "llm" / "batches"
-        for endpoint in call.endpoints if jobs else []:
-            if not endpoint.offline:
-                self.models.prefetch(
-                    endpoint,
-                    self._questions(call.stage, jobs, endpoint),
-                    stage=call.name,
-                    recipe=call.recipe.fingerprint,
-                    folder=folder,
-                    say=self.progress.say,
-                )
+        for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
+            self.models.prefetch(
+                endpoint,
+                self._questions(call.stage, jobs, endpoint),
+                stage=call.name,
+                recipe=call.recipe.fingerprint,
+                folder=self.store.home / "llm" / "batches",
+                say=self.progress.say,
+            )
 
     def _questions(self, work: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint."""
@@ -377,6 +377,11 @@ class Allowance:
                 self._free += size
                 self._held -= Counter((stage,))  # which drops a stage that holds nothing any more
                 self._changed.notify_all()
+
+
+def _failed_for_good(errors: Iterable[Exception]) -> bool:
+    """Whether one of these errors is of a kind that a repeated command would not cure by itself."""
+    return any(not isinstance(error, Incomplete) for error in errors)
 
 
 def _error_to_raise(errors: list[Exception]) -> Exception:

@@ -75,8 +75,8 @@ class Planned(Figures):
 
     def as_dict(self) -> dict[str, Any]:
         """Field -> value, the stage first."""
-        names = sorted((field_.name for field_ in fields(self)), key=FIGURES.__contains__)
-        return {name: getattr(self, name) for name in names}
+        own = [field_.name for field_ in fields(self) if field_.name not in FIGURES]
+        return {name: getattr(self, name) for name in [*own, *FIGURES]}
 
 
 @dataclass(frozen=True, slots=True)

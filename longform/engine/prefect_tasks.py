@@ -165,7 +165,9 @@ class PrefectTasks:
                 return states.Cancelled(message=CANCELLED)
             log(level, f"{call.name} failed: {message}", None if expected else error)
             return Failed(message=message, data=error)
-        log(logging.INFO, f"{stage_run.stage} ended: {stage_run.sentence}{_reasons(stage_run)}")
+        counts = [f"{number:,} {why}" for (_, why), number in stage_run.artifact.rejected().items()]
+        reasons = f" ({'; '.join(counts)})" if counts else ""
+        log(logging.INFO, f"{stage_run.stage} ended: {stage_run.sentence}{reasons}")
         self._tabulate(stage_run)
         return Completed(
             name="Reused" if stage_run.state == "reuse" else None, message=stage_run.sentence, data=stage_run
@@ -234,12 +236,6 @@ def log(level: int, text: str, error: Exception | None = None) -> None:
     """Write into the log of the current task or flow run; does nothing outside of one."""
     with suppress(MissingContextError):
         get_run_logger().log(level, text, exc_info=error)
-
-
-def _reasons(stage_run: StageRun) -> str:
-    """The stage's rejected rows by reason, in brackets; empty if there are none."""
-    counts = [f"{number:,} {why}" for (_, why), number in stage_run.artifact.rejected().items()]
-    return f" ({'; '.join(counts)})" if counts else ""
 
 
 def _kind(call: StageCall) -> str:

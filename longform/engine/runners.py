@@ -55,7 +55,8 @@ class Runner(Protocol):
     def stop(self) -> None:
         """End the jobs that are being made."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the workers."""
 
 
 def check(name: str, address: str | None = None) -> None:
@@ -140,9 +141,11 @@ class Here:
     def run(self, job: Job) -> list[Part]:
         return execute(job)
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Does nothing: the threads are told by the build."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Does nothing: there are no workers."""
 
 
 class Processes:
@@ -418,7 +421,8 @@ class _Cluster:
     def _disconnect(self, connection: Any) -> None:
         """Close a connection, and end a local cluster."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Does nothing: the workers look for the build's stop file."""
 
     def close(self) -> None:
         with self._lock:

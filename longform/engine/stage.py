@@ -74,7 +74,8 @@ class Builder(Protocol):
     digests: Digests
     publication: Any
 
-    def add(self, call: StageCall) -> None: ...
+    def add(self, call: StageCall) -> None:
+        """Take the call of a stage."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
