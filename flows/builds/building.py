@@ -176,9 +176,7 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
         record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
         raise
     finally:
-        record["spent_usd"] = builder.models.budget.spent_nano / NANO
-        record["seconds"] = round(time.monotonic() - begin, 3)
-        record["stages"] = [
+        stages = [
             {
                 "stage": entry.stage,
                 "fingerprint": entry.artifact.fingerprint,
@@ -189,6 +187,8 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
             }
             for entry in builder.done
         ]
+        spent, seconds = builder.models.budget.spent_nano / NANO, round(time.monotonic() - begin, 3)
+        record.update(spent_usd=spent, seconds=seconds, stages=stages)
         _write_quietly(path, record)
 
 

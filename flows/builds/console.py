@@ -302,9 +302,9 @@ def _sum(online: list[Planned]) -> list[str]:
     if sums["usd"] is not None and sums["calls_about"] is not None:
         phrases.append(f"about {sums['calls_about']:,} calls and USD {usd_text(sums['usd'])}")
     without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in sums["without"].items()]
-    left = [f"without {', '.join(without)}"] if without else []
+    phrases += [f"without {', '.join(without)}"] if without else []
     again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
-    return [f"in all {', '.join(phrases + left)}", *([again] if calls else [])]
+    return [f"in all {', '.join(phrases)}", *([again] if calls else [])]
 
 
 def _signs(stages: list[Planned]) -> list[str]:
@@ -369,10 +369,11 @@ def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:
     """A table without borders; `columns` maps names to the justification of their cells, or to `whole`: never
     wrapped.
     """
-    result = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in columns.items():
-        right, whole = justify == "right", justify == "whole"
-        result.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=whole)
+    heads = (
+        Column(name, justify="right" if how == "right" else "left", overflow="fold", no_wrap=how == "whole")
+        for name, how in columns.items()
+    )
+    result = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         result.add_row(
             *(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell) for cell in row)

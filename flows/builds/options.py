@@ -84,8 +84,9 @@ def about(name: str) -> About:
 def parameter(name: str, *notes: Any) -> inspect.Parameter:
     """The keyword parameter of a function that takes this option; its type is annotated with `notes`."""
     option = _options()[name]
-    annotation = Annotated[(option.annotation.__origin__, *notes)]
-    return option.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+    return option.replace(
+        kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[(option.annotation.__origin__, *notes)]
+    )
 
 
 def flag(name: str, **more: Any) -> Any:

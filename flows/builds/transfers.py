@@ -33,8 +33,7 @@ class TransferBars:
 
     def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
         self.end(name)
-        description = visible(name)
-        self.tasks[name] = self.bar.add_task(description, total=total_bytes, completed=done_bytes, before=done_bytes)
+        self.tasks[name] = self.bar.add_task(visible(name), total=total_bytes, completed=done_bytes, before=done_bytes)
 
     def advance(self, name: str, bytes: int) -> None:
         self.bar.advance(self.tasks[name], bytes)

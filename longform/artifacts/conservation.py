@@ -80,13 +80,14 @@ def _database(home: Path) -> duckdb.DuckDBPyConnection:
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
     place = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": "512MB",
-        "threads": 2,
-        "temp_directory": str(place / temporary()),
-        "enable_external_file_cache": False,  # memory of every worker that lives as long as it
-    }
-    return duckdb.connect(config=settings)
+    return duckdb.connect(
+        config={
+            "memory_limit": "512MB",
+            "threads": 2,
+            "temp_directory": str(place / temporary()),
+            "enable_external_file_cache": False,  # memory of every worker that lives as long as it
+        }
+    )
 
 
 atexit.register(_database.cache_clear)  # DuckDB complains of what is open later than that

@@ -271,8 +271,13 @@ def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
     coded = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in plain]
     level = int((schema.metadata or {}).get(b"level", b"3"))
-    packed: dict[str, Any] = {"compression": "zstd", "compression_level": level} if level else {"compression": "none"}
-    return pq.ParquetWriter(path, pa.schema(map(_bare, schema)), use_dictionary=coded, **packed)
+    return pq.ParquetWriter(
+        path,
+        pa.schema(map(_bare, schema)),
+        use_dictionary=coded,
+        compression="zstd" if level else "none",
+        compression_level=level or None,
+    )
 
 
 def _bare(field: pa.Field) -> pa.Field:

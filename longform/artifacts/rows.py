@@ -113,7 +113,7 @@ class Rows:
     """The rows of a stage, or of some of its parts. Holds only their address; iterating reads them.
 
     The rows of a running build may not be finished yet: reading them, or asking for `parts`, then waits. `parts` is
-    None in a plan, for rows that are not built.
+    None in a plan, for rows that are not built. `rows_read` counts the rows that were read so far.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Rows:
     ) -> None:
         self.store, self.schema, self.stage, self.fingerprint = store, schema, stage, fingerprint
         self._parts, self._making = parts, None
-        self.meter: Callable[[int], None] | None = None
+        self.rows_read = 0
 
     _making: Callable[[], list[Part]] | None
 
@@ -138,12 +138,6 @@ class Rows:
         if making is not None:
             self._parts, self._making = making(), None
         return self._parts
-
-    def metered(self, meter: Callable[[int], None]) -> Rows:
-        """A copy of these rows that calls `meter` with the number of rows of every batch read."""
-        rows = self.of(self.parts)
-        rows.meter = meter
-        return rows
 
     def of(self, parts: list[Part] | None) -> Rows:
         """A copy of this address with other parts."""
@@ -169,8 +163,7 @@ class Rows:
         for path in self.paths:
             for batch in read_batches(path, size, columns):
                 yield batch
-                if self.meter is not None:
-                    self.meter(batch.num_rows)
+                self.rows_read += batch.num_rows
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
         """All rows in memory, cast to the schema. For parts, and for columns that are known to be small."""

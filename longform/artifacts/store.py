@@ -150,9 +150,8 @@ class Store:
 
     def unit(self, stage: str, unit: str) -> list[Part] | None:
         """The parts that a finished unit of work made; None if it is not finished or a part is missing."""
-        document = read_json(self.stage(stage) / "units" / f"{unit}.json")
-        parts = None if document is None else [Part.of(fields) for fields in document]
-        return parts if parts is not None and all(map(self.has, parts)) else None
+        parts = [Part.of(fields) for fields in read_json(self.stage(stage) / "units" / f"{unit}.json") or ()]
+        return parts if parts and all(map(self.has, parts)) else None
 
     # writing
 

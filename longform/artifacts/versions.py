@@ -236,9 +236,9 @@ def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
         found = pq.read_metadata(path).num_rows
     except (OSError, pa.ArrowInvalid) as error:
         yield f"{path} cannot be read ({error})"
-        return
-    if found != rows:
-        yield f"{path} holds {found} rows, the manifest says {rows}"
+    else:
+        if found != rows:
+            yield f"{path} holds {found} rows, the manifest says {rows}"
 
 
 def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:

@@ -231,8 +231,15 @@ class Build:
         self._make_parts(call, to_make, parts_of)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
-        units, records = [job.unit for job in jobs], records_at_most(call)
-        artifact = Artifact(call.recipe.fingerprint, call.recipe, input_hash, rows_in, parts, units, records)
+        artifact = Artifact(
+            call.recipe.fingerprint,
+            call.recipe,
+            input_hash,
+            rows_in,
+            parts,
+            [job.unit for job in jobs],
+            records_at_most(call),
+        )
         self.store.commit_artifact(artifact)
         spent = self.models.budget.spent_by(call.name)
         return StageRun(call.name, artifact, "run", 0.0, len(to_make), len(jobs) - len(to_make), spent)

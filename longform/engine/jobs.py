@@ -5,6 +5,7 @@ Every engine calls `execute`, which takes a job to its committed parts; `walk` r
 
 from __future__ import annotations
 
+import errno
 import gc
 import math
 import os
@@ -82,8 +83,8 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
     for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
         hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
         unit = call.recipe.unit({**hashes, "keys": keys})
-        names = work.module, work.name, store.home, unit, label
-        yield Job(*names, keys, unit_inputs, call.arguments, call.recipe.fingerprint)
+        recipe = call.recipe.fingerprint
+        yield Job(work.module, work.name, store.home, unit, label, keys, unit_inputs, call.arguments, recipe)
 
 
 def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
@@ -150,20 +151,14 @@ class Meter:
     """
 
     def __init__(self, job: Job) -> None:
-        self.name, self.first = next(iter(job.inputs.items()))
-        self.read = 0
-
-    def inputs(self, job: Job) -> dict[str, Any]:
-        """The inputs of the job; reading the first one is metered."""
-        return job.inputs | ({self.name: self.first.metered(self._add)} if isinstance(self.first, Rows) else {})
-
-    def _add(self, rows: int) -> None:
-        self.read += rows
+        name, first = next(iter(job.inputs.items()))
+        self.first = first.of(first.parts) if isinstance(first, Rows) else first
+        self.inputs = {**job.inputs, name: self.first}
 
     def fraction(self) -> float:
         """From 0 to 1; ignores that rows may be read twice, and the work after the last row."""
         if isinstance(self.first, Rows):
-            return min(1.0, self.read / max(1, self.first.count))
+            return min(1.0, self.first.rows_read / max(1, self.first.count))
         shard: Shard = self.first
         return min(1.0, max(0.0, (_read_position(shard.source.path) - shard.start) / max(1, shard.end - shard.start)))
 
@@ -185,15 +180,14 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
     except StoreError:
         raise
     except Exception as error:
-        if full(error):
-            raise unwritable(job.home, OSError(28, str(error))) from None
+        if full(error) or isinstance(error, PermissionError):
+            cause = error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error))
+            raise unwritable(job.home, cause) from None
         if busy(error):
             raise BusyStore(
                 f"A file or the disk was busy while {job.stage} worked on {job.label} ({error}): "
                 "what was finished is kept; run the same command again."
             ) from None
-        if isinstance(error, PermissionError):
-            raise unwritable(job.home, error) from None
         import duckdb  # only where a stage failed
 
         if isinstance(error, duckdb.OutOfMemoryException):
@@ -213,7 +207,7 @@ def _make(job: Job, work: Stage, store: Store, models: Models, stop: threading.E
     parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.max_rows_per_part)
     context = StageContext(store, models, work.name, job.recipe, parts.count, job.shared)
     try:
-        for item in work.body(context, **meter.inputs(job), **job.arguments):
+        for item in work.body(context, **meter.inputs, **job.arguments):
             parts.add(item)
             if stop.is_set():
                 raise broken_off()

@@ -195,7 +195,7 @@ class _StageFuture(PrefectTaskRunFuture[StageRun]):
     other.
     """
 
-    def __init__(self, future: Any) -> None:
+    def __init__(self, future: PrefectFuture[Any]) -> None:
         super().__init__(future.task_run_id)
         self._future, self._ended = future, threading.Event()
         future.add_done_callback(lambda _: self._ended.set())
@@ -205,8 +205,7 @@ class _StageFuture(PrefectTaskRunFuture[StageRun]):
         if not self._ended.is_set():
             return Pending()
         self._future.wait()
-        ended: State[Any] = self._future.state
-        return ended
+        return self._future.state
 
     def add_done_callback(self, fn: Callable[[PrefectFuture[Any]], None]) -> None:
         self._future.add_done_callback(fn)

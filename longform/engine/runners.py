@@ -218,7 +218,6 @@ class Worker:
         self.number = number
         self._lock = threading.Lock()
         self._executor: ProcessPoolExecutor | None = None
-        self._pid_future: Future[int]
         self._pid: int | None = None
         self._busy = False
 
@@ -242,7 +241,7 @@ class Worker:
             executor = ProcessPoolExecutor(
                 1, get_context("spawn"), initializer=_initialize_worker, initargs=(os.getpid(),)
             )
-            self._pid_future = executor.submit(os.getpid)  # starts the process
+            self._pid_future: Future[int] = executor.submit(os.getpid)  # starts the process
         return executor
 
     def renew(self) -> None:
@@ -411,9 +410,8 @@ class _Cluster:
         """The number of jobs that the cluster makes at the same time."""
         raise NotImplementedError
 
-    def _submit(self, connection: Any, job: Job) -> Future[list[Part] | Exception]:
-        """Send a job to the cluster."""
-        raise NotImplementedError
+    def _submit(self, connection: Any, job: Job) -> Any:
+        """Send a job to the cluster; returns the future of its outcome."""
 
     def _leave(self, connection: Any) -> None:
         """After a failure: close a connection whose cluster is gone, so that the next job connects again."""
@@ -453,12 +451,10 @@ class Dask(_Cluster):
         return Client(self.address or self._cluster, timeout=SECONDS_TO_CONNECT, set_as_default=False)
 
     def _processors(self, connection: Any) -> int:
-        threads: dict[str, int] = connection.nthreads()
-        return sum(threads.values())
+        return int(sum(connection.nthreads().values()))
 
-    def _submit(self, connection: Any, job: Job) -> Future[list[Part] | Exception]:
-        future: Future[list[Part] | Exception] = connection.get_executor(pure=False).submit(attempt, job)
-        return future
+    def _submit(self, connection: Any, job: Job) -> Any:
+        return connection.get_executor(pure=False).submit(attempt, job)
 
     def _leave(self, connection: Any) -> None:
         with self._lock:
@@ -490,9 +486,8 @@ class Ray(_Cluster):
 
         return int(ray.cluster_resources().get("CPU", 0))
 
-    def _submit(self, connection: Any, job: Job) -> Future[list[Part] | Exception]:
-        future: Future[list[Part] | Exception] = connection.remote(job).future()
-        return future
+    def _submit(self, connection: Any, job: Job) -> Any:
+        return connection.remote(job).future()
 
     def _disconnect(self, connection: Any) -> None:
         import ray

@@ -365,8 +365,7 @@ class StageContext:
 
     def _note(self, keys: Iterable[str]) -> None:
         """Record the keys of responses that the unit read."""
-        for key in keys:
-            self.responses += bytes.fromhex(key)
+        self.responses += b"".join(map(bytes.fromhex, keys))
 
     def close(self) -> None:
         if self._web is not None:
