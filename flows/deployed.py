@@ -29,9 +29,9 @@ from flows.registry import DATASETS, model_of, module_of, stages_of
 from flows.sources import SOURCES
 from longform.artifacts.store import Store
 from longform.engine.build import Progress
-from longform.engine.method import Method
 from longform.engine.prefect_tasks import CANCELLED, PrefectTasks, log, task_runner
 from longform.engine.runners import runner_of
+from longform.engine.stage import Method
 from longform.errors import Cancelled, LongformError
 from longform.settings import home as home_of
 from longform.settings import retries

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longform.artifacts.loading import load as load
+    from longform.artifacts.versions import load as load
 
 __version__ = "0.1.0"
 __all__ = ["load"]
@@ -18,7 +18,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name == "load":
-        from longform.artifacts.loading import load
+        from longform.artifacts.versions import load
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])

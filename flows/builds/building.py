@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from longform import __version__
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, check_name
 from longform.engine.build import Build, Progress, Tasks
-from longform.engine.method import Method, UntilReached
 from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
+from longform.engine.stage import Method, UntilReached
 from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
 from longform.hints import hint
@@ -61,10 +61,8 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
         retry_errors=options.retry_errors,
         responses=responses(options.home) if priced else None,
     )
-    try:
+    with closing(planned):
         planned.of(method)
-    finally:
-        planned.close()
     return planned, known_version(method, options)
 
 
@@ -178,9 +176,19 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
         record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
         raise
     finally:
-        record["spent_usd"] = builder.models.budget.spent_nano / NANO
-        record["seconds"] = round(time.monotonic() - begin, 3)
-        record["stages"] = [entry.as_dict() for entry in builder.done]
+        stages = [
+            {
+                "stage": entry.stage,
+                "fingerprint": entry.artifact.fingerprint,
+                "state": entry.state,
+                "seconds": round(entry.seconds, 3),
+                "units_run": entry.units_run,
+                "units_reused": entry.units_reused,
+            }
+            for entry in builder.done
+        ]
+        spent, seconds = builder.models.budget.spent_nano / NANO, round(time.monotonic() - begin, 3)
+        record.update(spent_usd=spent, seconds=seconds, stages=stages)
         _write_quietly(path, record)
 
 
@@ -192,9 +200,6 @@ def _write_quietly(path: Path, record: dict[str, Any]) -> None:
 
 def durations(home: Path, dataset: str) -> dict[str, float]:
     """fingerprint -> seconds that its stage took when it was last made."""
-    found: dict[str, float] = {}
-    for path in sorted((home / "runs" / dataset).glob("*.json")):
-        for stage in (read_json(path) or {}).get("stages", []):
-            if stage["state"] == "run":
-                found[stage["fingerprint"]] = stage["seconds"]
-    return found
+    records = [read_json(path) or {} for path in sorted((home / "runs" / dataset).glob("*.json"))]
+    stages = [stage for record in records for stage in record.get("stages", [])]
+    return {stage["fingerprint"]: stage["seconds"] for stage in stages if stage["state"] == "run"}

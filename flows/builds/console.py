@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -20,13 +20,13 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from longform.llm.price import NANO
 
 if TYPE_CHECKING:
-    from longform.artifacts.store import Artifact, Part
+    from longform.artifacts.store import Artifact
     from longform.engine.build import StageRun, Watch
     from longform.engine.plan import Planned
 
@@ -41,12 +41,10 @@ def console(*, stderr: bool = False) -> Console:
     """A console with 100 columns, colour only on a terminal; text of sources is never read as markup or terminal
     control.
     """
-    terminal = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
-    return (
-        terminal
-        if terminal.is_terminal
-        else _Plain(stderr=stderr, highlight=False, markup=False, emoji=False, width=WIDTH)
-    )
+    out = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not out.is_terminal:
+        out.width = WIDTH
+    return out
 
 
 class _Plain(Console):
@@ -71,8 +69,7 @@ def visible(text: str) -> str:
 
 def print_line(text: str) -> None:
     """Print a line on stderr in one piece, as stages say what they do at the same time."""
-    sys.stderr.write(f"{visible(text)}\n")
-    sys.stderr.flush()
+    print(f"{visible(text)}\n", end="", file=sys.stderr, flush=True)
 
 
 class Lines:
@@ -85,8 +82,6 @@ class Lines:
         print_line(f"{stage}: {start_phrase(units, calls, endpoint)}")
         finished = self.running[stage] = threading.Event()
         report_periodically(finished, StageStatus(calls, watch), lambda phrase: print_line(f"{stage}: {phrase}"))
-
-    def advance(self, stage: str, parts: list[Part]) -> None: ...
 
     def end(self, entry: StageRun) -> None:
         if entry.stage in self.running:
@@ -133,8 +128,6 @@ class Bars:
         description = f"{stage}  {start_phrase(units, calls, endpoint)}"
         self.tasks[stage] = self.bar.add_task(description, total=1.0, status=StageStatus(calls, watch))
 
-    def advance(self, stage: str, parts: list[Part]) -> None: ...
-
     def end(self, entry: StageRun) -> None:
         if entry.stage in self.tasks:
             self.bar.remove_task(self.tasks.pop(entry.stage))
@@ -166,11 +159,11 @@ class StageStatus:
 
     def phrase(self) -> str:
         now, seconds = self.watch(), max(0.001, time.monotonic() - self.started)
-        return ", ".join(self._calls(now, seconds) if "answered" in now else self._far(now["fraction"], seconds))
-
-    def _far(self, fraction: float, seconds: float) -> list[str]:
+        if "answered" in now:
+            return ", ".join(self._calls(now, seconds))
+        fraction = now["fraction"]
         left = [f"about {duration(seconds * (1 - fraction) / fraction)} left"] if fraction > LEAST_FRACTION else []
-        return [f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left]
+        return ", ".join([f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left])
 
     def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
         answered = now["answered"] - self.answered_before
@@ -227,37 +220,24 @@ def plan_table(stages: Iterable[Planned]) -> Table:
     """
     stages = list(stages)
     priced = any(map(_online, stages))
-    shown = _figure if priced else _in_full
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("stage", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    table.add_column("why", ratio=1, min_width=11)
-    for name in ("rows", "calls", "cached", "tokens in/out", "USD") if priced else ("rows", "calls"):
-        table.add_column(name, justify="right", no_wrap=True)
+    shown = _figure if priced else "{:,.0f}".format
+    figures = ("rows", "calls", "cached", "tokens in/out", "USD") if priced else ("rows", "calls")
+    texts = Column("stage", no_wrap=True), Column("state", no_wrap=True), Column("why", ratio=1, min_width=11)
+    numbers = (Column(name, justify="right", no_wrap=True) for name in figures)
+    table = Table(*texts, *numbers, box=None, pad_edge=False, header_style="bold")
     for planned in stages:
         why = (planned.why + ("; price unknown" if planned.unpriced else "")).removeprefix("; ")
-        cells = _rows(planned, shown), _calls_of(planned, shown), *(_cost_cells(planned) if priced else ())
+        rows = _cell(planned.rows, planned.rows_about, planned.rows_at_most, shown)
+        calls = _cell(planned.calls if planned.exact else None, planned.calls_about, planned.calls, shown)
+        cells = rows, calls if planned.endpoint else "", *(_cost_cells(planned) if priced else ())
         table.add_row(planned.stage, planned.state, why, *cells)
     return table
 
 
-def _rows(planned: Planned, shown: Callable[[float], str]) -> str:
-    if planned.rows is not None:
-        return shown(planned.rows)
-    return _bounded(planned.rows_about, planned.rows_at_most, shown)
-
-
-def _calls_of(planned: Planned, shown: Callable[[float], str]) -> str:
-    """How many questions a stage asks: the exact number, else an estimate and a bound."""
-    if planned.endpoint is None:
-        return ""
-    if planned.exact and planned.calls is not None:
-        return shown(planned.calls)
-    return _bounded(planned.calls_about, planned.calls, shown)
-
-
-def _bounded(about: float | None, most: float | None, shown: Callable[[float], str]) -> str:
-    """`~ 12` above `≤ 30`; the bound alone if both look the same."""
+def _cell(exact: float | None, about: float | None, most: float | None, shown: Callable[[float], str]) -> str:
+    """The exact figure if it is known, else `~ 12` above `≤ 30`; the bound alone if both look the same."""
+    if exact is not None:
+        return shown(exact)
     bound = "?" if most is None else f"≤ {shown(most)}"
     if about is None or (most is not None and shown(about) == shown(most)):
         return bound
@@ -274,7 +254,7 @@ def _cost_cells(planned: Planned) -> list[str]:
     if not _online(planned):
         return ["", "", ""]
     if not planned.exact:
-        return ["", _tokens(planned), _bounded(planned.usd, planned.usd_at_most, usd_text)]
+        return ["", _tokens(planned), _cell(None, planned.usd, planned.usd_at_most, usd_text)]
     cached = "" if planned.cached is None else f"{planned.cached:,}"
     return [cached, _tokens(planned) if planned.calls else "", _usd_range([planned], "usd_low", "usd_high")]
 
@@ -317,16 +297,14 @@ def _sum(online: list[Planned]) -> list[str]:
     sums = total(online)
     calls, sent, received = (sums[name] for name in ("calls", "input_tokens_at_most", "output_tokens_at_most"))
     phrases = [f"{'' if sums['exact'] else 'at most '}{calls:,} calls"]
-    phrases += (
-        [f"at most {_figure(sent)} / {_figure(received)} tokens"] if sent is not None and received is not None else []
-    )
+    phrases += [f"at most {tokens} tokens"] if (tokens := _pair(sent, received)) else []
     phrases += [f"USD {usd_text(sums['usd_at_most'])} at most"] if sums["usd_at_most"] is not None else []
     if sums["usd"] is not None and sums["calls_about"] is not None:
         phrases.append(f"about {sums['calls_about']:,} calls and USD {usd_text(sums['usd'])}")
     without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in sums["without"].items()]
-    left = [f"without {', '.join(without)}"] if without else []
+    phrases += [f"without {', '.join(without)}"] if without else []
     again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
-    return [f"in all {', '.join(phrases + left)}", *([again] if calls else [])]
+    return [f"in all {', '.join(phrases)}", *([again] if calls else [])]
 
 
 def _signs(stages: list[Planned]) -> list[str]:
@@ -342,21 +320,15 @@ def _signs(stages: list[Planned]) -> list[str]:
 
 def _until(stages: list[Planned]) -> list[str]:
     """The command that makes the figures of the first inexact model stage exact."""
-    waiting = next((planned for planned in stages if planned.endpoint and not planned.exact), None)
-    if waiting is None or waiting.waits_for is None:
-        return []
-    return [f"{waiting.stage} is exact once {waiting.waits_for} is built: `build --until {waiting.waits_for}`"]
+    inexact = [(planned.stage, planned.waits_for) for planned in stages if planned.endpoint and not planned.exact]
+    return [f"{stage} is exact once {last} is built: `build --until {last}`" for stage, last in inexact[:1] if last]
 
 
 def _web(stages: list[Planned]) -> list[str]:
     """A line about the stages that search the web."""
-    asking = [planned.stage for planned in stages if planned.web]
-    if not asking:
-        return []
-    return [
-        f"{', '.join(asking)}: up to one web search a row, and the pages it leads to, in no price here; "
-        "what was found before is not asked for again"
-    ]
+    asking = ", ".join(planned.stage for planned in stages if planned.web)
+    searches = "up to one web search a row, and the pages it leads to, in no price here"
+    return [f"{asking}: {searches}; what was found before is not asked for again"] if asking else []
 
 
 def _time_and_batch(asked: list[Planned]) -> str:
@@ -372,7 +344,7 @@ def _time_and_batch(asked: list[Planned]) -> str:
 def _usd_range(stages: list[Planned], low: str, high: str) -> str:
     """The range of the summed prices; unknown if one is."""
     ends = [[getattr(planned, name) for planned in stages] for name in (low, high)]
-    if None in ends[0] or None in ends[1]:
+    if None in ends[0] + ends[1]:
         return "unknown"
     least, most = (usd_text(sum(end)) for end in ends)
     return least if least == most else f"{least}-{most}"
@@ -393,18 +365,15 @@ def _figure(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _in_full(number: float) -> str:
-    return f"{number:,.0f}"
-
-
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:
     """A table without borders; `columns` maps names to the justification of their cells, or to `whole`: never
     wrapped.
     """
-    result = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in columns.items():
-        justification: Literal["right", "left"] = "right" if justify == "right" else "left"
-        result.add_column(name, justify=justification, overflow="fold", no_wrap=justify == "whole")
+    heads = (
+        Column(name, justify="right" if how == "right" else "left", overflow="fold", no_wrap=how == "whole")
+        for name, how in columns.items()
+    )
+    result = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         result.add_row(
             *(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell) for cell in row)

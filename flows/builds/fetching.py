@@ -38,13 +38,11 @@ def module_of(source: str, act: Act | None = None) -> ModuleType:
 
 def listed() -> list[dict[str, Any]]:
     """Every source: what it holds, its terms, and whether it can be fetched and read."""
-    found = []
-    for source in SOURCES:
-        if find_spec(f"flows.sources.{source}"):
-            module = module_of(source)
-            can = {act: hasattr(module, act) for act in ("fetch", "read")}
-            found.append({"source": source, **terms_of(module.TERMS), **can})
-    return found
+    modules = {source: module_of(source) for source in SOURCES if find_spec(f"flows.sources.{source}")}
+    return [
+        {"source": source, **terms_of(module.TERMS), **{act: hasattr(module, act) for act in ("fetch", "read")}}
+        for source, module in modules.items()
+    ]
 
 
 def terms_of(terms: Terms) -> dict[str, str | None]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args
 
 from longform.errors import UsageError
 from longform.settings import runner, runner_address
@@ -78,17 +78,14 @@ def amount(usd: float | None) -> float | None:
 
 def about(name: str) -> About:
     """The documentation of an option."""
-    return next(note for note in _annotation(name).__metadata__ if isinstance(note, About))
+    return next(note for note in _options()[name].annotation.__metadata__ if isinstance(note, About))
 
 
 def parameter(name: str, *notes: Any) -> inspect.Parameter:
     """The keyword parameter of a function that takes this option; its type is annotated with `notes`."""
-    default = next(field_.default for field_ in fields(Options) if field_.name == name)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is MISSING else default,
-        annotation=Annotated[(_annotation(name).__origin__, *notes)],
+    option = _options()[name]
+    return option.replace(
+        kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[(option.annotation.__origin__, *notes)]
     )
 
 
@@ -109,17 +106,13 @@ def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator that gives a command one flag for each of these options (default: all), as a dict in its parameter
     `options`.
     """
-    names = chosen or tuple(
-        field_.name for field_ in fields(Options) if field_.name != "home"
-    )  # which every command has
+    names = chosen or tuple(name for name in _options() if name != "home")  # which every command has
 
     def spread(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
-        parameters: list[inspect.Parameter] = []
-        for declared in signature.parameters.values():
-            parameters += (
-                map(_flagged, names) if declared.name == "options" else [declared.replace(kind=declared.KEYWORD_ONLY)]
-            )
+        own = [declared.replace(kind=declared.KEYWORD_ONLY) for declared in signature.parameters.values()]
+        chosen_flags = [parameter(name, flag(name)) for name in names]
+        parameters = [each for one in own for each in (chosen_flags if one.name == "options" else [one])]
 
         @functools.wraps(command)
         def with_flags(**given: Any) -> None:
@@ -132,9 +125,6 @@ def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return spread
 
 
-def _flagged(name: str) -> inspect.Parameter:
-    return parameter(name, flag(name))
-
-
-def _annotation(name: str) -> Any:
-    return get_type_hints(Options, include_extras=True)[name]
+def _options() -> Mapping[str, inspect.Parameter]:
+    """name -> type with documentation and default of each option."""
+    return inspect.signature(Options, eval_str=True).parameters

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import pyarrow as pa
 
 from flows.builds.fetching import module_of
 from longform.artifacts.rows import REJECTED, Rows, read_batches
-from longform.artifacts.store import Store
+from longform.artifacts.store import Part, Store
 from longform.engine.build import Build, Progress, StageRun, Tasks
 from longform.engine.runners import Processes, Runner
-from longform.files import unwritable
+from longform.files import sync, unwritable
 from longform.llm.models import Models
 from longform.machines import temporary
 from longform.settings import responses
@@ -79,47 +78,35 @@ def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Pa
     for rows in tables:
         count_by_stage[rows.stage] += 1
         name = rows.stage if count_by_stage[rows.stage] == 1 else f"{rows.stage}-{count_by_stage[rows.stage]}"
-        rejected = [str(rows.store.rejected_path(part)) for part in rows.parts or () if part.rejected]
         written.append(_write(folder / f"{name}.parquet", rows.schema, rows.paths))
-        written.append(_write(folder / f"{name}.rejected.parquet", REJECTED, rejected))
+        written.append(_write(folder / f"{name}.rejected.parquet", REJECTED, _rejected(store, rows.parts or [])))
     for entry in entries:
-        if entry.stage not in count_by_stage and (rejected := _rejected(store, entry)):
+        if entry.stage not in count_by_stage and (rejected := _rejected(store, entry.artifact.parts)):
             written.append(_write(folder / f"{entry.stage}.rejected.parquet", REJECTED, rejected))
     return written
 
 
-def _rejected(store: Store, entry: StageRun) -> list[str]:
-    return [str(store.rejected_path(part)) for part in entry.artifact.parts if part.rejected]
+def _rejected(store: Store, parts: list[Part]) -> list[str]:
+    return [str(store.rejected_path(part)) for part in parts if part.rejected]
 
 
 def _write(place: Path, schema: pa.Schema, paths: list[str]) -> Path:
-    """Write a Parquet file from parts; StoreError if it cannot be written."""
+    """Write a Parquet file from parts: to a temporary file beside it, synced, then renamed. StoreError if it cannot be
+    written.
+    """
     import pyarrow.parquet as pq
 
+    unfinished = place.with_name(temporary())
     try:
-        with _beside(place) as path, pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for batch in _batches(paths):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+            for batch in chain.from_iterable(read_batches(path, BATCH_ROWS) for path in paths):
                 writer.write_batch(batch.cast(schema))
+        sync(unfinished)
+        unfinished.replace(place)
     except OSError as error:
         raise unwritable(place, error) from None
-    return place
-
-
-def _batches(paths: list[str]) -> Iterator[pa.RecordBatch]:
-    for path in paths:
-        yield from read_batches(path, BATCH_ROWS)
-
-
-@contextmanager
-def _beside(place: Path) -> Iterator[Path]:
-    """A temporary path to write to, which is renamed to `place` once everything is written."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    path = place.with_name(temporary())
-    try:
-        yield path
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-        path.replace(place)
     finally:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
+    return place

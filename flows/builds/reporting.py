@@ -14,7 +14,6 @@ from prefect.artifacts import (
 )
 
 from flows.builds.console import StageStatus, report_periodically, start_phrase
-from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
 from longform.engine.prefect_tasks import ignoring_server_errors, log
@@ -25,25 +24,21 @@ class RunPage:
 
     def __init__(self, dataset: str, display: Progress) -> None:
         self.dataset, self.display = dataset, display
-        self._running: dict[str, tuple[threading.Event, Bar]] = {}
+        self._running: dict[str, Bar] = {}
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
         log(logging.INFO, f"{stage} begins: {start_phrase(units, calls, endpoint)}")
-        finished, bar = threading.Event(), Bar(_key(f"{self.dataset}-{stage}-progress"))
-        self._running[stage] = finished, bar
+        bar = self._running[stage] = Bar(_key(f"{self.dataset}-{stage}-progress"))
         report_periodically(
-            finished, StageStatus(calls, watch), lambda phrase: bar.report(f"{stage}: {phrase}", watch()["fraction"])
+            bar.finished,
+            StageStatus(calls, watch),
+            lambda phrase: bar.report(f"{stage}: {phrase}", watch()["fraction"]),
         )
         self.display.begin(stage, units, calls, endpoint, watch)
 
-    def advance(self, stage: str, parts: list[Part]) -> None:
-        self.display.advance(stage, parts)
-
     def end(self, entry: StageRun) -> None:
         if entry.stage in self._running:
-            finished, bar = self._running.pop(entry.stage)
-            finished.set()
-            bar.finish()
+            self._running.pop(entry.stage).finish()
         self.display.end(entry)
 
     def say(self, text: str) -> None:
@@ -51,15 +46,15 @@ class RunPage:
         self.display.say(text)
 
     def close(self) -> None:
-        for finished, _ in self._running.values():
-            finished.set()
+        for bar in self._running.values():
+            bar.finished.set()
 
 
 class Bar:
     """The progress artifact of a stage, created with its first report."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
+        self.key, self.finished = key, threading.Event()
         self._artifact: Any = None
 
     def report(self, phrase: str, fraction: float) -> None:
@@ -71,6 +66,7 @@ class Bar:
                 update_progress_artifact(self._artifact, 100 * fraction)
 
     def finish(self) -> None:
+        self.finished.set()
         if self._artifact is not None:
             with ignoring_server_errors():
                 update_progress_artifact(self._artifact, 100.0)

@@ -8,7 +8,6 @@ that is when the build ends, however that happens. All temporary servers share t
 from __future__ import annotations
 
 import fcntl
-import http.client
 import logging
 import os
 import re
@@ -20,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import UUID
@@ -123,36 +122,23 @@ class TemporaryServer:
         """Return when the server answers. It listens from the beginning, so one request is enough. ServerError if it
         fails.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
-        try:
-            connection.request("GET", "/api/health")
-            answered = connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            answered = False
-        finally:
-            connection.close()
-        if not answered:
-            from prefect.settings import get_current_settings
+        import httpx
+        from prefect.settings import get_current_settings
 
+        health = f"http://127.0.0.1:{self.port}/api/health"
+        try:
+            httpx.get(health, timeout=START_SECONDS, trust_env=False).raise_for_status()
+        except httpx.HTTPError:
             raise ServerError(
                 f"Prefect's server for this build did not start ({self.reason()}): see to its database in "
                 f"{get_current_settings().home} (PREFECT_HOME), or set PREFECT_API_URL to a server that runs."
-            )
+            ) from None
 
     def reason(self) -> str:
         """The last error that the process printed."""
         self.log.seek(0)
         errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*$", self.log.read().decode(errors="replace"), re.M)
         return errors[-1] if errors else f"no answer within {START_SECONDS:.0f} s"
-
-    def stop(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 @contextmanager
@@ -176,7 +162,13 @@ def temporary_server() -> Iterator[TemporaryServer]:
         try:
             yield server
         finally:
-            server.stop()
+            assert process.stdin
+            process.stdin.close()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @contextmanager
@@ -223,11 +215,10 @@ def _has_ended(client: SyncPrefectClient, task_run: UUID) -> bool:
     """Whether the server has stored a task run as finished."""
     from prefect.exceptions import ObjectNotFound
 
-    try:
+    with suppress(ObjectNotFound):
         state = client.read_task_run(task_run).state
-    except ObjectNotFound:
-        return False
-    return bool(state and state.is_final())
+        return bool(state and state.is_final())
+    return False
 
 
 def serve(descriptor: int) -> None:

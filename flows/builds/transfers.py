@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
@@ -23,17 +22,18 @@ WORTH_A_LINE_BYTES = 10_000_000
 
 
 class TransferBars:
-    """A progress bar for each download."""
+    """A progress bar for each download; without a console it only keeps count."""
 
-    def __init__(self, out: Console) -> None:
+    def __init__(self, out: Console | None = None) -> None:
         columns = (BarColumn(30), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        self.bar = Progress(TextColumn("{task.description}", markup=False), *columns, console=out, transient=True)
-        self.tasks: dict[str, Any] = {}
+        text = TextColumn("{task.description}", markup=False)
+        self.bar = Progress(text, *columns, console=out, transient=True, disable=out is None)
+        self.tasks: dict[str, TaskID] = {}
         self.bar.start()
 
     def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
         self.end(name)
-        self.tasks[name] = self.bar.add_task(visible(name), total=total_bytes, completed=done_bytes)
+        self.tasks[name] = self.bar.add_task(visible(name), total=total_bytes, completed=done_bytes, before=done_bytes)
 
     def advance(self, name: str, bytes: int) -> None:
         self.bar.advance(self.tasks[name], bytes)
@@ -46,49 +46,30 @@ class TransferBars:
         self.bar.stop()
 
 
-class TransferLines:
+class TransferLines(TransferBars):
     """A line every ten seconds, and one at the end of a large file; small files print nothing."""
 
     def __init__(self) -> None:
-        self.transfers: dict[str, _Transfer] = {}
+        super().__init__()
         self.last_line = time.monotonic()
-        self.lock = threading.Lock()
-
-    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
-        with self.lock:
-            self.transfers[name] = _Transfer(total_bytes, done_bytes)
 
     def advance(self, name: str, bytes: int) -> None:
-        with self.lock:
-            transfer = self.transfers[name]
-            transfer.done += bytes
-            if time.monotonic() - self.last_line > EVERY_SECONDS:
-                self._say(f"{name}: {transfer.phrase()}")
+        super().advance(name, bytes)
+        if time.monotonic() - self.last_line > EVERY_SECONDS:
+            self._say(name)
 
     def end(self, name: str) -> None:
-        with self.lock:
-            transfer = self.transfers.pop(name, None)
-            if transfer and transfer.done - transfer.done_before > WORTH_A_LINE_BYTES:
-                self._say(f"{name}: {transfer.phrase()}")
+        if name in self.tasks:
+            self._say(name, worth_bytes=WORTH_A_LINE_BYTES)
+        super().end(name)
 
-    def close(self) -> None:
-        pass
-
-    def _say(self, text: str) -> None:
-        self.last_line = time.monotonic()
-        print_line(text)
-
-
-class _Transfer:
-    """The progress of one download."""
-
-    def __init__(self, total: int | None, done: int) -> None:
-        self.total, self.done, self.done_before = total, done, done
-        self.started = time.monotonic()
-
-    def phrase(self) -> str:
-        """E.g. `120.5 of 300.0 MB, 12.1 MB/s, 15 s left`."""
-        rate = (self.done - self.done_before) / max(0.001, time.monotonic() - self.started)
-        of_total = f" of {self.total / 1e6:,.1f}" if self.total else ""
-        left = f", {duration((self.total - self.done) / rate)} left" if rate and self.total else ""
-        return f"{self.done / 1e6:,.1f}{of_total} MB, {rate / 1e6:,.1f} MB/s{left}"
+    def _say(self, name: str, worth_bytes: int = 0) -> None:
+        """Print e.g. `a.zst: 120.5 of 300.0 MB, 12.1 MB/s, 15 s left` if this transfer moved so many bytes."""
+        task = next(task for task in self.bar.tasks if task.id == self.tasks[name])
+        moved = task.completed - task.fields["before"]
+        if moved > worth_bytes:
+            self.last_line = time.monotonic()
+            rate = moved / max(0.001, task.elapsed or 0.0)
+            of_total = f" of {task.total / 1e6:,.1f}" if task.total else ""
+            left = f", {duration((task.total - task.completed) / rate)} left" if rate and task.total else ""
+            print_line(f"{name}: {task.completed / 1e6:,.1f}{of_total} MB, {rate / 1e6:,.1f} MB/s{left}")

@@ -81,9 +81,9 @@ def _none_of(model: type[BaseModel], name: str) -> str | None:
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show: str) -> str:
     """The message for a configuration that does not fit, with the setting, its value and the rule."""
-    problems = error.errors(include_url=False)
-    problem = next((found for found in problems if found["type"] == "extra_forbidden"), problems[0])
-    path = [str(piece) for piece in problem["loc"]]
+    problem = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
+    path, value = [str(piece) for piece in problem["loc"]], json.dumps(problem["input"], default=str)
+    message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(path[-1], _names(model, path[:-1]), n=1, cutoff=0.5)
         hint = f'; did you mean "{near[0]}"?' if near else "."
@@ -91,15 +91,11 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show:
     if problem["type"] == "missing":
         return f'{dataset}: the setting "{".".join(path)}" is missing. {show}'
     if not path:
-        return f"{dataset}: {problem['msg'].removeprefix('Value error, ')}. {show}"
+        return f"{dataset}: {message}. {show}"
     if problem["type"] in ("model_type", "model_attributes_type"):
-        value = json.dumps(problem["input"], default=str)
         return f"{dataset}: {'.'.join(path)} = {value} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
-    value = json.dumps(problem["input"], default=str)
-    message = problem["msg"].removeprefix("Value error, ")
-    rule = message[0].lower() + message[1:]
-    return f"{dataset}: {name} = {value} does not fit: {rule}. {show}"
+    return f"{dataset}: {name} = {value} does not fit: {message[0].lower()}{message[1:]}. {show}"
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from longform.errors import EndpointError, UsageError
 from longform.llm.ask.types import Capability, Endpoint, Price
@@ -25,6 +25,21 @@ def without_user(address: str) -> str:
     return address
 
 
+def endpoint_address(address: str) -> str:
+    """The address of an endpoint; ValueError if it is none."""
+    if not address.startswith(("http://", "https://")):
+        raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
+    return without_user(address)
+
+
+def not_ours(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The request parameters; ValueError if one of them is set by the build itself."""
+    for name in parameters:
+        if name in SET_BY_BUILD:
+            raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
+    return parameters
+
+
 class PriceConfig(BaseModel):
     """USD per million tokens."""
 
@@ -41,10 +56,12 @@ class EndpointConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    base_url: str = Field(description="e.g. http://127.0.0.1:8000/v1")
+    base_url: Annotated[str, AfterValidator(endpoint_address)] = Field(description="e.g. http://127.0.0.1:8000/v1")
     model: str = Field(description="name the endpoint knows the model by")
     key_env: str | None = Field(None, description="environment variable that holds the key; none for local servers")
-    parameters: dict[str, Any] = Field({}, description="sent with every request, e.g. temperature, seed")
+    parameters: Annotated[dict[str, Any], AfterValidator(not_ours)] = Field(
+        {}, description="sent with every request, e.g. temperature, seed"
+    )
     limit_field: Literal["max_completion_tokens", "max_tokens"] = Field(
         "max_completion_tokens",
         description="what the server calls the limit of a reply's tokens; older ones: max_tokens",
@@ -61,32 +78,12 @@ class EndpointConfig(BaseModel):
     )
     timeout_seconds: float = Field(120.0, gt=0, allow_inf_nan=False, description="total time a request may take")
 
-    @field_validator("base_url")
-    @classmethod
-    def is_an_address(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
-        return without_user(value)
-
-    @field_validator("parameters")
-    @classmethod
-    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return not_ours(value)
-
 
 def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
     """The endpoint with these parameters, unless it sets them itself; the offline model takes none."""
     if endpoint.offline:
         return endpoint
     return replace(endpoint, parameters=tuple(sorted({**parameters, **dict(endpoint.parameters)}.items())))
-
-
-def not_ours(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The request parameters; ValueError if one of them is set by the build itself."""
-    for name in parameters:
-        if name in SET_BY_BUILD:
-            raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
-    return parameters
 
 
 def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
@@ -181,18 +178,19 @@ class ModelSettings(BaseModel):
         return self
 
 
+def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode"]) -> str:
+    """A setting of a stage: its own, else that of the whole configuration."""
+    return str(getattr(config.stages.get(stage), setting, None) or getattr(config, setting))
+
+
 def model_of(stage: str, config: ModelSettings) -> Endpoint:
-    """The endpoint that a stage asks: its own, else that of the whole configuration."""
-    own = config.stages.get(stage)
-    return endpoint_of((own and own.model) or config.model, config.endpoints)
+    """The endpoint that a stage asks."""
+    return endpoint_of(_chosen(stage, config, "model"), config.endpoints)
 
 
 def batched(config: ModelSettings) -> frozenset[str]:
     """The stages whose questions go through the provider's Batch API."""
-    modes = {
-        stage: (own and own.mode) or config.mode for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
-    }
-    return frozenset(stage for stage, mode in modes.items() if mode == "batch")
+    return frozenset(stage for stage in config.MODEL_STAGES if _chosen(stage, config, "mode") == "batch")
 
 
 def check_batches(config: ModelSettings) -> None:
@@ -208,8 +206,5 @@ def check_batches(config: ModelSettings) -> None:
 
 def endpoints_used(config: ModelSettings) -> list[str]:
     """Names of the endpoints that a build asks."""
-    models = [
-        (own and own.model) or config.model for stage in config.MODEL_STAGES for own in [config.stages.get(stage)]
-    ]
-    embedding = getattr(config, "embedding", None)
-    return list(dict.fromkeys([*models, *([embedding] if embedding else [])]))
+    models = [_chosen(stage, config, "model") for stage in config.MODEL_STAGES]
+    return list(dict.fromkeys(filter(None, [*models, getattr(config, "embedding", None)])))

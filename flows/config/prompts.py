@@ -17,19 +17,17 @@ def described(dataset: str | None, override_folder: str | None) -> list[dict[str
     folders = prompt_folders(override_folder, PROMPTS)
     folder = f"{dataset.replace('-', '_')}/" if dataset else ""
     names = [name for name in prompt_names(PROMPTS) if name.startswith(folder)]
-    return [_description(load_prompt(name, *folders), folders) for name in names]
-
-
-def _description(prompt: Prompt, folders: tuple[Path, ...]) -> dict[str, Any]:
-    paths = [folder / f"{prompt.name}.md" for folder in folders]
-    return {
-        "name": prompt.name,
-        "inputs": list(prompt.inputs),
-        "reply": prompt.reply,
-        "forms": list(prompt.forms),
-        "hash": prompt.hash,
-        "file": str(next(path for path in paths if path.exists())),
-    }
+    return [
+        {
+            "name": prompt.name,
+            "inputs": list(prompt.inputs),
+            "reply": prompt.reply,
+            "forms": list(prompt.forms),
+            "hash": prompt.hash,
+            "file": str(next(filter(Path.exists, (folder / f"{prompt.name}.md" for folder in folders)))),
+        }
+        for prompt in (load_prompt(name, *folders) for name in names)
+    ]
 
 
 def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[tuple[str, str], ...]:

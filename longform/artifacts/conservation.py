@@ -39,15 +39,20 @@ def check_conservation(
     used. DuckDB spills what does not fit in memory to the home.
     """
     input_files, side_files = _by_key(inputs), _by_key(side_inputs)
+    outputs = [str(store.rows_path(part)) for part in parts if part.rows]
+    rejected = [str(store.rejected_path(part)) for part in parts if part.rejected_sha256]
     for key, paths in input_files.items():
-        columns = parent_columns(schema, key)
-        if columns:
-            other_files = {
-                other: input_files.get(other, []) + side_files.get(other, [])
-                for other in {**input_files, **side_files}
-                if other != key
+        if columns := parent_columns(schema, key):
+            others = {
+                other: input_files.get(other, []) + side_files.get(other, []) for other in {**input_files, **side_files}
             }
-            _check(store, stage, key, columns, paths, side_files.get(key, []), other_files, parts)
+            del others[key]
+            known = [_select(column, outputs) for column in columns if outputs]
+            known += [_rejected(rejected, others)] if rejected else []
+            read, allowed = (
+                _select(key, files) if files else NONE for files in (paths, paths + side_files.get(key, []))
+            )
+            _compare(store, stage, key, read, " UNION ALL ".join(known) or NONE, allowed)
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
@@ -59,27 +64,6 @@ def parent_columns(schema: pa.Schema, key: str) -> list[str]:
     """The columns of a schema that hold the keys of parent rows, e.g. `answers.answer_id` inside a list of structs."""
     declared: dict[str, list[str]] = json.loads(schema.metadata[b"parents"])
     return declared.get(key, [key] if key in schema.names else [])
-
-
-def _check(
-    store: Store,
-    stage: str,
-    key: str,
-    columns: list[str],
-    input_files: list[str],
-    side_files: list[str],
-    other_files: dict[str, list[str]],
-    parts: list[Part],
-) -> None:
-    """Compare the keys of one key column's input rows with those of the parents and rejected rows, by DuckDB
-    queries.
-    """
-    outputs = [str(store.rows_path(part)) for part in parts if part.rows]
-    rejected = [str(store.rejected_path(part)) for part in parts if part.rejected_sha256]
-    parents = [_select(column, outputs) for column in columns if outputs]
-    parents += [_rejected(rejected, other_files)] if rejected else []
-    inputs, allowed = (_select(key, paths) if paths else NONE for paths in (input_files, input_files + side_files))
-    _compare(store, stage, key, inputs, " UNION ALL ".join(parents) or NONE, allowed)
 
 
 def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
@@ -96,13 +80,14 @@ def _database(home: Path) -> duckdb.DuckDBPyConnection:
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
     place = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": "512MB",
-        "threads": 2,
-        "temp_directory": str(place / temporary()),
-        "enable_external_file_cache": False,  # memory of every worker that lives as long as it
-    }
-    return duckdb.connect(config=settings)
+    return duckdb.connect(
+        config={
+            "memory_limit": "512MB",
+            "threads": 2,
+            "temp_directory": str(place / temporary()),
+            "enable_external_file_cache": False,  # memory of every worker that lives as long as it
+        }
+    )
 
 
 atexit.register(_database.cache_clear)  # DuckDB complains of what is open later than that

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import groupby
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from longform.artifacts.arrays import text_array
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import REJECTED, Rejected, Row
+from longform.artifacts.rows import REJECTED, Rejected, Row, text_array
 from longform.artifacts.store import Part, Store
 from longform.errors import SchemaError
 from longform.files import sha256_of, sync
@@ -133,12 +133,11 @@ class Parts:
         if len(self.keys) == 1:
             yield 0, batch
             return
-        places = [self._place(key) for key in batch.column(self.cut).to_pylist()]
         start = 0
-        for end in range(1, len(places) + 1):
-            if end == len(places) or places[end] != places[start]:
-                yield places[start], batch.slice(start, end - start)
-                start = end
+        for place, rows in groupby(map(self._place, batch.column(self.cut).to_pylist())):
+            number = len(list(rows))
+            yield place, batch.slice(start, number)
+            start += number
 
     def _counted(self, batch: pa.RecordBatch, most: int) -> Iterable[tuple[int, pa.RecordBatch]]:
         """As `_cut` where parts have a maximum number of rows: full parts are followed by new ones."""
@@ -180,9 +179,9 @@ class Parts:
     def _close(self) -> None:
         if not self.open:
             self._open(None)
-        counts, self.counts = dict(self.counts), Counter()
-        for number, key in enumerate(sorted(self.open)):
-            self.done.append(self.open[key].finish(counts if number == 0 else {}))
+        for key in sorted(self.open):
+            self.done.append(self.open[key].finish(self.counts))
+            self.counts = Counter()
         self.open = {}
 
 
@@ -221,9 +220,8 @@ class PartWriter:
         self._write_rejected()
         self._close()
         rows, rejected = self.folder / "rows.parquet", self.folder / "rejected.parquet"
-        for path in (rows, rejected):
-            if path.exists():
-                sync(path)
+        for path in self.folder.iterdir():
+            sync(path)
         part = Part(
             stage=self.stage,
             key=self.key,
@@ -273,16 +271,17 @@ def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
     coded = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in plain]
     level = int((schema.metadata or {}).get(b"level", b"3"))
-    packed: dict[str, Any] = {"compression": "zstd", "compression_level": level} if level else {"compression": "none"}
-    return pq.ParquetWriter(path, bare(schema), use_dictionary=coded, **packed)
-
-
-def bare(schema: pa.Schema) -> pa.Schema:
-    """The schema's names, types and nullability, without documentation and metadata."""
-    return pa.schema([_bare(field) for field in schema])
+    return pq.ParquetWriter(
+        path,
+        pa.schema(map(_bare, schema)),
+        use_dictionary=coded,
+        compression="zstd" if level else "none",
+        compression_level=level or None,
+    )
 
 
 def _bare(field: pa.Field) -> pa.Field:
+    """The field's name, type and nullability, without documentation and metadata."""
     return pa.field(field.name, _bare_type(field.type), nullable=field.nullable)
 
 

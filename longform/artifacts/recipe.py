@@ -75,15 +75,11 @@ class Recipe:
 
     def differences(self, other: Recipe) -> list[str]:
         """What differs from `other`, as short phrases: `k: 10 -> 12`, `prompt changed`, `its input x changes`."""
-        found = []
-        if self.revision != other.revision:
-            found.append(f"revision {other.revision} -> {self.revision}")
-        if self.schema != other.schema:
-            found.append("schema changed")
-        for name in sorted(self.arguments.keys() | other.arguments.keys()):
-            before, now = other.arguments.get(name), self.arguments.get(name)
-            if before != now:
-                found.append(_change(name, before, now))
+        found = [] if self.revision == other.revision else [f"revision {other.revision} -> {self.revision}"]
+        found += [] if self.schema == other.schema else ["schema changed"]
+        names = sorted(self.arguments.keys() | other.arguments.keys())
+        values = ((name, other.arguments.get(name), self.arguments.get(name)) for name in names)
+        found += [_change(name, before, now) for name, before, now in values if before != now]
         changed = [name for name in self.inputs if self.inputs[name] != other.inputs.get(name)]
         return found + [f"its input {name} changes" for name in changed]
 

@@ -15,6 +15,7 @@ be on a file system that several machines share.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -50,9 +51,7 @@ class Part:
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Part:
         """The part that a JSON document (part.json) describes."""
-        rejected = tuple((kind, reason, number) for kind, reason, number in fields["rejected"])
-        counts = tuple((name, number) for name, number in fields["counts"])
-        return cls(**{**fields, "rejected": rejected, "counts": counts})
+        return cls(**{**fields, **{name: tuple(map(tuple, fields[name])) for name in ("rejected", "counts")}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +76,9 @@ class Artifact:
 
     def rejected(self) -> dict[tuple[str, str], int]:
         """(kind, reason) -> number of rejected rows, largest first."""
-        sums: dict[tuple[str, str], int] = {}
+        sums: Counter[tuple[str, str]] = Counter()
         for part in self.parts:
-            for kind, reason, number in part.rejected:
-                sums[kind, reason] = sums.get((kind, reason), 0) + number
+            sums.update({(kind, reason): number for kind, reason, number in part.rejected})
         return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
     def reasons(self, kind: str) -> dict[str, int]:
@@ -89,11 +87,10 @@ class Artifact:
 
     def counts(self) -> dict[str, int]:
         """counter -> its sum over all parts."""
-        sums: dict[str, int] = {}
+        sums: Counter[str] = Counter()
         for part in self.parts:
-            for name, number in part.counts:
-                sums[name] = sums.get(name, 0) + number
-        return sums
+            sums.update(dict(part.counts))
+        return dict(sums)
 
 
 class Store:
@@ -124,14 +121,14 @@ class Store:
         return self.part(part) / "rejected.parquet"
 
     def has(self, part: Part) -> bool:
-        """Whether a part's folder and rows are in place, by their size; `intact` also reads them."""
+        """Whether a part's folder and rows are in place, by their size; `damaged` also reads them."""
         rows = self.rows_path(part)
         return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
 
-    def intact(self, part: Part) -> bool:
-        """Whether a part's files match its checksums; reads them whole."""
+    def damaged(self, part: Part) -> list[Path]:
+        """The files of a part that are missing or do not match its checksums; reads them whole."""
         files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
-        return all(digest is None or (path.exists() and sha256_of(path) == digest) for path, digest in files)
+        return [path for path, digest in files if digest and not (path.exists() and sha256_of(path) == digest)]
 
     # reading
 
@@ -153,9 +150,8 @@ class Store:
 
     def unit(self, stage: str, unit: str) -> list[Part] | None:
         """The parts that a finished unit of work made; None if it is not finished or a part is missing."""
-        document = read_json(self.stage(stage) / "units" / f"{unit}.json")
-        parts = [Part.of(fields) for fields in document] if document is not None else None
-        return parts if parts is not None and all(map(self.has, parts)) else None
+        parts = [Part.of(fields) for fields in read_json(self.stage(stage) / "units" / f"{unit}.json") or ()]
+        return parts if parts and all(map(self.has, parts)) else None
 
     # writing
 
@@ -171,7 +167,7 @@ class Store:
         """
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
-        if _same(read_json(place / "part.json"), part) and self.intact(part):
+        if _same(read_json(place / "part.json"), part) and not self.damaged(part):
             shutil.rmtree(folder)
             return
         if place.exists():
@@ -201,11 +197,6 @@ class Store:
         content = path.read_bytes() if path.exists() else b""
         return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
 
-    def responses_read(self, stage: str, unit: str) -> int:
-        """The number of model responses that a finished unit read."""
-        path = self.stage(stage) / "units" / f"{unit}.responses"
-        return path.stat().st_size // 32 if path.exists() else 0
-
     def commit_artifact(self, artifact: Artifact) -> None:
         """Write an artifact's record, which makes its rows available. StoreError if the build has lost its lock."""
         self.check_locks(within_seconds=self._lease_seconds / 4)
@@ -225,17 +216,14 @@ class Store:
         Files of another machine that holds a lock are not among them: it may still be writing.
         """
         places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
-        found = [path for place in places for path in self.home.glob(f"{place}.tmp-*")]
-        ours = [path for path in found if writer_of(path.name)[0] == self.machine]
-        theirs = [path for path in found if writer_of(path.name)[0] != self.machine]
-        dead = [path for path in ours if not is_alive(writer_of(path.name)[1])]
-        return [*dead, *self._abandoned(theirs)] if theirs else dead
-
-    def _abandoned(self, paths: list[Path]) -> list[Path]:
-        """Those temporary files of other machines that are a day old and whose machine holds no lock."""
-        at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
-        before = clock_to_read(self.home) - LEFT_SECONDS
-        return [path for path in paths if writer_of(path.name)[0] not in at_work and _newest(path) < before]
+        found = [(path, *writer_of(path.name)) for place in places for path in self.home.glob(f"{place}.tmp-*")]
+        left = [path for path, machine, process in found if machine == self.machine and not is_alive(process)]
+        theirs = [(path, machine) for path, machine, _ in found if machine != self.machine]
+        if theirs:
+            at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
+            before = clock_to_read(self.home) - LEFT_SECONDS
+            left += [path for path, machine in theirs if machine not in at_work and _newest(path) < before]
+        return left
 
     def sweep(self) -> None:
         """Delete the temporary files that dead processes left."""
@@ -253,8 +241,8 @@ class Store:
     def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
         """Hold the lock of a dataset, so that it has one build at a time. BusyError says who holds it.
 
-        The lock of a dead owner is free: at once on this machine, within a minute on another. Who holds the lock for
-        long calls `check_locks` before each step that needs it.
+        The lock of a dead owner is free: at once on this machine, within a minute on another; unpublished versions of
+        that owner are deleted. Who holds the lock for long calls `check_locks` before each step that needs it.
         """
         lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
         try:
@@ -267,20 +255,14 @@ class Store:
             )
         self._held[dataset] = lease
         try:
-            self._disown(dataset, lease)
+            if lease.before:  # it may only be asleep, and notice too late that it lost the lock
+                begun = temporary_prefix(lease.before.machine, lease.before.process)
+                for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
+                    remove(path)
             yield
         finally:
             del self._held[dataset]
             lease.give_back()
-
-    def _disown(self, dataset: str, lease: Lease) -> None:
-        """Delete unpublished versions of the lock's previous owner: it may only be asleep, and notice too late that it
-        lost it.
-        """
-        if lease.before:
-            begun = temporary_prefix(lease.before.machine, lease.before.process)
-            for path in (self.home / "datasets" / dataset).glob(f"{begun}*"):
-                remove(path)
 
     def check_locks(self, within_seconds: float = 0.0) -> None:
         """Raise StoreError if a lock of this process was taken over by another while this one slept.
@@ -358,10 +340,15 @@ class Digests:
 
 
 def _artifact(name: str, document: dict[str, Any]) -> Artifact:
-    parts = [Part.of(fields) for fields in document["parts"]]
-    recipe, units = Recipe(**document["recipe"]), document.get("units", [])
-    records = document.get("records_at_most", {})
-    return Artifact(name, recipe, document["contents"], document["rows_in"], parts, units, records)
+    return Artifact(
+        name,
+        Recipe(**document["recipe"]),
+        document["contents"],
+        document["rows_in"],
+        [Part.of(fields) for fields in document["parts"]],
+        document.get("units", []),
+        document.get("records_at_most", {}),
+    )
 
 
 def _same(document: dict[str, Any] | None, part: Part) -> bool:

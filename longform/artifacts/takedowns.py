@@ -81,27 +81,17 @@ def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedo
     store = Store(home)
     store.prepare()
     with store.lock("takedowns", doing="written", patience_seconds=PATIENCE_SECONDS):
-        listed = {takedown.id: takedown for takedown in load(home)}
-        before = set(listed)
-        known = {}
+        before = {takedown.id: takedown for takedown in load(home)}
+        listed, wanted = dict(before), list(wanted)
         for record, day, reason in wanted:
-            if record in listed:
-                known[record] = listed[record]
-            else:
-                listed[record] = Takedown(
-                    record, _day(day), _checked_reason(reason), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-                )
-        if listed.keys() != before:
-            _write(home, listed.values())
-    return (
-        [takedown for record, takedown in listed.items() if record not in before],
-        [takedown for record, takedown in known.items() if record in before],
-    )
-
-
-def _write(home: Path, takedowns: Iterable[Takedown]) -> None:
-    lines = [json.dumps(asdict(takedown), ensure_ascii=False) for takedown in takedowns]
-    write_bytes(home / FILE, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+            if record not in listed:
+                added_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+                listed[record] = Takedown(record, _day(day), _checked_reason(reason), added_at)
+        if len(listed) > len(before):
+            lines = [json.dumps(asdict(takedown), ensure_ascii=False) + "\n" for takedown in listed.values()]
+            write_bytes(home / FILE, "".join(lines).encode("utf-8", "backslashreplace"))
+    known = dict.fromkeys(record for record, *_ in wanted if record in before)
+    return [takedown for record, takedown in listed.items() if record not in before], [before[each] for each in known]
 
 
 def _day(text: str) -> str:
@@ -116,24 +106,21 @@ def _day(text: str) -> str:
 
 def _checked_reason(reason: str) -> str:
     """The reason on one line; UsageError if it is empty."""
-    reason = " ".join(reason.split())
-    if not reason:
+    if not reason.split():
         raise UsageError("A takedown needs its reason, e.g. --reason 'its author asked'.")
-    return reason
-
-
-def page_names(url: str) -> list[str]:
-    """The page id of a URL in a list; empty if it is no web address."""
-    return [name for name in [page_of(url)] if name]
+    return " ".join(reason.split())
 
 
 def mentions(
-    paths: Sequence[Path], ids: Collection[str], names: Callable[[str], Collection[str]] = page_names
+    paths: Sequence[Path],
+    ids: Collection[str],
+    names: Callable[[str], Collection[str | None]] = lambda url: [page_of(url)],
 ) -> list[Mention]:
     """Where these Parquet files mention one of the ids: in columns *_id and *_ids, where a passage's id counts as its
     post's.
 
-    Also in columns `x_urls` beside `x` where `x` is more than the address: `names` returns the ids of what is at a URL.
+    Also in columns `x_urls` beside `x` where `x` is more than the address: `names` returns the ids of what is at a URL,
+    by default that of its page.
     """
     import duckdb
     import pyarrow.parquet as pq
@@ -154,7 +141,7 @@ def mentions(
             for name, query in _address_columns(pq.read_schema(path)):
                 urls = database.execute(query.format(read_parquet([path]))).fetchall()
                 named = {record for (url,) in urls for record in names(url)}
-                found += [Mention(record, path, name) for record in sorted(named & wanted)]
+                found += [Mention(record, path, name) for record in sorted(wanted & named)]
     return found
 
 

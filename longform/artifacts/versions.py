@@ -12,17 +12,20 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longform.artifacts.rows import read_batches
-from longform.artifacts.store import Artifact, Part, Store
+from longform.artifacts.store import Artifact, Store
 from longform.errors import StoreError, UsageError
 from longform.files import read_json, remove, sha256_of
 from longform.hints import hint
 from longform.machines import temporary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
 ROWS_AT_ONCE = 100
@@ -74,8 +77,7 @@ class Version:
 
 def datasets(home: Path) -> list[str]:
     """The datasets that have a version in this home, broken ones included."""
-    folder = home / "datasets"
-    return sorted(path.name for path in folder.glob("[!.]*") if _folders(home, path.name)) if folder.exists() else []
+    return sorted(path.name for path in (home / "datasets").glob("[!.]*") if _folders(home, path.name))
 
 
 def versions(home: Path, dataset: str) -> list[Version]:
@@ -100,8 +102,7 @@ def check_manifests(home: Path, dataset: str) -> None:
 
 
 def _folders(home: Path, dataset: str) -> list[Path]:
-    folder = home / "datasets" / dataset
-    return sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.exists() else []
+    return sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir())
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
@@ -174,6 +175,59 @@ def stage_rows(
             raise StoreError(f"{store.part(part)} is damaged ({error}): build again with --force {stage}.") from None
 
 
+def load(
+    dataset: str,
+    version: str = "latest",
+    split: str | None = None,
+    stage: str | None = None,
+    home: Path | str | None = None,
+    config: str | None = None,
+    as_pandas: bool = False,
+) -> pa.Table | pd.DataFrame:
+    """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
+
+        longform.load("NAME", split="test")
+        longform.load("NAME/CONFIG", version="2026.11.20", as_pandas=True)
+
+    Without a config it is the default one, without a split `train`, or `full` of a config that has no other. The home
+    is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a DataFrame whose columns keep their Arrow types
+    (`pandas.ArrowDtype`): a null is NA in every type, integers stay integers, lists stay lists.
+    Raises UsageError for a dataset, version, config, split or stage that is not there, naming what is.
+    """
+    from longform.settings import home as home_of
+
+    root = home_of(Path(home) if home is not None else None)
+    name, _, named_config = dataset.partition("/")
+    found = find(root, f"{name}@{version}")
+    rows = _of_stage(root, found, stage) if stage is not None else _split(found, config or named_config or None, split)
+    if not as_pandas:
+        return rows
+    import pandas as pd
+
+    return rows.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _of_stage(home: Path, version: Version, stage: str) -> pa.Table:
+    store, made = Store(home), artifact(Store(home), version, stage)
+    tables = [pq.read_table(store.rows_path(part)) for part in made.parts]
+    if not tables:  # it had no input, so no part
+        return pa.table({column[0]: pa.nulls(0) for column in made.recipe.schema if len(column) == 3})
+    return pa.concat_tables(tables)
+
+
+def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
+    subject, configs = f"{version.dataset} {version.name}", version.configs
+    name = config if config is not None else next(iter(configs))
+    if name not in configs:
+        raise UsageError(f"{subject} has no config {name}; {hint(name, configs, 'it has')}")
+    splits = configs[name]
+    wanted = split or ("full" if list(splits) == ["full"] else "train")
+    if wanted not in splits:
+        of = f" in its config {name}" if len(configs) > 1 else ""
+        raise UsageError(f"{subject} has no split {wanted}{of}; {hint(wanted, splits, 'it has')}")
+    return pa.concat_tables([pq.read_table(path) for path in version.files(name, wanted)])
+
+
 def problems(store: Store, version: Version) -> Iterable[str]:
     """What is wrong with a published version, one sentence each: files, checksums, schemas, and the stages
     behind it.
@@ -199,28 +253,20 @@ def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
         found = pq.read_metadata(path).num_rows
     except (OSError, pa.ArrowInvalid) as error:
         yield f"{path} cannot be read ({error})"
-        return
-    if found != rows:
-        yield f"{path} holds {found} rows, the manifest says {rows}"
+    else:
+        if found != rows:
+            yield f"{path} holds {found} rows, the manifest says {rows}"
 
 
 def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
     artifact = store.recorded(stage, fingerprint)
-    for part in artifact.parts if artifact else ():
-        if store.part(part).exists():
-            yield from _part_problems(store, part)
-        else:
-            artifact = None
-    if artifact is None:
+    there = [part for part in artifact.parts if store.part(part).exists()] if artifact else []
+    for part in there:
+        if read_json(store.part(part) / "part.json") is None:
+            yield f"{store.part(part)} has no part.json"
+        yield from (f"{path} is missing or was changed" for path in store.damaged(part))
+    if artifact is None or len(there) < len(artifact.parts):
         yield f"the rows of stage {stage} ({fingerprint}) are gone"
-
-
-def _part_problems(store: Store, part: Part) -> Iterable[str]:
-    if read_json(store.part(part) / "part.json") is None:
-        yield f"{store.part(part)} has no part.json"
-    for path, digest in ((store.rows_path(part), part.sha256), (store.rejected_path(part), part.rejected_sha256)):
-        if digest is not None and (not path.exists() or sha256_of(path) != digest):
-            yield f"{path} is missing or was changed"
 
 
 def keys_used(store: Store, version: Version) -> set[str]:
@@ -233,15 +279,10 @@ def keys_used(store: Store, version: Version) -> set[str]:
         made = artifact(store, version, stage)
         for unit in made.units:
             keys |= store.responses(stage, unit)
-        if not made.units:
-            keys |= _keys_of_rows([store.rows_path(part) for part in made.parts if part.rows])
+        for file in [] if made.units else [store.rows_path(part) for part in made.parts if part.rows]:
+            if "response" in pq.read_schema(file).names:
+                keys.update(filter(None, pq.read_table(file, columns=["response"])["response"].to_pylist()))
     return keys
-
-
-def _keys_of_rows(files: list[Path]) -> set[str]:
-    named = [file for file in files if "response" in pq.read_schema(file).names]
-    columns = (pq.read_table(file, columns=["response"])["response"].to_pylist() for file in named)
-    return {key for column in columns for key in column if key}
 
 
 def withdraw(folder: Path) -> None:
@@ -259,34 +300,20 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
         found += [path for path in folder.glob("*.json") if (folder.name, path.stem) not in fingerprints]
         found += [path for path in folder.glob("parts/[!.]*") if (folder.name, path.name) not in parts]
         for path in folder.glob("units/*.json"):
-            if not _unit_needed(folder.name, path, parts):
+            made = {(folder.name, fields["id"]) for fields in read_json(path) or []}
+            if not made or not made <= parts:
                 found += [path, *folder.glob(f"units/{path.stem}.responses")]
     found += store.leftovers()
-    return [(path, size_of(path)) for path in found]
+    files = {path: [file for file in (path, *path.rglob("*")) if file.is_file()] for path in found}
+    return [(path, sum(file.stat().st_size for file in files[path])) for path in found]
 
 
 def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """((stage, fingerprint) of the artifacts, (stage, part id) of the parts) that published versions need."""
     fingerprints: set[tuple[str, str]] = set()
-    parts: set[tuple[str, str]] = set()
     for dataset in datasets(store.home):
         check_manifests(store.home, dataset)
         for version in versions(store.home, dataset):
-            for stage, fingerprint in version.stages.items():
-                fingerprints.add((stage, fingerprint))
-                listed = read_json(store.stage(stage) / f"{fingerprint}.json") or {"parts": []}
-                parts |= {(stage, fields["id"]) for fields in listed["parts"]}  # also where some are lost
-    return fingerprints, parts
-
-
-def _unit_needed(stage: str, path: Path, parts: set[tuple[str, str]]) -> bool:
-    """Whether all parts of a unit of work are needed."""
-    document = read_json(path) or []
-    return bool(document) and all((stage, fields["id"]) in parts for fields in document)
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            fingerprints.update(version.stages.items())
+    recorded = [store.recorded(*key) for key in fingerprints]  # also where some parts are lost
+    return fingerprints, {(part.stage, part.id) for artifact in recorded if artifact for part in artifact.parts}

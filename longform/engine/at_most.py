@@ -67,6 +67,16 @@ class AtMost:
     keeps: bool = False
 
 
+def bound(declared: Most | None, sizes: Sizes, default: float) -> float:
+    """The declared bound for these sizes, rounded down and at least 0, infinity if it is unknown; `default` if none is
+    declared.
+    """
+    if declared is None:
+        return default
+    most = declared(sizes)
+    return UNKNOWN if math.isnan(most) or most == UNKNOWN else max(0, math.floor(most))
+
+
 def unbounded(sizes: Sizes) -> float:
     """Infinity: the bound of `rows` for a stage that can make any number of rows of one row."""
     return UNKNOWN

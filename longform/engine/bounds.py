@@ -1,33 +1,42 @@
-"""The most rows that a stage makes, and the most calls that it makes, while its inputs are not built."""
+"""Bounds and estimates of the rows that a stage makes, the calls that it makes and their costs, while its inputs are
+not built.
+
+Bounds follow from the sizes of the inputs, estimates from the rates of earlier builds of the stage (rows made and
+answers read for each input row) and from stored answers to the same prompts.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from longform.artifacts.parts import group_of
 from longform.artifacts.rows import Rows, Shard
-from longform.artifacts.store import Part
-from longform.engine.at_most import UNKNOWN, Sizes
-from longform.engine.stage import Shape, Stage, StageCall
+from longform.artifacts.store import Artifact, Part, Store
+from longform.engine.at_most import UNKNOWN, Sizes, bound, tokens_at_most
+from longform.engine.jobs import ALL_ROWS_KEY
+from longform.engine.stage import Shape, StageCall
+from longform.llm.ask.prompts import Prompt
+from longform.llm.ask.types import Endpoint
+from longform.llm.price import NANO, UNKNOWN_FIGURES, Figures
 
-NOT_CUT = "?"  # in place of the range of a key: how its group will be cut is not known
+if TYPE_CHECKING:
+    from longform.llm.responses.store import ResponseStore
 
-
-def unmade(stage: str, key: str) -> Part:
-    """A placeholder for a part that is not built yet: it has a key, but no id and no rows."""
-    return Part(stage, key, "", 0, 0, "")
-
-
-def cut_is_unknown(key: str) -> bool:
-    """Whether a part key has the placeholder `?` for its range, as nobody knows yet how its group will be cut."""
-    return NOT_CUT in key
+NOT_CUT = "?"  # in place of the range of a part key: how its group will be cut is not known
+ALL_GROUP = group_of(ALL_ROWS_KEY)
+AT_ITS_BOUND, NEAR_ITS_BOUND = 0.99, 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class UnbuiltRows:
-    """Rows that a group will have besides those that are built.
+class RowCount:
+    """How many rows there will be.
 
     `most`: the upper bound. `about`: an estimate, None if there is none. `like`: the groups of earlier builds whose
     rates the estimate uses.
@@ -39,68 +48,55 @@ class UnbuiltRows:
 
 
 class KnownRows:
-    """What a plan knows of a stage's rows: its parts in order, and bounds of what is not built yet.
+    """What a plan knows of a stage's rows: its parts in order (without id where they are not built), and counts of what
+    is not built yet.
 
     `rest` is by group; the key "" stands for all groups together.
     """
 
-    def __init__(self, parts: list[Part], rest: dict[str, UnbuiltRows] | None = None) -> None:
+    def __init__(self, parts: list[Part], rest: dict[str, RowCount] | None = None) -> None:
         self.parts, self.rest = parts, rest or {}
         self.built = not self.rest and all(part.id for part in parts)
         self.keys = {part.key for part in parts}
         self.unmade = {part.key for part in parts if not part.id}
         self.unmade_groups = set(map(group_of, self.unmade))
-        self.not_cut = {group_of(key) for key in self.unmade if cut_is_unknown(key)}
-        self._rows: Counter[str] = Counter()
-        for part in parts:
-            self._rows[group_of(part.key)] += part.rows
+        self.not_cut = {group_of(key) for key in self.unmade if NOT_CUT in key}
+        self.rows = _rows_by_group(parts)
 
-    def rows(self, group: str | None = None) -> int:
-        """The number of rows that are built, of one group or of all."""
-        return self._rows.total() if group is None else self._rows[group]
+    def misses(self, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
+        """Whether a unit reads rows that are not built yet; units that see all rows need the whole input."""
+        if input_shape is Shape.ALL or stage_shape in (Shape.ALL, Shape.SHARD):
+            return not self.built
+        group = group_of(label)
+        if input_shape is Shape.GROUP:
+            return group in self.unmade_groups
+        return label in self.unmade or (group in self.not_cut and label not in self.keys)
 
-    def most(self, group: str | None = None) -> float:
-        """The most rows there can be, of one group or of all."""
-        return self.rows(group) + sum(unbuilt.most for unbuilt in self._rest(group))
-
-    def about(self, group: str | None = None) -> float | None:
-        """An estimate of the rows, of one group or of all; None if nothing allows one."""
-        rest = [unbuilt.about for unbuilt in self._rest(group) if unbuilt.about is not None]
-        return None if len(rest) < len(self._rest(group)) else self.rows(group) + sum(rest)
-
-    def like(self, group: str | None = None) -> frozenset[str]:
-        """The groups of earlier builds whose rates the estimate uses."""
-        return frozenset[str]().union(*(unbuilt.like for unbuilt in self._rest(group)))
-
-    def _rest(self, group: str | None) -> list[UnbuiltRows]:
-        if group is None:
-            return list(self.rest.values())
-        return [self.rest[name] for name in (group, "") if name in self.rest]
+    def count(self, group: str | None = None) -> RowCount:
+        """The rows there will be, of one group or of all."""
+        rows = self.rows.total() if group is None else self.rows[group]
+        rest = [self.rest[name] for name in (self.rest if group is None else (group, "")) if name in self.rest]
+        about = [unbuilt.about for unbuilt in rest if unbuilt.about is not None]
+        return RowCount(
+            rows + sum(unbuilt.most for unbuilt in rest),
+            rows + sum(about) if len(about) == len(rest) else None,
+            frozenset[str]().union(*(unbuilt.like for unbuilt in rest)),
+        )
 
 
-def rows_at_most(stage: Stage, sizes: Sizes, rows_in: float) -> float:
-    """The most rows that a stage makes of inputs of these sizes; `rows_in` if it declares no bound."""
-    declared = stage.at_most.rows
-    return _whole(declared(sizes)) if declared else rows_in
-
-
-def calls_at_most(stage: Stage, sizes: Sizes, rows_in: float) -> float:
-    """The most calls that a stage makes to each of its models; `rows_in` if it declares no bound."""
-    declared = stage.at_most.calls
-    return _whole(declared(sizes)) if declared else rows_in
-
-
-def _whole(bound: float) -> float:
-    """The bound rounded down and at least 0; infinity if it is unknown."""
-    return UNKNOWN if math.isnan(bound) or bound == UNKNOWN else max(0, math.floor(bound))
+def _rows_by_group(parts: list[Part], group: Callable[[str], str] = group_of) -> Counter[str]:
+    """group -> number of rows in its parts."""
+    found: Counter[str] = Counter()
+    for part in parts:
+        found[group(part.key)] += part.rows
+    return found
 
 
 def shard_sizes(call: StageCall, shard: Shard, others: dict[str, float]) -> Sizes:
     """The sizes that one unit of a source stage is called with; `others` are the numbers of rows of its other
     inputs.
     """
-    first = next(iter(call.inputs))
-    sizes = Sizes({**call.arguments, **others, first: shard}, units=1)
+    sizes = Sizes({**call.arguments, **others, next(iter(call.inputs)): shard}, units=1)
     declared = call.stage.at_most.bytes
     return Sizes(sizes.values, units=1, bytes=declared(sizes)) if declared else sizes
 
@@ -109,17 +105,13 @@ def records_at_most(call: StageCall) -> dict[str, int]:
     """group -> the most rows that its sources can hold. Groups without a bound are left out; empty for other stages."""
     if call.stage.shape is not Shape.SHARD:
         return {}
-    found: Counter[str] = Counter()
-    unknown: set[str] = set()
+    found: dict[str, float] = {}
     others = {name: float(rows.count) for name, rows in call.upstream.items()}
     for source in next(iter(call.inputs.values())):
-        for shard in source.shards:
-            bound = rows_at_most(call.stage, shard_sizes(call, shard, others), UNKNOWN)
-            if bound == UNKNOWN:
-                unknown.add(source.group)
-            else:
-                found[source.group] += int(bound)
-    return {group: number for group, number in found.items() if group not in unknown}
+        sizes = [shard_sizes(call, shard, others) for shard in source.shards]
+        most = sum(bound(call.stage.at_most.rows, of_shard, UNKNOWN) for of_shard in sizes)
+        found[source.group] = found.get(source.group, 0) + most
+    return {group: int(most) for group, most in found.items() if most != UNKNOWN}
 
 
 def bytes_by_group(call: StageCall) -> dict[str, float]:
@@ -131,9 +123,326 @@ def bytes_by_group(call: StageCall) -> dict[str, float]:
     return found
 
 
-def default_rows_in(call: StageCall, rows_in: float) -> float:
-    """The bound of a stage that declares none: `rows_in` if its rows have the key of its first input or a model makes
-    them.
+@dataclass(frozen=True, slots=True)
+class EarlierBuild:
+    """An earlier artifact's numbers by group: rows of its first input (of sources: the most records), rows made,
+    responses read.
     """
-    first = next(iter(call.inputs.values()))
-    return rows_in if isinstance(first, Rows) and (first.key == call.stage.key or call.endpoints) else UNKNOWN
+
+    artifact: Artifact
+    rows_in: Mapping[str, int]
+    rows_out: Mapping[str, int]
+    answers: Callable[[], Counter[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Rows made (`rows`) and questions asked (`calls`) for each row of the first input.
+
+    `at_bound`: as many rows were made as the declared bound allowed. `like`: the groups that the rate was measured on.
+    `stored`: input rows of the earlier build whose answers are stored. `settings_changed`: a setting of the stage, or
+    of one upstream, has changed since.
+    """
+
+    rows: float
+    at_bound: bool
+    calls: float | None
+    stored: int
+    like: frozenset[str]
+    settings_changed: bool
+
+    def rows_about(self, rows_in: float, most: float, *, most_is_about: bool) -> float | None:
+        """The estimated rows made of `rows_in` rows, at most `most`; None if settings have changed and the bound says
+        nothing.
+
+        `most_is_about`: the bound is computed from estimates of the inputs, not from their bounds.
+        """
+        if self.at_bound and most_is_about and most != UNKNOWN:
+            return most
+        return self._trusted(self.rows * rows_in, most)
+
+    def calls_about(self, rows_in: float, most: float, seen: int) -> float | None:
+        """The estimated new questions for `rows_in` rows, at most `most`, without those whose answers are stored.
+
+        `seen`: the rows with stored answers that are not among these.
+        """
+        if self.calls is None:
+            return None
+        about = self._trusted(self.calls * rows_in, most)
+        return about if about is None else max(0.0, about - self.calls * max(0, self.stored - seen))
+
+    def _trusted(self, about: float, most: float) -> float | None:
+        """The estimate, at most `most`; None if settings have changed and it is far below the bound."""
+        return None if self.settings_changed and about < NEAR_ITS_BOUND * most else min(about, most)
+
+
+class Rates:
+    """The rates of earlier artifacts in a home; each is read once. `calls`: the planned calls by fingerprint."""
+
+    def __init__(self, store: Store, calls: Mapping[str, StageCall]) -> None:
+        self.store, self._calls = store, calls
+        self.artifacts = cache(store.artifacts)  # of a stage, newest first
+        self._builds = cache(self._similar_builds)
+        self._changed: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def of(self, call: StageCall, group: str) -> Rate | None:
+        """The rate of a group, else of all groups together, in the most similar earlier build; None without one.
+
+        Group "" stands for all rows of a stage that sees all rows at once.
+        """
+        builds = self._builds(call)
+        of_group = next(((earlier, groups) for earlier in builds if (groups := _groups_alike(earlier, group))), None)
+        if of_group is not None:
+            return self._rate(call, *of_group, of_group=True)
+        return self._rate(call, builds[0], list(builds[0].rows_in), of_group=False) if builds else None
+
+    def _rate(self, call: StageCall, earlier: EarlierBuild, groups: list[str], *, of_group: bool) -> Rate:
+        """The rate of these groups in an earlier build."""
+        rows_in, rows_out = (
+            sum(counts.get(group, 0) for group in groups) for counts in (earlier.rows_in, earlier.rows_out)
+        )
+        most = self._earlier_bound(call, earlier.artifact, rows_in)
+        answers_read = sum(earlier.answers()[group] for group in groups)
+        still_apply = of_group and not _own_changes(call, earlier.artifact) and self._same_rows(call, earlier.artifact)
+        at_bound = rows_out > 0 and most != UNKNOWN and rows_out >= AT_ITS_BOUND * most
+        settings_changed = self._changes(call, earlier.artifact)[0] > 0
+        return Rate(
+            rows_out / rows_in,
+            at_bound,
+            answers_read / rows_in if answers_read else None,
+            rows_in if answers_read and still_apply else 0,
+            frozenset(groups),
+            settings_changed,
+        )
+
+    # what an earlier build was given
+
+    def _similar_builds(self, call: StageCall) -> list[EarlierBuild]:
+        """The earlier builds of a stage that had rows to read, the most similar first."""
+        groups = group_of if call.stage.shape is not Shape.ALL else lambda _: ""
+        builds = [
+            EarlierBuild(
+                artifact,
+                self._rows_in(call, artifact, groups),
+                _rows_by_group(artifact.parts, groups),
+                cache(partial(self._answers, call, artifact, groups)),
+            )
+            for artifact in sorted(self.artifacts(call.name), key=lambda artifact: self._changes(call, artifact))
+        ]
+        return [earlier for earlier in builds if sum(earlier.rows_in.values())]
+
+    def _rows_in(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Mapping[str, int]:
+        """group -> rows of the first input of an earlier artifact; of source stages the most records."""
+        name, first = next(iter(call.inputs.items()))
+        if not isinstance(first, Rows):
+            return artifact.records_at_most
+        input_artifact = self._recorded(first.stage, artifact.recipe.inputs.get(name))
+        if input_artifact is None and call.stage.shape is Shape.ALL:
+            return {"": artifact.rows_in.get(name, 0)}
+        return _rows_by_group(input_artifact.parts if input_artifact else [], groups)
+
+    def _recorded(self, stage: str, fingerprint: object) -> Artifact | None:
+        """The artifact of a stage with this fingerprint, if it is still recorded."""
+        return next((artifact for artifact in self.artifacts(stage) if artifact.fingerprint == fingerprint), None)
+
+    def _earlier_bound(self, call: StageCall, artifact: Artifact, rows_in: int) -> float:
+        """The bound that the stage's declaration gives for the earlier build's arguments; infinite if it needs more
+        than numbers.
+        """
+        first, *others = call.inputs
+        if call.stage.shape is Shape.SHARD or call.stage.at_most.rows is None:
+            return UNKNOWN
+        upstream = {}
+        for name, rows in call.upstream.items():
+            input_artifact = self._recorded(rows.stage, artifact.recipe.inputs.get(name))
+            upstream[name] = input_artifact.recipe.arguments if input_artifact else {}
+        values: dict[str, Any] = {name: float(artifact.rows_in.get(name, UNKNOWN)) for name in others}
+        values |= {**artifact.recipe.arguments, first: float(rows_in)}
+        sizes = Sizes(values, len(artifact.units), upstream=upstream)
+        try:
+            return bound(call.stage.at_most.rows, sizes, UNKNOWN)
+        except (KeyError, TypeError, AttributeError):  # of arguments that it had not, or that are no numbers
+            return UNKNOWN
+
+    def _answers(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Counter[str]:
+        """group -> number of responses that the units of an earlier build read."""
+        read: Counter[str] = Counter()
+        for unit in artifact.units if call.endpoints else ():
+            if parts := self.store.unit(call.name, unit):
+                read[groups(parts[0].key)] += len(self.store.responses(call.name, unit))
+        return read
+
+    # what has changed since
+
+    def _changes(self, call: StageCall, artifact: Artifact) -> tuple[int, int]:
+        """(changed settings, changed prompts and models) since an artifact was made, of the stage and all stages
+        upstream.
+        """
+        pair = call.recipe.fingerprint, artifact.fingerprint
+        if pair not in self._changed:
+            upstream = [(rows, artifact.recipe.inputs.get(name)) for name, rows in call.upstream.items()]
+            changes = [_changed_arguments(call, artifact), *(self._changes_upstream(*each) for each in upstream)]
+            settings, models = zip(*changes, strict=True)
+            self._changed[pair] = sum(settings), sum(models)
+        return self._changed[pair]
+
+    def _changes_upstream(self, rows: Rows, then: object) -> tuple[int, int]:
+        """As `_changes`, for the stage that made these rows; `then` is the fingerprint they had."""
+        if rows.fingerprint == then:
+            return 0, 0
+        call, artifact = self._calls.get(rows.fingerprint), self._recorded(rows.stage, then)
+        return self._changes(call, artifact) if call and artifact else (1, 0)
+
+    # whether answers of then are answers of now
+
+    def _same_rows(self, call: StageCall, artifact: Artifact) -> bool:
+        """Whether all inputs hold at least the rows they held, unchanged."""
+        return all(self._same_input(value, artifact.recipe.inputs.get(name)) for name, value in call.inputs.items())
+
+    def _same_input(self, value: Any, then: Any) -> bool:
+        """Whether one input holds at least the rows it held, unchanged; `then` is its identity in the earlier
+        recipe.
+        """
+        if not isinstance(value, Rows):
+            now = [source.identity() for source in value]
+            return isinstance(then, list) and all(source in now for source in then)
+        if value.fingerprint == then:
+            return True
+        call, artifact = self._calls.get(value.fingerprint), self._recorded(value.stage, then)
+        if call is None or artifact is None:
+            return False
+        changed = _own_changes(call, artifact) or self._other_rows_in(call, artifact)
+        return (call.stage.at_most.keeps or not changed) and self._same_rows(call, artifact)
+
+    def _other_rows_in(self, call: StageCall, artifact: Artifact) -> bool:
+        """Whether each row is made from many input rows, which are different now."""
+        return any(
+            rows.fingerprint != artifact.recipe.inputs.get(name)
+            for name, rows in call.upstream.items()
+            if call.stage.inputs[name] is not Shape.PART
+        )
+
+
+def _own_changes(call: StageCall, artifact: Artifact) -> list[str]:
+    """What changed in a stage itself since an artifact was made, without its inputs."""
+    return [change for change in call.recipe.differences(artifact.recipe) if not change.startswith("its input")]
+
+
+def _groups_alike(earlier: EarlierBuild, group: str) -> list[str]:
+    """The group in a list if the earlier build had it; all its groups if rows of all groups are one, then or now."""
+    if earlier.rows_in.get(group):
+        return [group]
+    return list(earlier.rows_in) if ALL_GROUP in (group, *earlier.rows_in) else []
+
+
+def _changed_arguments(call: StageCall, artifact: Artifact) -> tuple[int, int]:
+    """(changed settings, changed prompts and models) of a stage alone; a new revision counts as a setting."""
+    now, then = call.recipe, artifact.recipe
+    names = [name for name in now.arguments if now.arguments[name] != then.arguments.get(name)]
+    asked = sum(isinstance(call.arguments[name], Prompt | Endpoint) for name in names)
+    return len(names) - asked + (now.revision != then.revision), asked
+
+
+def free(most: float, about: float | None) -> Figures:
+    """Of so many questions that cost nothing, or of which no price is asked for."""
+    return Figures(**{**UNKNOWN_FIGURES, "calls": _whole(most), "calls_about": _rounded(about)})
+
+
+class Pricing:
+    """Estimates costs from the response store, which is opened read-only when it is first needed."""
+
+    def __init__(self, where: Path | str) -> None:
+        self._where = where
+        self._opened = ExitStack()
+        self._longest: dict[str, tuple[int, int] | None] = {}
+        self.close = self._opened.close
+
+    @cached_property
+    def store(self) -> ResponseStore:
+        from longform.llm.responses.store import open_responses
+
+        return self._opened.enter_context(closing(open_responses(self._where, read_only=True)))
+
+    @cached_property
+    def _stats(self) -> list[dict[str, Any]]:
+        return self.store.stats()
+
+    def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
+        """The costs of at most `most`, about `about` questions to an endpoint."""
+        if not most:
+            return Figures()
+        input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
+        about_input, about_output = self._tokens_about(call, endpoint, about)
+        return replace(
+            free(most, about),
+            input_tokens=_rounded(about_input),
+            input_tokens_at_most=_whole(input_tokens),
+            output_tokens=_rounded(about_output),
+            output_tokens_at_most=_whole(output_tokens),
+            usd=_usd(endpoint, about_input, about_output),
+            usd_at_most=_usd(endpoint, input_tokens, output_tokens),
+            usd_batch_at_most=_usd(endpoint, input_tokens, output_tokens, batch="batch" in endpoint.capabilities),
+            measured=about_input is not None,
+        )
+
+    def _tokens_at_most(self, call: StageCall, calls: float, sizes: Sizes) -> tuple[float, float]:
+        """The most tokens of (all prompts, all replies)."""
+        if call.stage.at_most.tokens is not None:
+            return call.stage.at_most.tokens(sizes), 0.0
+        longest = self._longest_question(call, sizes)
+        return (calls * longest[0], calls * longest[1]) if longest else (UNKNOWN, UNKNOWN)
+
+    def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
+        """The most tokens of (one prompt, one reply); None if nothing bounds them."""
+        fingerprint = call.recipe.fingerprint
+        if fingerprint not in self._longest:
+            declared = call.stage.at_most.questions
+            requests = declared(sizes) if declared else ()
+            replies = [request.max_tokens * request.samples for request in requests]
+            self._longest[fingerprint] = (max(map(tokens_at_most, requests)), max(replies)) if requests else None
+        return self._longest[fingerprint]
+
+    def _tokens_about(
+        self, call: StageCall, endpoint: Endpoint, calls: float | None
+    ) -> tuple[float | None, float | None]:
+        """(input, output) tokens of so many calls, from the mean of stored answers to prompts of these names; None
+        without any.
+        """
+        if calls == 0:
+            return 0.0, 0.0
+        prompts = {value.name for value in call.arguments.values() if isinstance(value, Prompt)}
+        asked_model = {"endpoint": endpoint.name, "model": endpoint.model}
+        found = [row for row in self._stats if row["task"] in prompts and row.items() >= asked_model.items()]
+        answers, input_tokens, output_tokens = (
+            sum(row[name] for row in found) for name in ("answers", "input_tokens", "output_tokens")
+        )
+        return (
+            (calls * input_tokens / answers, calls * output_tokens / answers)
+            if calls is not None and answers and input_tokens
+            else (None, None)
+        )
+
+
+def _usd(
+    endpoint: Endpoint, input_tokens: float | None, output_tokens: float | None, *, batch: bool = False
+) -> float | None:
+    """The price of so many tokens in USD; None if the price or a number is unknown."""
+    from longform.llm.price import cost_nano, price_of
+
+    price = price_of(endpoint)
+    if price is None:
+        return None
+    if not (price.input or price.output):
+        return 0.0
+    if input_tokens is None or output_tokens is None or UNKNOWN in (input_tokens, output_tokens):
+        return None
+    return cost_nano(price, math.ceil(input_tokens), 0, math.ceil(output_tokens), batch=batch) / NANO
+
+
+def _whole(number: float) -> int | None:
+    """The number rounded up; None if it is infinite."""
+    return None if number == UNKNOWN else math.ceil(number)
+
+
+def _rounded(number: float | None) -> int | None:
+    return None if number is None else round(number)

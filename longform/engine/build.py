@@ -11,19 +11,16 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.dry import walk
-from longform.engine.execute import STOP, Meter, execute_with, reported_fraction
-from longform.engine.jobs import Job, hash_of_inputs, jobs_of
-from longform.engine.method import Method, UntilReached
+from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
-from longform.engine.stage import Stage, StageCall
+from longform.engine.stage import Method, Stage, StageCall
 from longform.errors import Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
@@ -38,6 +35,7 @@ ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
 Watch = Callable[[], dict[str, Any]]
+Made = TypeVar("Made", covariant=True)
 
 
 class Progress(Protocol):
@@ -46,23 +44,27 @@ class Progress(Protocol):
     `watch` returns the fraction that is done and the state of the calls, see Models.status.
     """
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None: ...
-    def advance(self, stage: str, parts: list[Part]) -> None: ...
-    def end(self, entry: StageRun) -> None: ...
-    def say(self, text: str) -> None: ...
+    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
+        """A stage begins to make so many units of work, with at most so many calls of the endpoint."""
+
+    def end(self, entry: StageRun) -> None:
+        """A stage is made or reused."""
+
+    def say(self, text: str) -> None:
+        """Show a line of text."""
 
 
-class StageFuture(Protocol):
-    """A stage that was handed to `tasks`. `result` waits for it and raises the error it ended with."""
+class TaskFuture(Protocol[Made]):
+    """A stage or a part that was handed to `tasks`."""
 
-    def result(self) -> StageRun: ...
+    def result(self) -> Made:
+        """Wait for what it makes; raises the error it ended with."""
+
+    def add_done_callback(self, fn: Callable[[Any], None], /) -> None:
+        """Call `fn` once it has ended."""
 
 
-class PartFuture(Protocol):
-    """A part that was handed to `tasks`. `result` waits for its parts and raises the error it ended with."""
-
-    def result(self) -> list[Part]: ...
-    def add_done_callback(self, fn: Callable[[Any], None], /) -> None: ...
+StageFuture: TypeAlias = "TaskFuture[StageRun]"
 
 
 class Tasks(Protocol):
@@ -71,13 +73,14 @@ class Tasks(Protocol):
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
         """Run a stage once the stages upstream have succeeded; if one of them failed, it does not run."""
 
-    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
         """Run one part of a stage, again if it failed for a passing reason."""
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Call `stop` with the reason if someone outside ends the build; `say` announces what is about to happen."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End its threads."""
 
 
 @dataclass(slots=True)
@@ -102,16 +105,6 @@ class StageRun:
         phrases += [f"USD {self.spent_nano / NANO:,.2f}"] if self.spent_nano else []
         return " · ".join(phrases)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "stage": self.stage,
-            "fingerprint": self.artifact.fingerprint,
-            "state": self.state,
-            "seconds": round(self.seconds, 3),
-            "units_run": self.units_run,
-            "units_reused": self.units_reused,
-        }
-
 
 class Build:
     """A builder that makes the stages that a flow calls with it, or those that a `Method` has recorded."""
@@ -125,7 +118,6 @@ class Build:
         progress: Progress,
         models: Models,
         force: str | None = None,
-        until: str | None = None,
         batch: Collection[str] = (),
         shared_responses: bool = False,
     ) -> None:
@@ -133,11 +125,11 @@ class Build:
         store.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
-        self.force, self.until, self.batch, self.shared_responses = force, until, batch, shared_responses
+        self.force, self.batch, self.shared_responses = force, batch, shared_responses
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.small_bytes = SMALL_BYTES
-        self.stopping, self.failed = threading.Event(), threading.Event()
+        self.stopping = threading.Event()
         self.calls: list[StageCall] = []
         self.publication: Any = None
         self._stage_futures: dict[str, StageFuture] = {}
@@ -146,7 +138,7 @@ class Build:
         self._meters: dict[str, Meter] = {}
         self._allowance = Allowance(ALLOWANCE_BYTES)
         self._ended_by: LongformError | None = None
-        tasks.watch(self._end_with, progress.say)
+        tasks.watch(self.stop, progress.say)
 
     @property
     def done(self) -> list[StageRun]:
@@ -162,25 +154,27 @@ class Build:
 
     def add(self, call: StageCall) -> None:
         """Start a stage as soon as the stages it takes rows from are made."""
-        fingerprints = {name: rows.fingerprint for name, rows in call.upstream.items()}
         upstream = {
-            name: self._stage_futures[fingerprint]
-            for name, fingerprint in fingerprints.items()
-            if fingerprint in self._stage_futures
+            name: self._stage_futures[rows.fingerprint]
+            for name, rows in call.upstream.items()
+            if rows.fingerprint in self._stage_futures
         }
         self.calls.append(call)
         future = self.tasks.stage(call, upstream, partial(self._stage, call))
         self._stage_futures[call.recipe.fingerprint] = future
         call.rows.made_by(lambda: future.result().artifact.parts)
-        if call.name == self.until:
-            raise UntilReached
 
     def finish(self) -> None:
         """Wait for all stages.
 
         Raises the reason if someone ended the build, else its first error, else Incomplete if rows are missing.
         """
-        errors_of_futures = [error for future in self._stage_futures.values() if (error := _error_of(future))]
+        errors_of_futures: list[Exception] = []
+        for future in self._stage_futures.values():
+            try:
+                future.result()
+            except Exception as error:
+                errors_of_futures.append(error)
         if self._ended_by:
             raise self._ended_by
         if errors := self._stage_errors or errors_of_futures:
@@ -194,8 +188,6 @@ class Build:
             stage_run = self._make_or_reuse(call)
         except Exception as error:
             self._stage_errors.append(error)
-            if not isinstance(error, Incomplete):
-                self.failed.set()
             raise
         self._runs[call.recipe.fingerprint] = stage_run
         self.progress.end(stage_run)
@@ -239,8 +231,15 @@ class Build:
         self._make_parts(call, to_make, parts_of)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
-        units, records = [job.unit for job in jobs], records_at_most(call)
-        artifact = Artifact(call.recipe.fingerprint, call.recipe, input_hash, rows_in, parts, units, records)
+        artifact = Artifact(
+            call.recipe.fingerprint,
+            call.recipe,
+            input_hash,
+            rows_in,
+            parts,
+            [job.unit for job in jobs],
+            records_at_most(call),
+        )
         self.store.commit_artifact(artifact)
         spent = self.models.budget.spent_by(call.name)
         return StageRun(call.name, artifact, "run", 0.0, len(to_make), len(jobs) - len(to_make), spent)
@@ -265,12 +264,12 @@ class Build:
 
     def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
         """Make these units of work, several at once; returns when all that were started have ended."""
-        waiting, running = deque(to_make.values()), dict[str, PartFuture]()
+        waiting, running = deque(to_make.values()), dict[str, TaskFuture[list[Part]]]()
         finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         errors: list[Exception] = []
         max_at_once = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
         while waiting or running:
-            while waiting and len(running) < max_at_once and not self._starts_no_more(errors):
+            while waiting and len(running) < max_at_once and not _failed_for_good(errors) and not self._is_ending:
                 job = waiting.popleft()
                 future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
                 future.add_done_callback(partial(lambda unit, _: finished.put(unit), job.unit))
@@ -279,22 +278,17 @@ class Build:
             unit = finished.get()
             try:
                 parts_of[unit] = running.pop(unit).result()
-                self.progress.advance(call.name, parts_of[unit] or [])
             except Exception as error:
                 errors.append(error)
         if errors:
             raise _error_to_raise(errors)
-
-    def _starts_no_more(self, errors: Iterable[Exception]) -> bool:
-        """Whether no further part is started: the build is ending, or a part failed for good."""
-        return self._is_ending or any(not isinstance(error, Incomplete) for error in errors)
 
     @property
     def _is_ending(self) -> bool:
         """Whether nothing new is started, as the build was stopped or a stage failed; after a failure, started parts
         are finished.
         """
-        return self.stopping.is_set() or self.failed.is_set()
+        return self.stopping.is_set() or _failed_for_good(self._stage_errors)
 
     def _unfinished_error(self, call: StageCall) -> Incomplete:
         """The error of a stage that could not be finished."""
@@ -310,7 +304,8 @@ class Build:
             meter = self._meters[job.unit] = Meter(job)
             return execute_with(job, self.models, self.stopping, meter)
         try:
-            with self._allowance.hold(call.name, job.bytes if call.stage.sees_more_than_a_part else 0):
+            joins = call.stage.sees_more_than_a_part
+            with self._allowance.hold(call.name, job.bytes) if joins else nullcontext():
                 return self.runner.run(job)
         except LostWorker:
             if self.stopping.is_set():  # it was told to end
@@ -319,25 +314,22 @@ class Build:
 
     def _is_made_in_this_process(self, call: StageCall, job: Job) -> bool:
         """Whether a part is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
-        if call.one_process or (call.online and not self.shared_responses):
-            return True
-        return self.runner.local and job.bytes < self.small_bytes and not call.online
+        shares_a_limit = call.one_process or (call.online and not self.shared_responses)
+        return shares_a_limit or (self.runner.local and job.bytes < self.small_bytes and not call.online)
 
     # batch mode
 
     def _prefetch(self, call: StageCall, jobs: list[Job]) -> None:
         """Ask all questions of these units through the provider's Batch API, so that the units find them answered."""
-        folder = self.store.home / "llm" / "batches"
-        for endpoint in call.endpoints if jobs else []:
-            if not endpoint.offline:
-                self.models.prefetch(
-                    endpoint,
-                    self._questions(call.stage, jobs, endpoint),
-                    stage=call.name,
-                    recipe=call.recipe.fingerprint,
-                    folder=folder,
-                    say=self.progress.say,
-                )
+        for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
+            self.models.prefetch(
+                endpoint,
+                self._questions(call.stage, jobs, endpoint),
+                stage=call.name,
+                recipe=call.recipe.fingerprint,
+                folder=self.store.home / "llm" / "batches",
+                say=self.progress.say,
+            )
 
     def _questions(self, work: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint."""
@@ -348,13 +340,9 @@ class Build:
 
     # its end
 
-    def _end_with(self, reason: LongformError) -> None:
-        """Stop the build; `finish` raises the reason."""
-        self._ended_by = reason
-        self.stop()
-
-    def stop(self) -> None:
-        """Stop the build: start no further part, close the models, and tell workers to end."""
+    def stop(self, reason: LongformError | None = None) -> None:
+        """Stop the build: start no further part, close the models, tell workers to end; `finish` raises the reason."""
+        self._ended_by = self._ended_by or reason
         self.stopping.set()
         with suppress(OSError):  # of a disk that is full or gone nothing more is asked
             self.shared.mkdir(exist_ok=True)
@@ -385,9 +373,6 @@ class Allowance:
     @contextmanager
     def hold(self, stage: str, size: int) -> Iterator[None]:
         """Wait until the stage may read so many bytes, and reserve them."""
-        if not size:
-            yield
-            return
         with self._changed:
             self._changed.wait_for(lambda: size <= self._free or not self._held.keys() - {stage})
             self._free -= size
@@ -401,13 +386,9 @@ class Allowance:
                 self._changed.notify_all()
 
 
-def _error_of(future: StageFuture) -> Exception | None:
-    """The error that a stage ended with; None if it succeeded."""
-    try:
-        future.result()
-    except Exception as error:
-        return error
-    return None
+def _failed_for_good(errors: Iterable[Exception]) -> bool:
+    """Whether one of these errors is of a kind that a repeated command would not cure by itself."""
+    return any(not isinstance(error, Incomplete) for error in errors)
 
 
 def _error_to_raise(errors: list[Exception]) -> Exception:

@@ -1,19 +1,34 @@
-"""Units of work: how a stage's inputs are divided into jobs, and how jobs and their parts are named."""
+"""Units of work: how a stage's inputs are divided into jobs, how jobs and their parts are named, and how a job is made.
+
+Every engine calls `execute`, which takes a job to its committed parts; `walk` runs a job dry.
+"""
 
 from __future__ import annotations
 
+import errno
+import gc
 import math
+import os
 import re
-from collections.abc import Iterator
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from longform.artifacts.parts import group_of, part_keys
+from longform.artifacts.conservation import check_conservation
+from longform.artifacts.parts import Parts, group_of, part_keys
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, Shard
 from longform.artifacts.store import Part, Store
-from longform.engine.stage import Shape, Stage, StageCall
+from longform.engine.stage import DryContext, NeedsEmbeddings, NeedsWeb, Shape, Stage, StageCall, StageContext
+from longform.errors import BusyStore, LongformError, StoreError
+from longform.files import busy, full, unwritable
+from longform.llm.ask.types import Endpoint, Request, broken_off
+from longform.llm.models import Models
 from longform.llm.offline import Rules
 
 PARTS = 4  # of a group, as far as the rows of each stay within the bounds
@@ -21,6 +36,9 @@ ROWS_PER_PART = (16_384, 32_768)  # fewer cost more in Prefect than they save, m
 CUT = re.compile(r"\d{1,2}-\d{5}")
 ALL_ROWS_KEY = "all/0-00000"
 NUMBERED = "part"  # of keys that do not change with the file they are from
+OBJECTS_BETWEEN_COLLECTIONS = 200_000
+STOP = "stop"  # a file in the folder of the build: whoever works for it ends
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +65,10 @@ class Job:
     @property
     def bytes(self) -> int:
         """The size of its inputs as stored: bytes of Parquet, or of the range of a source."""
-        return sum(map(_bytes_of, self.inputs.values()))
+        return sum(
+            value.end - value.start if isinstance(value, Shard) else sum(part.bytes for part in value.parts or ())
+            for value in self.inputs.values()
+        )
 
     @property
     def rows(self) -> int:
@@ -62,15 +83,17 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
     for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
         hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
         unit = call.recipe.unit({**hashes, "keys": keys})
-        names = work.module, work.name, store.home, unit, label
-        yield Job(*names, keys, unit_inputs, call.arguments, call.recipe.fingerprint)
+        recipe = call.recipe.fingerprint
+        yield Job(work.module, work.name, store.home, unit, label, keys, unit_inputs, call.arguments, recipe)
 
 
 def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
     """(label, keys of the output parts, inputs) of each unit, by the shape of the first input."""
-    first = next(iter(inputs.values()))
+    (name, first), *others = inputs.items()
     if work.shape is Shape.SHARD:
-        yield from _shards(inputs)
+        side_rows = {other: rows.of(rows.parts) for other, rows in others}
+        shards = [shard for source in first for shard in source.shards]
+        yield from ((shard.key, [shard.key], {name: shard, **side_rows}) for shard in shards)
         return
     parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
     for number, (unit, own_parts) in enumerate(_by_unit(first, work.shape).items()):
@@ -79,15 +102,6 @@ def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[s
         }
         numbered_keys = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if work.max_rows_per_part else None
         yield unit or "all", numbered_keys or _keys_of(work, unit, own_parts), unit_inputs
-
-
-def _shards(inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
-    """The units of a source stage: one for each shard."""
-    (name, sources), *others = inputs.items()
-    side_rows = {other: rows.of(rows.parts) for other, rows in others}
-    for source in sources:
-        for shard in source.shards:
-            yield shard.key, [shard.key], {name: shard, **side_rows}
 
 
 def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
@@ -110,16 +124,11 @@ def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
     keys = [part.key for part in parts]
     if work.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
         return keys
-    if work.shape is Shape.GROUP:
-        return _keys_of_group(unit, parts)
-    return keys if len(keys) == 1 else [ALL_ROWS_KEY]
-
-
-def _keys_of_group(group: str, parts: list[Part]) -> list[str]:
-    """The keys of a group that is cut by its number of rows."""
+    if work.shape is Shape.ALL:
+        return keys if len(keys) == 1 else [ALL_ROWS_KEY]
     rows, (fewest, most) = sum(part.rows for part in parts), ROWS_PER_PART
     rows_per_part = min(max(rows / PARTS, fewest), most)
-    return part_keys(group, math.ceil(math.log2(max(1, rows / rows_per_part))))
+    return part_keys(unit, math.ceil(math.log2(max(1, rows / rows_per_part))))
 
 
 def input_hashes(value: Any) -> list[str]:
@@ -136,8 +145,161 @@ def hash_of_inputs(inputs: dict[str, Any]) -> str:
     return fingerprint({name: input_hashes(value) for name, value in inputs.items()})
 
 
-def _bytes_of(value: Any) -> int:
-    """The stored bytes of one input."""
-    if isinstance(value, Rows):
-        return sum(part.bytes for part in value.parts or ())
-    return value.end - value.start if isinstance(value, Shard) else 0
+class Meter:
+    """How much of a unit of work is done: by the rows of its first input that were read, or by the position in its
+    source.
+    """
+
+    def __init__(self, job: Job) -> None:
+        name, first = next(iter(job.inputs.items()))
+        self.first = first.of(first.parts) if isinstance(first, Rows) else first
+        self.inputs = {**job.inputs, name: self.first}
+
+    def fraction(self) -> float:
+        """From 0 to 1; ignores that rows may be read twice, and the work after the last row."""
+        if isinstance(self.first, Rows):
+            return min(1.0, self.first.rows_read / max(1, self.first.count))
+        shard: Shard = self.first
+        return min(1.0, max(0.0, (_read_position(shard.source.path) - shard.start) / max(1, shard.end - shard.start)))
+
+
+def execute(job: Job) -> list[Part]:
+    """Make one unit of work in a worker, and commit its parts. Incomplete if the build is stopped meanwhile."""
+    where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
+    with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
+        return execute_with(job, models, stop, meter)
+
+
+def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
+    """As `execute`, with the caller's models and meter. Errors of disk, memory and locks become StoreErrors."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
+    work: Stage = getattr(import_module(job.module), job.stage)
+    store = Store(job.home)
+    try:
+        return _make(job, work, store, models, stop, meter)
+    except StoreError:
+        raise
+    except Exception as error:
+        if full(error) or isinstance(error, PermissionError):
+            cause = error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error))
+            raise unwritable(job.home, cause) from None
+        if busy(error):
+            raise BusyStore(
+                f"A file or the disk was busy while {job.stage} worked on {job.label} ({error}): "
+                "what was finished is kept; run the same command again."
+            ) from None
+        import duckdb  # only where a stage failed
+
+        if isinstance(error, duckdb.OutOfMemoryException):
+            first_line = str(error).partition("\n")[0].removeprefix("Out of Memory Error: ")  # the rest is advice
+            raise StoreError(
+                f"DuckDB had too little memory while {job.stage} worked on {job.label} ({first_line}): "
+                "what was finished is kept; free some memory, or give the sources as smaller files, "
+                "and run the command again."
+            ) from None
+        if not isinstance(error, LongformError):
+            check_inputs(job, store)
+        raise
+
+
+def _make(job: Job, work: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
+    """Run a stage's body, and write and check its parts; on an error the unfinished parts are deleted."""
+    parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.max_rows_per_part)
+    context = StageContext(store, models, work.name, job.recipe, parts.count, job.shared)
+    try:
+        for item in work.body(context, **meter.inputs, **job.arguments):
+            parts.add(item)
+            if stop.is_set():
+                raise broken_off()
+        done = parts.finish()
+        kept, side_inputs = work.conserved(job.inputs), work.side_inputs(job.inputs)
+        check_conservation(store, work.name, work.schema, done, kept, side_inputs)
+        store.commit_unit(work.name, job.unit, done, context.responses)
+        return done
+    except BaseException:
+        parts.discard()
+        raise
+    finally:
+        context.close()
+
+
+def walk(
+    store: Store,
+    work: Stage,
+    job: Job,
+    asks: Callable[[Endpoint, Request], None],
+    embeds: Callable[[Endpoint, list[str]], None],
+) -> bool:
+    """Run a unit of work dry: call `asks` with each of its requests and `embeds` with its texts. Whether these are all.
+
+    Requests that depend on a reply are not found; False means that the body stopped at a web request.
+    """
+    context = DryContext(store, asks, embeds)
+    try:
+        with suppress(NeedsEmbeddings):
+            deque(work.body(context, **job.inputs, **job.arguments), maxlen=0)
+        return True
+    except NeedsWeb:
+        return False
+    except Exception:
+        check_inputs(job, store)
+        raise
+    finally:
+        context.close()
+
+
+def reported_fraction(shared: Path, unit: str) -> float:
+    """The fraction of a unit of work that is done, as its worker last reported; 0 without a report."""
+    try:
+        return float((shared / f"{unit}.progress").read_text())
+    except (OSError, ValueError):
+        return 0.0
+
+
+@contextmanager
+def _watched(job: Job, models: Models, meter: Meter) -> Iterator[threading.Event]:
+    """Report the job's progress in the build's folder, and yield an event that is set once the build's stop file is
+    there.
+
+    The models are then closed as well, which ends waiting for replies.
+    """
+    stop, finished = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while job.shared is not None and not finished.wait(SECONDS_BETWEEN_LOOKS):
+            if (job.shared / STOP).exists():
+                stop.set()
+                models.close()
+                return
+            with suppress(OSError):
+                job.shared.mkdir(exist_ok=True)
+                (job.shared / f"{job.unit}.progress").write_text(f"{meter.fraction():.4f}")
+
+    threading.Thread(target=watch, name="watch", daemon=True).start()
+    try:
+        yield stop
+    finally:
+        finished.set()
+
+
+def _read_position(path: str) -> int:
+    """How far this process has read in a file, in bytes, where the system tells: the farthest of its open positions."""
+    wanted, places = os.path.realpath(path), [0]
+    with suppress(OSError):
+        for entry in os.listdir("/proc/self/fd"):
+            with suppress(OSError, ValueError, StopIteration):
+                if os.readlink(f"/proc/self/fd/{entry}") == wanted:
+                    lines = Path(f"/proc/self/fdinfo/{entry}").read_text().splitlines()
+                    places.append(next(int(line.split()[1]) for line in lines if line.startswith("pos:")))
+    return max(places)
+
+
+def check_inputs(job: Job, store: Store) -> None:
+    """Raise StoreError if an input part no longer matches its checksum, which explains why a stage failed."""
+    for rows in job.inputs.values():
+        for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
+            if store.damaged(part):
+                raise StoreError(
+                    f"{store.part(part)} is damaged, {job.stage} cannot read it: "
+                    f"build again with --force {part.stage}, which makes it again."
+                ) from None

@@ -9,37 +9,22 @@ and an estimate, if the stage was built before, from that build's rates.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from longform.artifacts.parts import group_of
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Artifact, Digests, Part, Store
-from longform.engine.at_most import UNKNOWN, Sizes
-from longform.engine.bounds import (
-    NOT_CUT,
-    KnownRows,
-    UnbuiltRows,
-    bytes_by_group,
-    calls_at_most,
-    cut_is_unknown,
-    default_rows_in,
-    rows_at_most,
-    shard_sizes,
-    unmade,
-)
+from longform.engine.at_most import UNKNOWN, Sizes, bound
+from longform.engine.bounds import NOT_CUT, KnownRows, Pricing, Rates, RowCount, bytes_by_group, free, shard_sizes
 from longform.engine.build import failed, stored_artifact, stored_parts
-from longform.engine.costs import Pricing, free
-from longform.engine.dry import walk
-from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of
-from longform.engine.method import Method, UntilReached
-from longform.engine.rates import Rates
-from longform.engine.stage import Shape, StageCall
+from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
+from longform.engine.stage import Method, Shape, StageCall
 from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
@@ -47,6 +32,7 @@ if TYPE_CHECKING:
 
 OFFLINE_ROWS = 20_000
 How = Literal["exact", "at most", "unknown until read"]
+Taken = Counter[tuple[str, str]]
 EXACT: How = "exact"
 AT_MOST: How = "at most"
 UNREAD: How = "unknown until read"
@@ -89,57 +75,58 @@ class Planned(Figures):
 
     def as_dict(self) -> dict[str, Any]:
         """Field -> value, the stage first."""
-        names = sorted((field_.name for field_ in fields(self)), key=FIGURES.__contains__)
-        return {name: getattr(self, name) for name in names}
+        own = [field_.name for field_ in fields(self) if field_.name not in FIGURES]
+        return {name: getattr(self, name) for name in [*own, *FIGURES]}
 
 
+@dataclass(frozen=True, slots=True)
 class Units:
-    """The units of work of a stage: finished ones, ones to make, and ones that wait for inputs that are not built."""
+    """The units of work of a stage: unit -> its parts if it is finished, None if it is to be made; units that wait for
+    inputs that are not built are left out of `parts`. A stage with an artifact has no units.
+    """
 
-    def __init__(self, call: StageCall, artifact: Artifact | None = None) -> None:
-        self.call, self.artifact = call, artifact
-        self.jobs: list[Job] = []
-        self.finished: dict[str, list[Part]] = {}
-        self.to_make: list[Job] = []
-        self.waiting: list[Job] = []
-        self.rows_made: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self.rows_todo: defaultdict[tuple[str, str], int] = defaultdict(int)
+    call: StageCall
+    artifact: Artifact | None
+    jobs: list[Job]
+    parts: dict[str, list[Part] | None]
 
-    def add(self, job: Job, parts: list[Part] | None, *, inputs_missing: bool) -> None:
-        self.jobs.append(job)
-        if inputs_missing:
-            self.waiting.append(job)
-        elif parts is None:
-            self.to_make.append(job)
-            self._count(self.rows_todo, job)
-        else:
-            self.finished[job.unit] = parts
-            self._count(self.rows_made, job)
+    @property
+    def finished(self) -> list[Job]:
+        return [job for job in self.jobs if self.parts.get(job.unit) is not None]
 
-    def _count(self, rows: dict[tuple[str, str], int], job: Job) -> None:
-        """Add the rows of a job's inputs, by group and input, for inputs that are divided among the units of
-        a group.
-        """
-        for name, value in job.inputs.items():
-            if self.call.stage.inputs[name] is Shape.PART:
-                rows[group_of_job(self.call, job), name] += value.count
+    @property
+    def to_make(self) -> list[Job]:
+        return [job for job in self.jobs if job.unit in self.parts and self.parts[job.unit] is None]
 
     @property
     def unmade(self) -> list[Job]:
-        """All units that are not finished."""
+        """All units that are not finished, those to make first."""
         return [*self.to_make, *self.waiting]
+
+    @property
+    def waiting(self) -> list[Job]:
+        return [job for job in self.jobs if job.unit not in self.parts]
 
     @property
     def reused(self) -> int:
         """The number of finished units."""
-        return len(self.artifact.units) if self.artifact else len(self.finished)
+        return len(self.artifact.units if self.artifact else self.finished)
 
     @property
     def all(self) -> int | None:
         """The number of units; None if inputs are not cut into parts yet."""
         if self.artifact:
             return self.reused
-        return None if any(cut_is_unknown(job.label) for job in self.waiting) else len(self.jobs)
+        return None if any(NOT_CUT in job.label for job in self.waiting) else len(self.jobs)
+
+    def rows_of(self, jobs: list[Job]) -> Taken:
+        """(group, input) -> rows that these units see of inputs that are divided among the units of a group."""
+        found: Taken = Counter()
+        for job in jobs:
+            for name, value in job.inputs.items():
+                if self.call.stage.inputs[name] is Shape.PART:
+                    found[group_of_job(self.call, job), name] += value.count
+        return found
 
 
 class Plan:
@@ -153,19 +140,18 @@ class Plan:
         store: Store,
         *,
         force: str | None = None,
-        until: str | None = None,
         retry_errors: bool = False,
         responses: Path | str | None = None,
     ) -> None:
-        self.store, self.force, self.until, self.retry_errors = store, force, until, retry_errors
+        self.store, self.force, self.retry_errors = store, force, retry_errors
         self.digests = Digests(store.home)
         self.stages: list[Planned] = []
         self.publication: Any = None
         self._pricing = None if responses is None else Pricing(responses)
         self._known: dict[str, KnownRows] = {}
         self._calls: dict[str, StageCall] = {}
-        self._source_bytes: dict[str, dict[str, float]] = {}
-        self._rates = Rates(store)
+        self._source_bytes = cache(bytes_by_group)
+        self._rates = Rates(store, self._calls)
 
     def close(self) -> None:
         if self._pricing is not None:
@@ -179,15 +165,12 @@ class Plan:
     def add(self, call: StageCall) -> None:
         """Plan one stage."""
         self._calls[call.recipe.fingerprint] = call
-        self._rates.note(call)
         units = self._units(call)
         known = self._known[call.recipe.fingerprint] = self._rows(call, units)
         if known.built:
             call.rows.made_by(partial(list, known.parts))
         planned = self._planned(call, units, known)
         self.stages.append(self._asking(planned, call, units) if call.endpoints else planned)
-        if call.name == self.until:
-            raise UntilReached
 
     def rows(self, rows: Rows) -> KnownRows:
         """What is known of the rows of a stage that was planned or built before."""
@@ -207,25 +190,18 @@ class Plan:
         }
         whole = all(self.rows(rows).built for rows in call.upstream.values())
         options = self.force, self.retry_errors
-        reused = stored_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
-        units = Units(call, reused)
-        for job in jobs_of(self.store, call, inputs) if units.artifact is None else ():
-            if whole or not self._inputs_missing(call, job):
-                units.add(job, stored_parts(self.store, call, job, *options), inputs_missing=False)
-            else:
-                units.add(job, None, inputs_missing=True)
-        return units
+        artifact = stored_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
+        jobs = [] if artifact else list(jobs_of(self.store, call, inputs))
+        ready = [job for job in jobs if whole or not self._inputs_missing(call, job)]
+        return Units(call, artifact, jobs, {job.unit: stored_parts(self.store, call, job, *options) for job in ready})
 
     def _inputs_missing(self, call: StageCall, job: Job) -> bool:
         """Whether some rows that a unit of work reads are not built yet."""
-        known = {name: self.rows(rows) for name, rows in call.upstream.items()}
-        first = known.get(next(iter(call.inputs)))
-        if call.stage.max_rows_per_part and first and first.not_cut:
+        first, known = next(iter(call.inputs)), {name: self.rows(rows) for name, rows in call.upstream.items()}
+        if call.stage.max_rows_per_part and first in known and known[first].not_cut:
             return True  # its parts are numbered, and nobody knows from where on
-        return any(
-            _misses_rows(known_rows, call.stage.inputs[name], call.stage.shape, job.label)
-            for name, known_rows in known.items()
-        )
+        shapes = call.stage.inputs
+        return any(rows.misses(shapes[name], call.stage.shape, job.label) for name, rows in known.items())
 
     # how many rows they make
 
@@ -233,73 +209,64 @@ class Plan:
         """What is known of the rows that a call will have."""
         if units.artifact:
             return KnownRows(units.artifact.parts)
-        parts = [part for job in units.jobs for part in units.finished.get(job.unit) or _placeholders(call, job)]
-        return KnownRows(parts, {group: self._rest(call, units, jobs) for group, jobs in _by_group(call, units.unmade)})
+        parts = [part for job in units.jobs for part in units.parts.get(job.unit) or _placeholders(call, job)]
+        taken, unmade = units.rows_of(units.finished), _by_group(call, units.unmade)
+        return KnownRows(parts, {group: self._rest(call, jobs, taken) for group, jobs in unmade})
 
-    def _rest(self, call: StageCall, units: Units, jobs: list[Job]) -> UnbuiltRows:
+    def _rest(self, call: StageCall, jobs: list[Job], taken: Taken) -> RowCount:
         """Bound and estimate of the rows that these units of one group will make."""
-        most, about_in, like = self._bound(call, units, jobs, of_about=False)
-        rate = None if about_in is None else self._rates.of(call, group_of_job(call, jobs[0]))
-        if rate is None or about_in is None:
-            return UnbuiltRows(most, None)
-        most_about, _, _ = self._bound(call, units, jobs, of_about=True)
-        guessed = all(self.rows(rows).about() is not None for rows in call.upstream.values())
-        about = rate.rows_about(about_in, min(most, most_about), most_is_about=guessed)
-        return UnbuiltRows(most, about, frozenset() if about is None else like | rate.like)
+        group, most = group_of_job(call, jobs[0]), self._most(call, jobs, taken)
+        if call.stage.shape is Shape.SHARD:
+            rows_in = RowCount(most, None if most == UNKNOWN else most)
+        else:
+            rows_in = self._rows_in(call, group, taken)
+        rate = self._rates.of(call, group) if rows_in.about is not None else None
+        if rate is None or rows_in.about is None:
+            return RowCount(most, None)
+        most_about = self._most(call, jobs, taken, of_about=True)
+        guessed = all(self.rows(rows).count().about is not None for rows in call.upstream.values())
+        about = rate.rows_about(rows_in.about, min(most, most_about), most_is_about=guessed)
+        return RowCount(most, about, frozenset() if about is None else rows_in.like | rate.like)
 
-    def _bound(
-        self, call: StageCall, units: Units, jobs: list[Job], *, of_about: bool
-    ) -> tuple[float, float | None, frozenset[str]]:
-        """(most rows that these units make, estimated rows of their first input, the groups whose rates the estimate
-        uses).
-
-        With `of_about` the bound is computed from estimates of the inputs in place of bounds.
+    def _most(self, call: StageCall, jobs: list[Job], taken: Taken, *, of_about: bool = False) -> float:
+        """The most rows that these units of one group make; with `of_about` computed from estimates of the inputs in
+        place of bounds.
         """
+        declared = call.stage.at_most.rows
         if call.stage.shape is Shape.SHARD:
             others = {name: self._total(rows, None, of_about) for name, rows in call.upstream.items()}
-            sizes = [shard_sizes(call, next(iter(job.inputs.values())), others) for job in jobs]
-            most = sum(rows_at_most(call.stage, shard_size, UNKNOWN) for shard_size in sizes)
-            return most, most if most != UNKNOWN else None, frozenset()
-        unit_sizes, rows_in = self._sizes(call, jobs, units.rows_made, of_about=of_about)
-        about, like = self._about_in(call, group_of_job(call, jobs[0]), units.rows_made)
-        return rows_at_most(call.stage, unit_sizes, default_rows_in(call, rows_in)), about, like
+            sizes_of_jobs = [shard_sizes(call, next(iter(job.inputs.values())), others) for job in jobs]
+            return sum(bound(declared, sizes, UNKNOWN) for sizes in sizes_of_jobs)
+        first = next(iter(call.upstream.values()))
+        sizes, rows_in = self._sizes(call, jobs, taken, of_about=of_about)
+        return bound(declared, sizes, rows_in if first.key == call.stage.key or call.endpoints else UNKNOWN)
 
-    def _sizes(
-        self, call: StageCall, jobs: list[Job], *taken: dict[tuple[str, str], int], of_about: bool = False
-    ) -> tuple[Sizes, float]:
+    def _sizes(self, call: StageCall, jobs: list[Job], taken: Taken, *, of_about: bool = False) -> tuple[Sizes, float]:
         """(sizes that these units of a group are called with, without the rows `taken` by other units; rows of the
         first input).
         """
-        values: dict[str, Any] = dict(call.arguments)
         group = group_of_job(call, jobs[0])
-        for name, rows in call.upstream.items():
-            whole = call.stage.inputs[name] is Shape.ALL or not group
-            values[name] = self._total(rows, None if whole else group, of_about)
-            values[name] -= sum(rows_of.get((group, name), 0) for rows_of in taken)
+        rows_in = {
+            name: self._total(rows, None if call.stage.inputs[name] is Shape.ALL else group or None, of_about)
+            - taken[group, name]
+            for name, rows in call.upstream.items()
+        }
         known = {name: self._calls.get(rows.fingerprint) for name, rows in call.upstream.items()}
         upstream = {name: made_by.arguments for name, made_by in known.items() if made_by}
-        units = UNKNOWN if any(cut_is_unknown(job.label) for job in jobs) else len(jobs)
-        size, records = self._sources(call, group, of_about)
-        return Sizes(values, units, size, records, upstream), values[next(iter(call.inputs))]
+        units = UNKNOWN if any(NOT_CUT in job.label for job in jobs) else len(jobs)
+        sizes = Sizes({**call.arguments, **rows_in}, units, *self._sources(call, group, of_about), upstream)
+        return sizes, rows_in[next(iter(call.inputs))]
 
     def _total(self, rows: Rows, group: str | None, of_about: bool) -> float:
         """The most rows of an input, of a group or of all; with `of_about` the estimate if there is one."""
-        known = self.rows(rows)
-        about = known.about(group) if of_about else None
-        return known.most(group) if about is None else about
+        known = self.rows(rows).count(group)
+        return known.about if of_about and known.about is not None else known.most
 
-    def _about_in(
-        self, call: StageCall, group: str, *taken: dict[tuple[str, str], int]
-    ) -> tuple[float | None, frozenset[str]]:
-        """(estimated rows of the first input for the other units of a group, the groups whose rates the
-        estimate uses).
-        """
+    def _rows_in(self, call: StageCall, group: str, taken: Taken) -> RowCount:
+        """The rows of the first input for the other units of a group."""
         name, first = next(iter(call.upstream.items()))
-        known, group_or_all = self.rows(first), group or None
-        about = known.about(group_or_all)
-        if about is None:
-            return None, frozenset()
-        return max(0.0, about - sum(rows_of.get((group, name), 0) for rows_of in taken)), known.like(group_or_all)
+        rows = self.rows(first).count(group or None)
+        return RowCount(rows.most, None if rows.about is None else max(0.0, rows.about - taken[group, name]), rows.like)
 
     def _sources(self, call: StageCall, group: str, of_about: bool) -> tuple[float, float]:
         """(bytes of the sources that the first input goes back to, rows read from them), of the group if known, else of
@@ -311,21 +278,20 @@ class Plan:
             if made_by is None:
                 return UNKNOWN, UNKNOWN
             call, first = made_by, next(iter(made_by.inputs.values()))
-        fingerprint = call.recipe.fingerprint
-        if fingerprint not in self._source_bytes:
-            self._source_bytes[fingerprint] = bytes_by_group(call)
-        sizes = self._source_bytes[fingerprint]
-        if group in sizes:
-            return sizes[group], self._total(call.rows, group, of_about)
-        return sum(sizes.values()), self._total(call.rows, None, of_about)
+        sizes = self._source_bytes(call)
+        known = group in sizes
+        return sizes[group] if known else sum(sizes.values()), self._total(
+            call.rows, group if known else None, of_about
+        )
 
     # what is said of it
 
     def _planned(self, call: StageCall, units: Units, known: KnownRows) -> Planned:
         """The plan of a stage without its questions."""
         reused = units.artifact is not None
-        most, about = known.most(), known.about()
-        whole = known.built or most == known.rows()
+        rows, total_rows = known.rows.total(), known.count()
+        most, about = total_rows.most, total_rows.about
+        whole = known.built or most == rows
         return Planned(
             **{**UNKNOWN_FIGURES, "measured": False},
             stage=call.name,
@@ -336,10 +302,10 @@ class Plan:
             waits_for=None if whole else self._waits_for(call, units),
             units=units.all,
             units_reused=units.reused,
-            rows=known.rows() if whole else None,
+            rows=rows if whole else None,
             rows_about=None if about is None else round(about),
             rows_at_most=None if most == UNKNOWN else math.floor(most),
-            rates_of=tuple(sorted(known.like() - {""})),
+            rates_of=tuple(sorted(total_rows.like - {""})),
             web=call.asks_web and bool(units.unmade),
         )
 
@@ -407,16 +373,12 @@ class Plan:
         rows = sum(rows.count for job in units.to_make for rows in job.inputs.values() if isinstance(rows, Rows))
         if self._pricing is None or (not call.online and rows > OFFLINE_ROWS):
             return None, not units.to_make
-        return self._walked(call, units.to_make)
-
-    def _walked(self, call: StageCall, jobs: list[Job]) -> tuple[Figures, bool]:
-        """As `_counted`, by running the jobs dry."""
         from longform.llm.estimate import Estimator
 
         with ExitStack() as opened:
             estimators: dict[str, Estimator] = {}
             for endpoint in call.endpoints:
-                store = None if endpoint.offline or self._pricing is None else self._pricing.store()
+                store = None if endpoint.offline else self._pricing.store
                 estimators[endpoint.name] = Estimator(endpoint, store)
                 opened.callback(estimators[endpoint.name].close)
             whole = [
@@ -427,7 +389,7 @@ class Plan:
                     lambda endpoint, request: estimators[endpoint.name].add(request),
                     lambda endpoint, texts: estimators[endpoint.name].embed(texts),
                 )
-                for job in jobs
+                for job in units.to_make
             ]
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
@@ -435,17 +397,16 @@ class Plan:
         """Bounds, and estimates if possible, of what these units will ask; unknown if a dry run had to stop."""
         if walked and not whole:
             return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
-        taken = (units.rows_made, units.rows_todo) if walked else (units.rows_made,)
-        total = Figures()
+        taken = units.rows_of([*units.finished, *units.to_make] if walked else units.finished)
+        declared, total = call.stage.at_most.calls, Figures()
         for group, group_jobs in _by_group(call, jobs):
-            sizes, rows_in = self._sizes(call, group_jobs, *taken)
-            most, about = calls_at_most(call.stage, sizes, rows_in), None
-            about_in, _ = self._about_in(call, group, *taken)
+            sizes, rows_in = self._sizes(call, group_jobs, taken)
+            most, about = bound(declared, sizes, rows_in), None
+            about_in = self._rows_in(call, group, taken).about
             rate = None if about_in is None else self._rates.of(call, group)
             if rate is not None and about_in is not None:
-                most_about = calls_at_most(call.stage, *self._sizes(call, group_jobs, *taken, of_about=True))
-                rows_seen = sum(rows.get((group, next(iter(call.inputs))), 0) for rows in taken)
-                about = rate.calls_about(about_in, min(most, most_about), rows_seen)
+                most_about = bound(declared, *self._sizes(call, group_jobs, taken, of_about=True))
+                about = rate.calls_about(about_in, min(most, most_about), taken[group, next(iter(call.inputs))])
             for endpoint in call.endpoints:
                 total += (
                     free(most, about)
@@ -481,23 +442,13 @@ def _sum(stages: list[Planned], name: str) -> Any:
     return None if None in figures else sum(figures)
 
 
-def _misses_rows(known: KnownRows, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
-    """Whether a unit reads rows of an input that are not built yet; units that see all rows need the whole input."""
-    if input_shape is Shape.ALL or stage_shape in (Shape.ALL, Shape.SHARD):
-        return not known.built
-    group = group_of(label)
-    if input_shape is Shape.GROUP:
-        return group in known.unmade_groups
-    return label in known.unmade or (group in known.not_cut and label not in known.keys)
-
-
 def _placeholders(call: StageCall, job: Job) -> list[Part]:
     """Placeholders for the parts that a unit will make."""
     stage, first = call.stage, next(iter(job.inputs.values()))
     parts = (first.parts or []) if isinstance(first, Rows) else []
     unread = any(not part.id for part in parts)
     cut = all(CUT.fullmatch(part.key.split("/", 1)[1]) for part in parts)
-    if stage.split_by or stage.max_rows_per_part or any(cut_is_unknown(part.key) for part in parts):
+    if stage.split_by or stage.max_rows_per_part or any(NOT_CUT in part.key for part in parts):
         keys = [
             f"{group}/{NOT_CUT}" for group in dict.fromkeys(map(group_of, [part.key for part in parts] or job.keys))
         ]
@@ -505,7 +456,7 @@ def _placeholders(call: StageCall, job: Job) -> list[Part]:
         keys = [f"{group_of(job.label)}/{NOT_CUT}"]
     else:
         keys = job.keys
-    return [unmade(stage.name, key) for key in keys]
+    return [Part(stage.name, key, "", 0, 0, "") for key in keys]
 
 
 def group_of_job(call: StageCall, job: Job) -> str:

@@ -31,7 +31,7 @@ from prefect.tasks import exponential_backoff
 
 from longform.addresses import shown
 from longform.artifacts.store import Part
-from longform.engine.build import LEFT_OUT, PartFuture, StageFuture, StageRun
+from longform.engine.build import LEFT_OUT, StageFuture, StageRun, TaskFuture
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
 from longform.settings import Retries
@@ -80,11 +80,10 @@ class PrefectTasks:
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        stages = {name: future.future for name, future in upstream.items() if isinstance(future, _TaskRunStage)}
-        futures: dict[str, Any] = {name: _Upstream(future) for name, future in stages.items()}
-        return _TaskRunStage(task.submit(**futures))
+        futures: dict[str, Any] = {**upstream}
+        return _StageFuture(task.submit(**futures))
 
-    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> PartFuture:
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
         """Submit a part as a task run, retried after passing errors."""
 
         def body() -> list[Part] | State[Any]:
@@ -108,7 +107,7 @@ class PrefectTasks:
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        future: PartFuture = self._parts.submit(task, parameters={})
+        future: TaskFuture[list[Part]] = self._parts.submit(task, parameters={})
         return future
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
@@ -166,7 +165,9 @@ class PrefectTasks:
                 return states.Cancelled(message=CANCELLED)
             log(level, f"{call.name} failed: {message}", None if expected else error)
             return Failed(message=message, data=error)
-        log(logging.INFO, f"{stage_run.stage} ended: {stage_run.sentence}{_reasons(stage_run)}")
+        counts = [f"{number:,} {why}" for (_, why), number in stage_run.artifact.rejected().items()]
+        reasons = f" ({'; '.join(counts)})" if counts else ""
+        log(logging.INFO, f"{stage_run.stage} ended: {stage_run.sentence}{reasons}")
         self._tabulate(stage_run)
         return Completed(
             name="Reused" if stage_run.state == "reuse" else None, message=stage_run.sentence, data=stage_run
@@ -187,14 +188,14 @@ class PrefectTasks:
         return {f"dataset:{self.dataset}", f"kind:{_kind(call)}", *endpoints}
 
 
-class _Upstream(PrefectTaskRunFuture[Any]):
-    """A stage as parameter of another stage's task, pending until it has ended.
+class _StageFuture(PrefectTaskRunFuture[StageRun]):
+    """A stage, also as parameter of another stage's task: pending until it has ended.
 
     Without it Prefect would ask the server for the state of every edge, and take a running stage for the parent of the
     other.
     """
 
-    def __init__(self, future: Any) -> None:
+    def __init__(self, future: PrefectFuture[Any]) -> None:
         super().__init__(future.task_run_id)
         self._future, self._ended = future, threading.Event()
         future.add_done_callback(lambda _: self._ended.set())
@@ -204,8 +205,7 @@ class _Upstream(PrefectTaskRunFuture[Any]):
         if not self._ended.is_set():
             return Pending()
         self._future.wait()
-        ended: State[Any] = self._future.state
-        return ended
+        return self._future.state
 
     def add_done_callback(self, fn: Callable[[PrefectFuture[Any]], None]) -> None:
         self._future.add_done_callback(fn)
@@ -215,17 +215,6 @@ class _Upstream(PrefectTaskRunFuture[Any]):
 
     def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
         return self._future.result(timeout, raise_on_failure)
-
-
-class _TaskRunStage:
-    """The StageFuture of a stage's task run."""
-
-    def __init__(self, future: Any) -> None:
-        self.future = future
-
-    def result(self) -> StageRun:
-        stage_run: StageRun = self.future.result(raise_on_failure=True)
-        return stage_run
 
 
 def lost_server() -> ServerError:
@@ -246,12 +235,6 @@ def log(level: int, text: str, error: Exception | None = None) -> None:
     """Write into the log of the current task or flow run; does nothing outside of one."""
     with suppress(MissingContextError):
         get_run_logger().log(level, text, exc_info=error)
-
-
-def _reasons(stage_run: StageRun) -> str:
-    """The stage's rejected rows by reason, in brackets; empty if there are none."""
-    counts = [f"{number:,} {why}" for (_, why), number in stage_run.artifact.rejected().items()]
-    return f" ({'; '.join(counts)})" if counts else ""
 
 
 def _kind(call: StageCall) -> str:

@@ -16,16 +16,15 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from multiprocessing import get_context, resource_tracker
 from typing import Any, ClassVar, Protocol
 
 from longform.artifacts.store import Part
-from longform.engine.execute import execute
-from longform.engine.jobs import Job
+from longform.engine.jobs import Job, execute
 from longform.errors import LongformError, LostWorker, ServerError, UsageError
 
 SECONDS_TO_END = 10
@@ -56,7 +55,8 @@ class Runner(Protocol):
     def stop(self) -> None:
         """End the jobs that are being made."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the workers."""
 
 
 def check(name: str, address: str | None = None) -> None:
@@ -122,10 +122,6 @@ def _parts_of(outcome: list[Part] | Exception) -> list[Part]:
     return outcome
 
 
-def _at_address(address: str | None) -> str:
-    return f" at {address}" if address else ""
-
-
 def _lost(job: Job, what: str) -> LostWorker:
     """The error of a job whose worker was lost; `what` begins its message."""
     return LostWorker(
@@ -145,9 +141,11 @@ class Here:
     def run(self, job: Job) -> list[Part]:
         return execute(job)
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Does nothing: the threads are told by the build."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Does nothing: there are no workers."""
 
 
 class Processes:
@@ -161,15 +159,19 @@ class Processes:
         self.workers = workers or processors()
         self._seconds_to_end = seconds_to_end
         self._all = [Worker(number) for number in range(self.workers)]
-        self._free = Queue(self._all)
+        self._free, self._waiting = list(self._all), list[tuple[int, int]]()
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
         self._stopped = False
 
     def run(self, job: Job) -> list[Part]:
         return _parts_of(self.call(attempt, job, size=job.bytes, lost=lambda: _lost(job, "A worker died")))
 
     def call(self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], size: int = 0) -> Any:
-        """What `work` returns in the first free worker; of waiting calls the one with the largest `size` goes first."""
-        with self._free.take(size) as worker:
+        """What `work` returns in the first free worker; of waiting calls the one with the largest `size` goes first, so
+        that a build does not end with a large job running alone.
+        """
+        with self._free_worker(size) as worker:
             try:
                 if self._stopped:
                     raise lost()
@@ -178,32 +180,8 @@ class Processes:
                 worker.renew()
                 raise lost() from error
 
-    def stop(self) -> None:
-        self._stopped = True
-        for worker in self._all:
-            worker.stop()
-
-    def close(self) -> None:
-        """Stop the busy workers, let all end and clean up, and kill those that do not end in time."""
-        self.stop()
-        deadline = time.monotonic() + self._seconds_to_end
-        for ended in [worker.close() for worker in self._all]:
-            ended(deadline)
-
-
-class Queue:
-    """Calls that wait for a free worker, the largest job first, so that a build does not end with a large job running
-    alone.
-    """
-
-    def __init__(self, workers: Sequence[Worker]) -> None:
-        self._free = list(workers)
-        self._waiting: list[tuple[int, int]] = []
-        self._numbers = itertools.count()
-        self._changed = threading.Condition()
-
     @contextmanager
-    def take(self, size: int) -> Iterator[Worker]:
+    def _free_worker(self, size: int) -> Iterator[Worker]:
         """A free worker for the caller alone, the one with the lowest number, as it is the likeliest to be started
         already.
         """
@@ -221,6 +199,17 @@ class Queue:
                 heapq.heappush(self._free, worker)
                 self._changed.notify_all()
 
+    def stop(self) -> None:
+        self._stopped = True
+        for worker in self._all:
+            worker.stop()
+
+    def close(self) -> None:
+        """Stop the busy workers, let all end and clean up, and kill those that do not end in time."""
+        self.stop()
+        with ThreadPoolExecutor(self.workers) as threads:
+            list(threads.map(lambda worker: worker.close(self._seconds_to_end), self._all))
+
 
 class Worker:
     """One worker process, started with its first call."""
@@ -229,7 +218,6 @@ class Worker:
         self.number = number
         self._lock = threading.Lock()
         self._executor: ProcessPoolExecutor | None = None
-        self._pid_future: Future[int]
         self._pid: int | None = None
         self._busy = False
 
@@ -253,7 +241,7 @@ class Worker:
             executor = ProcessPoolExecutor(
                 1, get_context("spawn"), initializer=_initialize_worker, initargs=(os.getpid(),)
             )
-            self._pid_future = executor.submit(os.getpid)  # starts the process
+            self._pid_future: Future[int] = executor.submit(os.getpid)  # starts the process
         return executor
 
     def renew(self) -> None:
@@ -268,31 +256,22 @@ class Worker:
         if self._busy:
             self._signal(signal.SIGTERM)
 
-    def close(self) -> Callable[[float], None]:
-        """Begin to shut the process down; returns a function that waits for that until a deadline, and then
-        kills it.
-        """
+    def close(self, seconds: float) -> None:
+        """Shut the process down; kill it if it does not end in time."""
         with self._lock:
             executor = self._executor
-        if executor is None:
-            return lambda deadline: None
-        ending = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
-        ending.start()
-
-        def wait(deadline: float) -> None:
-            ending.join(max(0.1, deadline - time.monotonic()))
+        if executor is not None:
+            ending = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+            ending.start()
+            ending.join(seconds)
             if ending.is_alive():
                 self._signal(signal.SIGKILL)
                 ending.join(SECONDS_TO_END)
 
-        return wait
-
     def _signal(self, number: signal.Signals) -> None:
         if self._pid is not None:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(self._pid, number)
-            except ProcessLookupError:
-                self._pid = None
 
 
 class _JobStopped(BaseException):
@@ -352,103 +331,6 @@ def _initialize_worker(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _outcome(
-    future: Future[list[Part] | Exception], workers: Callable[[], Any], cluster: str
-) -> list[Part] | Exception:
-    """Wait for a job's outcome as long as the cluster has workers; LostWorker after 60 seconds without any."""
-    seconds_without_workers = 0
-    while True:
-        try:
-            return future.result(timeout=SECONDS_BETWEEN_LOOKS)
-        except TimeoutError:
-            seconds_without_workers = 0 if workers() else seconds_without_workers + SECONDS_BETWEEN_LOOKS
-            if seconds_without_workers > SECONDS_WITHOUT_WORKERS:
-                future.cancel()
-                raise LostWorker(f"{cluster} has no worker: start one.") from None
-
-
-class Dask:
-    """Makes parts on a Dask cluster: the one at `address`, else a local one with one process for each processor."""
-
-    local = False
-    LOCAL: ClassVar[dict[str, Any]] = {
-        "threads_per_worker": 1,
-        "processes": True,
-        "dashboard_address": "127.0.0.1:0",
-        "memory_limit": 0,
-        "silence_logs": "CRITICAL",
-    }
-
-    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        """`workers`: the number of processes of a local cluster."""
-        self.address, self._own_workers = address, workers or processors()
-        self._lock = threading.Lock()
-        self._client: Any = None
-        self._cluster: Any = None
-
-    @property
-    def workers(self) -> int:
-        client = self._connected()
-        try:
-            threads: dict[str, int] = client.nthreads()
-            return max(1, sum(threads.values()))
-        except Exception:  # of a scheduler that is lost in this moment the parts tell, which are made again
-            return 1
-
-    def run(self, job: Job) -> list[Part]:
-        client = self._connected()
-        try:
-            future = client.get_executor(pure=False).submit(attempt, job)
-            outcome = _outcome(future, client.nthreads, f"The Dask cluster{_at_address(self.address)}")
-        except LostWorker:
-            raise
-        except Exception as error:
-            self._leave(client)
-            raise _lost(job, f"Dask{_at_address(self.address)} lost a worker, or its scheduler,") from error
-        return _parts_of(outcome)
-
-    def _connected(self) -> Any:
-        """The client, connected to the cluster on first use; LostWorker if no scheduler answers."""
-        from distributed import Client, LocalCluster
-
-        with self._lock:
-            if self._client is None:
-                if self.address is None:
-                    with _without_ctrl_c():
-                        self._cluster = LocalCluster(n_workers=self._own_workers, **self.LOCAL)
-                try:
-                    self._client = Client(
-                        self.address or self._cluster, timeout=SECONDS_TO_CONNECT, set_as_default=False
-                    )
-                except OSError:
-                    raise LostWorker(
-                        f"No Dask scheduler answers at {self.address}: start it, or correct --address."
-                    ) from None
-            return self._client
-
-    def _leave(self, client: Any) -> None:
-        """Close a client whose scheduler is gone; the next job connects again."""
-        if client.status == "running":
-            return
-        with self._lock:
-            if self._client is client:
-                self._client = None
-                self._close_all(client)
-
-    def _close_all(self, client: Any) -> None:
-        cluster, self._cluster = self._cluster, None
-        for opened in (client, cluster):
-            if opened is not None:
-                opened.close(timeout=SECONDS_TO_END)
-
-    def stop(self) -> None: ...
-
-    def close(self) -> None:
-        with self._lock:
-            client, self._client = self._client, None
-            self._close_all(client)
-
-
 def _wait_for_port(address: str, seconds: float) -> None:
     """Return once somebody listens at host:port; OSError after `seconds`. Ray itself gives up only after minutes."""
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
@@ -462,64 +344,152 @@ def _wait_for_port(address: str, seconds: float) -> None:
             time.sleep(0.5)
 
 
-class Ray:
-    """Makes parts on a Ray cluster: the one at `address`, else a local one."""
+class _Cluster:
+    """Makes parts on a cluster: the one at `address`, else a local one with so many `workers`, by default one for each
+    processor. It is connected on first use.
+    """
 
     local = False
+    name: ClassVar[str]
+    head: ClassVar[str]
 
-    def __init__(self, address: str | None = None) -> None:
-        self.address = address
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        self.address, self._own_workers = address, workers or processors()
+        self._at = f" at {address}" if address else ""
         self._lock = threading.Lock()
-        self._attempt: Any = None
+        self._connection: Any = None
 
     @property
     def workers(self) -> int:
-        self._connected()
+        connection = self._connected()
         try:
-            return max(1, self._processors())
-        except Exception:  # as with Dask
+            return max(1, self._processors(connection))
+        except Exception:  # of a cluster that is lost in this moment the parts tell, which are made again
             return 1
 
-    def _processors(self) -> int:
+    def run(self, job: Job) -> list[Part]:
+        connection = self._connected()
+        try:
+            outcome = self._outcome(connection, self._submit(connection, job))
+        except LostWorker:
+            raise
+        except Exception as error:
+            self._leave(connection)
+            raise _lost(job, f"{self.name}{self._at} lost a worker, or its {self.head},") from error
+        return _parts_of(outcome)
+
+    def _outcome(self, connection: Any, future: Future[list[Part] | Exception]) -> list[Part] | Exception:
+        """Wait for a job's outcome as long as the cluster has workers; LostWorker after 60 seconds without any."""
+        seconds_without_workers = 0
+        while True:
+            try:
+                return future.result(timeout=SECONDS_BETWEEN_LOOKS)
+            except TimeoutError:
+                has_workers = self._processors(connection)
+                seconds_without_workers = 0 if has_workers else seconds_without_workers + SECONDS_BETWEEN_LOOKS
+                if seconds_without_workers > SECONDS_WITHOUT_WORKERS:
+                    future.cancel()
+                    raise LostWorker(f"The {self.name} cluster{self._at} has no worker: start one.") from None
+
+    def _connected(self) -> Any:
+        """The connection, opened on first use; LostWorker if no cluster answers."""
+        with self._lock:
+            if self._connection is None:
+                try:
+                    self._connection = self._connect()
+                except (OSError, RuntimeError, ValueError):
+                    raise LostWorker(
+                        f"No {self.name} cluster answers{self._at}: start it, or correct --address."
+                    ) from None
+            return self._connection
+
+    def _connect(self) -> Any:
+        """A new connection to the cluster."""
+
+    def _processors(self, connection: Any) -> int:
+        """The number of jobs that the cluster makes at the same time."""
+        raise NotImplementedError
+
+    def _submit(self, connection: Any, job: Job) -> Any:
+        """Send a job to the cluster; returns the future of its outcome."""
+
+    def _leave(self, connection: Any) -> None:
+        """After a failure: close a connection whose cluster is gone, so that the next job connects again."""
+
+    def _disconnect(self, connection: Any) -> None:
+        """Close a connection, and end a local cluster."""
+
+    def stop(self) -> None:
+        """Does nothing: the workers look for the build's stop file."""
+
+    def close(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                self._disconnect(connection)
+
+
+class Dask(_Cluster):
+    """Makes parts on a Dask cluster; a local one has one process for each worker."""
+
+    name, head = "Dask", "scheduler"
+    LOCAL: ClassVar[dict[str, Any]] = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": "127.0.0.1:0",
+        "memory_limit": 0,
+        "silence_logs": "CRITICAL",
+    }
+
+    def _connect(self) -> Any:
+        from distributed import Client, LocalCluster
+
+        self._cluster: Any = None
+        if self.address is None:
+            with _without_ctrl_c():
+                self._cluster = LocalCluster(n_workers=self._own_workers, **self.LOCAL)
+        return Client(self.address or self._cluster, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+
+    def _processors(self, connection: Any) -> int:
+        return int(sum(connection.nthreads().values()))
+
+    def _submit(self, connection: Any, job: Job) -> Any:
+        return connection.get_executor(pure=False).submit(attempt, job)
+
+    def _leave(self, connection: Any) -> None:
+        with self._lock:
+            if connection is self._connection and connection.status != "running":
+                self._connection = None
+                self._disconnect(connection)
+
+    def _disconnect(self, connection: Any) -> None:
+        connection.close(timeout=SECONDS_TO_END)
+        if self._cluster is not None:
+            self._cluster.close(timeout=SECONDS_TO_END)
+
+
+class Ray(_Cluster):
+    """Makes parts on a Ray cluster."""
+
+    name, head = "Ray", "head"
+
+    def _connect(self) -> Any:
+        import ray
+
+        local = {} if self.address else {"num_cpus": self._own_workers, "include_dashboard": False}
+        _wait_for_port(self.address or "", SECONDS_TO_CONNECT)
+        ray.init(self.address or "local", logging_level="CRITICAL", log_to_driver=False, **local)
+        return ray.remote(max_retries=0)(attempt)
+
+    def _processors(self, connection: Any) -> int:
         import ray
 
         return int(ray.cluster_resources().get("CPU", 0))
 
-    def run(self, job: Job) -> list[Part]:
-        remote = self._connected()
-        try:
-            outcome = _outcome(
-                remote.remote(job).future(), self._processors, f"The Ray cluster{_at_address(self.address)}"
-            )
-        except LostWorker:
-            raise
-        except Exception as error:
-            raise _lost(job, f"Ray{_at_address(self.address)} lost a worker, or its head,") from error
-        return _parts_of(outcome)
+    def _submit(self, connection: Any, job: Job) -> Any:
+        return connection.remote(job).future()
 
-    def _connected(self) -> Any:
-        """The remote function, connected to the cluster on first use; LostWorker if no cluster answers."""
+    def _disconnect(self, connection: Any) -> None:
         import ray
 
-        with self._lock:
-            if self._attempt is None:
-                local = {} if self.address else {"num_cpus": processors(), "include_dashboard": False}
-                try:
-                    _wait_for_port(self.address or "", SECONDS_TO_CONNECT)
-                    ray.init(self.address or "local", logging_level="CRITICAL", log_to_driver=False, **local)
-                except (OSError, RuntimeError, ValueError):
-                    raise LostWorker(
-                        f"No Ray cluster answers at {self.address}: start it, or correct --address."
-                    ) from None
-                self._attempt = ray.remote(max_retries=0)(attempt)
-            return self._attempt
-
-    def stop(self) -> None: ...
-
-    def close(self) -> None:
-        with self._lock:
-            if self._attempt is not None:
-                import ray
-
-                self._attempt = None
-                ray.shutdown()
+        ray.shutdown()

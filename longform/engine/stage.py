@@ -17,12 +17,18 @@ all rows. `Shard`: one for each shard of a list of sources. In a stage of parts,
 
 from __future__ import annotations
 
+import fcntl
 import inspect
+import shutil
+import tempfile
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import pyarrow as pa
 
@@ -30,14 +36,20 @@ from longform.artifacts.recipe import Recipe, identity, shape
 from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
 from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
-from longform.engine.context import StageContext
 from longform.errors import FlowError
 from longform.hints import hint
-from longform.llm.ask.types import Endpoint
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.models import Models
+
+if TYPE_CHECKING:
+    from longform.llm.client import Client
+    from longform.net.web import Manners, Visitor, Web
 
 __all__ = ["AllRows", "AtMost", "PerGroup", "Rejected", "Row", "Rows", "Shard", "Stage", "StageContext", "stage"]
 
 P = ParamSpec("P")
+Item = TypeVar("Item")
+TEXTS_AT_ONCE = 4_096
 
 
 class Shape(Enum):
@@ -62,7 +74,8 @@ class Builder(Protocol):
     digests: Digests
     publication: Any
 
-    def add(self, call: StageCall) -> None: ...
+    def add(self, call: StageCall) -> None:
+        """Take the call of a stage."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,9 +144,6 @@ class Stage:
         self.inputs = {name: SHAPES[hints[name]] for name in inputs}
         self.shape = next(iter(self.inputs.values()))
 
-    def __repr__(self) -> str:
-        return f"stage {self.name}"
-
     @property
     def key(self) -> str:
         """The column that identifies the rows it makes."""
@@ -174,14 +184,11 @@ class Stage:
         except TypeError as error:
             raise FlowError(f"{self.name}: {error}; it takes {', '.join(self.signature.parameters)}.") from None
         for name, input_shape in self.inputs.items():
-            self._check_input(name, input_shape, bound[name])
+            type_, wanted = (list, "a list of sources") if input_shape is Shape.SHARD else (Rows, "the rows of a stage")
+            if not isinstance(bound[name], type_):
+                found = type(bound[name]).__name__
+                raise FlowError(f'{self.name}: its input "{name}" is {found}; it takes {wanted}.')
         return dict(bound)
-
-    def _check_input(self, name: str, input_shape: Shape, value: Any) -> None:
-        wanted = "a list of sources" if input_shape is Shape.SHARD else "the rows of a stage"
-        fits = isinstance(value, list) if input_shape is Shape.SHARD else isinstance(value, Rows)
-        if not fits:
-            raise FlowError(f'{self.name}: its input "{name}" is {type(value).__name__}; it takes {wanted}.')
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
         """The recipe of a call: name, revision, schema, arguments and the identities of its inputs."""
@@ -264,3 +271,151 @@ def stage(
         )
 
     return declare
+
+
+class UntilReached(Exception):
+    """The flow has called the stage that `--until` names, so it ends here."""
+
+
+class Method:
+    """A builder that only records a flow's calls. `publication` is what the flow passed to `publish`, None
+    before that.
+    """
+
+    def __init__(self, store: Store, *, until: str | None = None) -> None:
+        self.store, self.until = store, until
+        self.digests = Digests(store.home)
+        self.calls: list[StageCall] = []
+        self.publication: Any = None
+
+    def add(self, call: StageCall) -> None:
+        self.calls.append(call)
+        if call.name == self.until:
+            raise UntilReached
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """stage -> fingerprint, in order; together they identify the recipe of a version."""
+        return {call.name: call.recipe.fingerprint for call in self.calls}
+
+
+class StageContext:
+    """The context that a stage's body gets for one unit of work; no part of the stage's identity.
+
+    `count` adds to a counter of the part, shown by `longform show`. `shared` is a folder of the whole build.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        models: Models | None,
+        stage: str,
+        recipe: str,
+        count: Callable[[str, int], None],
+        shared: Path | None = None,
+    ) -> None:
+        self.store, self.count = store, count
+        self.responses = bytearray()
+        self._models, self._stage, self._recipe, self._shared = models, stage, recipe, shared
+        self._scratch: Path | None = None
+        self._web: Web | None = None
+
+    def scratch(self) -> Path:
+        """A temporary folder that is deleted when the unit ends."""
+        self._scratch = self._scratch or self.store.new_folder(self._stage)
+        return self._scratch
+
+    @contextmanager
+    def shared(self) -> Iterator[Path]:
+        """A folder that all units of a build share, locked for one unit at a time; deleted when the build ends."""
+        folder = self._shared or self.scratch()
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield folder
+
+    def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
+        """(item, reply or failure) for each request, in the order of the items; replies are stored before they are
+        returned.
+        """
+        yield from self._client(endpoint).ask(items)
+
+    def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
+        """One vector for each text, in the order of the texts."""
+        return self._client(endpoint).embed(texts)
+
+    def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
+        """One vector for each text, in order, read in blocks so that not all texts are in memory."""
+        texts = iter(texts)
+        while block := list(islice(texts, TEXTS_AT_ONCE)):
+            yield from self.embed(endpoint, block)
+
+    def web(self, manners: Manners) -> Visitor:
+        """A web client with these manners (rates, robots.txt); pages that are stored in the home are not requested
+        again.
+        """
+        from longform.net.web import open_web
+
+        self._web = self._web or open_web(self.store.home)
+        return self._web.visitor(manners)
+
+    def _client(self, endpoint: Endpoint) -> Client:
+        assert self._models
+        return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
+
+    def _note(self, keys: Iterable[str]) -> None:
+        """Record the keys of responses that the unit read."""
+        self.responses += b"".join(map(bytes.fromhex, keys))
+
+    def close(self) -> None:
+        if self._web is not None:
+            self._web.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class NeedsEmbeddings(Exception):
+    """The body asked for embeddings, without which it cannot go on."""
+
+
+class NeedsWeb(Exception):
+    """The body asked the web, so what it would ask a model afterwards is unknown."""
+
+
+class DryContext(StageContext):
+    """The context of a dry run: requests and texts go to `asks` and `embeds` in place of a model; no reply comes back.
+
+    Its temporary folder is outside the home.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        asks: Callable[[Endpoint, Request], None],
+        embeds: Callable[[Endpoint, list[str]], None],
+    ) -> None:
+        super().__init__(store, None, "", "", lambda *_: None)
+        self._asks, self._embeds = asks, embeds
+
+    def scratch(self) -> Path:
+        self._scratch = self._scratch or Path(tempfile.mkdtemp(prefix="longform-plan-"))
+        return self._scratch
+
+    def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[Any]:
+        for _, request in items:
+            self._asks(endpoint, request)
+        yield from ()
+
+    def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
+        self._embeds(endpoint, texts)
+        raise NeedsEmbeddings
+
+    def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
+        texts = iter(texts)
+        while block := list(islice(texts, TEXTS_AT_ONCE)):
+            self._embeds(endpoint, block)
+            yield from ()
+        raise NeedsEmbeddings
+
+    def web(self, manners: Manners) -> Visitor:
+        raise NeedsWeb

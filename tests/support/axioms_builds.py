@@ -7,7 +7,6 @@ from typing import Any
 
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
-from longform.artifacts.store import Part
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
 from longform.engine.tasks import InTurn
@@ -22,9 +21,6 @@ class Silent:
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None:
         self.begun[stage] = units
-
-    def advance(self, stage: str, parts: list[Part]) -> None:
-        pass
 
     def end(self, entry: StageRun) -> None:
         self.ended.append(entry)

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from longform.artifacts.arrays import bitmap, text_array
-from longform.artifacts.rows import Rejected
+from longform.artifacts.rows import Rejected, bitmap, text_array
 from longform.engine.stage import StageContext
 
 __all__ = ["batch_of", "batched", "bitmap", "counted", "text_array"]

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,9 +46,9 @@ from toy_stages import (
 from longform.artifacts.rows import Rows, Source
 from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
-from longform.engine.method import UntilReached
 from longform.engine.plan import Plan
-from longform.engine.stage import stage
+from longform.engine.stage import Method, StageCall, UntilReached, stage
+from longform.engine.tasks import InTurn
 from longform.errors import BusyStore, ConservationError, Incomplete, LostWorker, StoreError
 
 ROOT = paths.ROOT
@@ -304,8 +305,11 @@ def test_force_replaces_a_damaged_part(toy: Toy) -> None:
 
 
 def test_until_ends_the_build_after_that_stage(toy: Toy) -> None:
-    with building(toy.home, until="multiply") as run, pytest.raises(UntilReached):
-        cap(run, multiply(run, read_items(run, [toy.source("tea", TEA)]), factor=2, log=toy.log), most=5)
+    with building(toy.home) as run:
+        method = Method(run.store, until="multiply")
+        with pytest.raises(UntilReached):
+            cap(method, multiply(method, read_items(method, [toy.source("tea", TEA)]), factor=2, log=toy.log), most=5)
+        run.make(method)
     assert [entry.stage for entry in run.done] == ["read_items", "multiply"]
     assert run.store.artifacts("cap") == []
 
@@ -640,18 +644,18 @@ def fill(disk: Path, left: int) -> Path:
     return filler
 
 
-class FillsTheDisk:
-    """Progress that fills the disk when the first unit is done, before its stage is."""
+class FillsTheDisk(InTurn):
+    """Fills the disk when the first unit is done, before its stage is."""
 
     def __init__(self, disk: Path) -> None:
+        super().__init__()
         self.disk = disk
 
-    def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: object = None) -> None: ...
-
-    def advance(self, stage: str, parts: list[Part]) -> None:
+    def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Future[list[Part]]:
+        made = super().part(call, label, run)
+        made.result()
         fill(self.disk, 0)
-
-    def end(self, entry: object) -> None: ...
+        return made
 
 
 @pytest.mark.parametrize("left", [0, 8_192, 65_536])
@@ -674,7 +678,7 @@ def test_a_disk_that_is_full_when_the_rows_are_there_keeps_them(small_disk: Path
     home, toy = small_disk / "home", Toy(tmp_path)
     with building(home) as run:
         items = read_items(run, [toy.source("ale", [7] * 100)])
-        run.progress = FillsTheDisk(small_disk)  # type: ignore[assignment]
+        run.tasks = FillsTheDisk(small_disk)
         with pytest.raises(StoreError, match="is full"):
             pad(run, items, digits=3_000)
     assert run.store.artifacts("pad") == []

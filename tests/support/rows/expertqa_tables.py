@@ -11,8 +11,7 @@ import pyarrow as pa
 from longform.artifacts.parts import Parts
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.artifacts.store import Store
-from longform.engine.execute import execute
-from longform.engine.jobs import jobs_of
+from longform.engine.jobs import execute, jobs_of
 from longform.engine.stage import Stage
 from schemas.expertqa import ANSWERS, CLAIM_LABELS, CLAIMS, EVIDENCE, LABELS, QUESTIONS
 

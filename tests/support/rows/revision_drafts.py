@@ -12,8 +12,7 @@ from offline_rules import RULES
 from standin_server import Server
 
 from longform.artifacts.rows import Row, Rows
-from longform.engine.execute import execute
-from longform.engine.jobs import jobs_of
+from longform.engine.jobs import execute, jobs_of
 from longform.engine.stage import Stage
 from longform.llm.ask.fence import unfenced
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request

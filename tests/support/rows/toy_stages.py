@@ -23,7 +23,7 @@ import xxhash
 from offline_rules import RULES
 
 from longform.artifacts.rows import Source
-from longform.artifacts.store import Part, Store
+from longform.artifacts.store import Store
 from longform.engine.build import Build, StageRun
 from longform.engine.runners import Here, Processes
 from longform.engine.stage import AllRows, PerGroup, Rejected, Row, Rows, Shard, StageContext, stage
@@ -207,8 +207,6 @@ class Silent:
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Any = None) -> None:
         self.begun[stage] = units
 
-    def advance(self, stage: str, parts: list[Part]) -> None: ...
-
     def end(self, entry: StageRun) -> None: ...
 
     def say(self, text: str) -> None: ...
@@ -220,11 +218,11 @@ def source(file: Path, site: str, pieces: int = 1) -> Source:
 
 
 @contextmanager
-def building(home: Path, force: str | None = None, until: str | None = None, spawned: bool = False) -> Iterator[Build]:
+def building(home: Path, force: str | None = None, spawned: bool = False) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
     models, runner = Models(responses(home), offline=RULES), Processes(3) if spawned else Here()
-    run = Build(store, tasks=InTurn(), runner=runner, progress=Silent(), models=models, force=force, until=until)
+    run = Build(store, tasks=InTurn(), runner=runner, progress=Silent(), models=models, force=force)
     if spawned:
         run.small_bytes = 0  # what is small goes to workers too
     try:

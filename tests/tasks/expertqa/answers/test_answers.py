@@ -17,9 +17,7 @@ from standin_server import Server, serve, standin
 
 from flows.config.prompts import PROMPTS
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows
-from longform.engine.dry import walk
-from longform.engine.execute import execute
-from longform.engine.jobs import jobs_of
+from longform.engine.jobs import execute, jobs_of, walk
 from longform.engine.stage import Stage
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint

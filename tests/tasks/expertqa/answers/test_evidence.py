@@ -24,8 +24,7 @@ from toy_stages import building
 
 from longform.artifacts.rows import Rows, Source
 from longform.engine.build import Build
-from longform.engine.dry import walk
-from longform.engine.jobs import jobs_of
+from longform.engine.jobs import jobs_of, walk
 from longform.engine.plan import Plan
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, UsageError

@@ -27,8 +27,7 @@ from standin_server import Server, serve, standin
 
 from flows.config.prompts import PROMPTS
 from longform.artifacts.rows import Rejected, Row, Rows
-from longform.engine.dry import walk
-from longform.engine.jobs import jobs_of
+from longform.engine.jobs import jobs_of, walk
 from longform.errors import ConservationError
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request

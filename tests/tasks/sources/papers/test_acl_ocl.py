@@ -174,7 +174,7 @@ def test_a_broken_or_another_table_is_an_error(builder: Build, tmp_path: Path):
     broken.write_bytes((SAMPLES / "publication-info.parquet").read_bytes()[:-200])
     with pytest.raises(SourceError, match="damaged or no Parquet"):
         read(builder, [broken], Read())
-    builder.failed.clear()
+    builder._stage_errors.clear()
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"x": [1]}), other)
     with pytest.raises(SourceError, match="has no column acl_id"):
