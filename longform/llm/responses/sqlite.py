@@ -25,7 +25,7 @@ from longform.errors import BusyError, StoreError
 from longform.leases import SECONDS, Lease, holder_elsewhere
 from longform.llm.ask.keys import KEY_VERSION
 from longform.llm.responses import tables
-from longform.llm.responses.groups import ThreadGroups
+from longform.llm.responses.groups import Groups
 from longform.llm.responses.records import Paid, Record
 
 FORMAT = 2
@@ -103,7 +103,7 @@ class SqliteDatabase:
             self._give_back()
             raise
         self._path = path
-        self._puts = None if read_only else ThreadGroups(self.named, self._put_all)
+        self._puts = None if read_only else Groups(self.named, self._put_all)
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         with _errors_named(self._path), self._lock:
@@ -150,26 +150,17 @@ class SqliteDatabase:
     def _put_all(self, entries: list[Entry]) -> list[StoreError | None]:
         """Commit all entries at once; where that fails each by itself, so that one cannot spoil the others."""
         try:
-            self._commit(
-                _rows(chain(*(records for records, _ in entries))), _lines(chain(*(paid for _, paid in entries)))
-            )
-        except Exception:
-            return [self._put_alone(*entry) for entry in entries]
-        return [None] * len(entries)
-
-    def _put_alone(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> StoreError | None:
-        try:
-            self._commit(_storable_rows(_rows(records)), _storable_rows(_lines(paid)))
-        except Exception as error:
-            return error if isinstance(error, StoreError) else _unusable(self._path, error)
-        return None
-
-    def _commit(self, rows: list[tables.Row], lines: list[tables.Row]) -> None:
-        with self._transaction() as connection:
-            if rows:
+            rows = _rows(chain(*(records for records, _ in entries)))
+            now = time.time()
+            lines = [_storable(tables.ledger_row_of(line, now)) for _, paid in entries for line in paid]
+            with self._transaction() as connection:
                 connection.executemany(_in_sqlite(tables.PUT), rows)
-            if lines:
                 connection.executemany(_in_sqlite(_PAY), lines)
+            return [None] * len(entries)
+        except Exception as error:
+            if len(entries) > 1:
+                return [self._put_all([entry])[0] for entry in entries]
+            return [error if isinstance(error, StoreError) else _unusable(self._path, error)]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -226,21 +217,13 @@ def _in_sqlite(query: str, *lengths: int) -> str:
 
 def _rows(records: Iterable[tuple[str, Record]]) -> list[tables.Row]:
     now = time.time()
-    return [tables.row_of(key, record, _packed, now) for key, record in records]
+    return [_storable(tables.row_of(key, record, _packed, now)) for key, record in records]
 
 
-def _lines(paid: Iterable[Paid]) -> list[tables.Row]:
-    now = time.time()
-    return [tables.ledger_row_of(line, now) for line in paid]
-
-
-def _storable_rows(rows: list[tables.Row]) -> list[tables.Row]:
-    return [list(map(_storable, row)) for row in rows]
-
-
-def _storable(value: Any) -> Any:
-    """A value that a server made up, as far as SQLite can hold it: no half characters, no endless numbers."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else tables.storable(value)
+def _storable(row: tables.Row) -> tables.Row:
+    """Texts that a server made up without half characters, which SQLite cannot hold; without endless numbers."""
+    texts = (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in row)
+    return tables.storable(texts)
 
 
 def _packed(content: bytes) -> bytes:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import astuple, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -52,11 +55,14 @@ class Database(Protocol):
     def purge(self, keys: list[bytes]) -> int:
         """Delete these records; how many there were."""
 
-    async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None: ...
+    async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
+        """Store both in one transaction, which may be shared with others who put meanwhile."""
 
-    async def lease(self, keys: Sequence[str], again: bool) -> set[str]: ...
+    async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
+        """Those keys that are granted."""
 
-    async def release(self, keys: Sequence[str]) -> None: ...
+    async def release(self, keys: Sequence[str]) -> None:
+        """Give back what was granted."""
 
     def close(self) -> None:
         """Write what waits, then let go."""
@@ -70,7 +76,8 @@ class ResponseStore:
     """
 
     def __init__(self, database: Database, let_go: Callable[[], None] | None = None) -> None:
-        self._database, self._let_go = database, let_go or database.close
+        self._database, self._ending = database, ExitStack()
+        self._ending.callback(let_go or database.close)
         self.exclusive, self.allowances = database.exclusive, database.allowances
 
     # reading
@@ -178,17 +185,13 @@ class ResponseStore:
 
     def close(self) -> None:
         """Let go of the database; the last one in this process to do so writes what waits and closes it."""
-        let_go, self._let_go = self._let_go, _nothing
-        let_go()
+        self._ending.close()
 
 
-@dataclass(slots=True)
-class _Shared:
-    database: Database
-    users: int = 0
+Place = tuple[Path | str, bool]
 
-
-_open: dict[tuple[Path | str, bool], _Shared] = {}
+_open: dict[Place, Database] = {}
+_users: Counter[Place] = Counter()
 _opening = threading.Lock()
 
 
@@ -198,26 +201,20 @@ def open_responses(where: Path | str, *, read_only: bool = False) -> ResponseSto
     With `read_only` it is neither locked nor written, may be open in another process, and a missing file is an
     empty store. BusyError where another process writes to the file, StoreError where it cannot be used.
     """
-    place = where if _is_url(where) else Path(where).resolve()
+    place = where if str(where).startswith(("postgresql://", "postgres://")) else Path(where).resolve()
     with _opening:
-        mode = read_only and isinstance(place, Path) and (place, False) not in _open
-        shared = _open.get((place, mode)) or _Shared(_database(place, mode))
-        shared.users += 1
-        _open[place, mode] = shared
-    return ResponseStore(shared.database, lambda: _let_go(place, mode))
+        chosen = place, read_only and isinstance(place, Path) and (place, False) not in _open
+        if chosen not in _open:
+            _open[chosen] = _database(*chosen)
+        _users[chosen] += 1
+        return ResponseStore(_open[chosen], partial(_let_go, chosen))
 
 
-def _let_go(place: Path | str, mode: bool) -> None:
+def _let_go(place: Place) -> None:
     with _opening:
-        shared = _open[place, mode]
-        shared.users -= 1
-        if shared.users == 0:
-            del _open[place, mode]
-            shared.database.close()
-
-
-def _is_url(where: Path | str) -> bool:
-    return isinstance(where, str) and where.startswith(("postgresql://", "postgres://"))
+        _users[place] -= 1
+        if not _users[place]:
+            _open.pop(place).close()
 
 
 def _database(place: Path | str, read_only: bool) -> Database:
@@ -238,7 +235,3 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     remaining = iter(items)
     while chunk := list(islice(remaining, size)):
         yield chunk
-
-
-def _nothing() -> None:
-    pass

@@ -119,6 +119,6 @@ def unpacked(content: bytes) -> bytes:
     return content[1:] if content[:1] == PLAIN else zlib.decompress(content)
 
 
-def storable(value: Any) -> Any:
-    """None in place of a whole number that a server made up and no database can hold."""
-    return None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+def storable(values: Iterable[Any]) -> list[Any]:
+    """None in place of whole numbers that a server made up and no database can hold."""
+    return [None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value for value in values]
