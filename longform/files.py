@@ -63,18 +63,24 @@ def write_json(path: Path, document: Any) -> None:
     write_bytes(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape"))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool = True) -> None:
     """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. StoreError if it cannot
     be.
+
+    With `replace=False` a file that is there already stays, also if another process writes it at this moment.
     """
     unfinished = path.with_name(temporary())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        if replace:
+            unfinished.replace(path)
+        else:
+            with suppress(FileExistsError):
+                os.link(unfinished, path)
     except OSError as error:
         raise unwritable(path, error) from None
     finally:

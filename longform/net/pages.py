@@ -73,13 +73,8 @@ class PageStore:
         self.path, self._lock = path, threading.Lock()
         with self._explained():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._turn = path.with_suffix(".lock").open("a")
-            try:
-                with self._alone():
-                    self._database = _opened(path)
-            except BaseException:
-                self._turn.close()
-                raise
+            with self._alone():
+                self._database = _opened(path)
 
     def get(self, key: bytes) -> Page | None:
         with self._explained(), self._lock:
@@ -96,24 +91,15 @@ class PageStore:
             transaction.execute(_INSERT, (key, *_row(page)))
             return _page(transaction.execute(_SELECT, (key,)).fetchone())
 
-    def forget(self, urls: Iterable[str]) -> int:
-        """Remove what came from these addresses, asked or final; the number of replies."""
-        chosen = [(url, url) for url in urls]
-        with self._explained(), self._lock, self._alone(), self._database as transaction:
-            return transaction.executemany("DELETE FROM page WHERE url = ? OR final = ?", chosen).rowcount
-
     def close(self) -> None:
         with self._lock, self._alone():
             self._database.close()
-        self._turn.close()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        fcntl.flock(self._turn, fcntl.LOCK_EX)
-        try:
+        with self.path.with_suffix(".lock").open("a") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
             yield
-        finally:
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

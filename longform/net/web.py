@@ -15,10 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from longform.errors import HttpError, Incomplete, SourceError
 from longform.net.ahead import in_order
@@ -74,7 +75,7 @@ class Ask:
         return key_of("GET", self.service or self.url, self.params)
 
 
-class Web:
+class Web(AbstractContextManager["Web"]):
     """The store of a home, and who asks with which manners. `open_web` gives it; each user closes it once."""
 
     def __init__(self, home: Path) -> None:
@@ -82,9 +83,6 @@ class Web:
         self.store = PageStore(home / "web" / "pages.sqlite")
         self._visitors: dict[Manners, Visitor] = {}
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
