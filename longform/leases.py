@@ -245,7 +245,7 @@ def is_fresh(lease: FoundLease, now: float) -> bool:
 def holders(parent: Path) -> Iterator[FoundLease]:
     """The leases in a folder's subfolders whose owners seem to be alive, on whichever machine."""
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
-    now = clock_to_read(parent) if folders else 0.0
+    now = clock_of(parent) if folders else 0.0
     for folder in folders:
         lease = read_lease(folder, highest_number(folder)) if folder.is_dir() else None
         if lease and is_fresh(lease, now):
@@ -258,24 +258,21 @@ def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
     machine = machine or this_machine()
     if lease is None or lease.owner.machine == machine:
         return None
-    now = clock_to_read(folder)
+    now = clock_of(folder)
     return lease.described(machine, now) if is_fresh(lease, now) else None
 
 
 def clock_of(folder: Path) -> float:
-    """Now by the clock of the folder's file system: the modification time of a file written for this."""
+    """Now by the clock of the folder's file system (the time of a file written for this); of a folder that cannot be
+    written, by this machine's clock.
+    """
     probe = folder / temporary()
-    with probe.open("xb") as file:
-        os.utime(file.fileno())
-        now = os.fstat(file.fileno()).st_mtime
-    probe.unlink(missing_ok=True)
-    return now
-
-
-def clock_to_read(folder: Path) -> float:
-    """Now by the clock of the folder's file system, or by this machine's clock if the folder is read-only."""
     try:
-        return clock_of(folder)
+        with probe.open("xb") as file:
+            os.utime(file.fileno())
+            now = os.fstat(file.fileno()).st_mtime
+        probe.unlink(missing_ok=True)
+        return now
     except OSError:
         return time.time()
 

@@ -24,7 +24,7 @@ from typing import Any
 from longform.artifacts.recipe import Recipe, fingerprint
 from longform.errors import BusyError, StoreError
 from longform.files import read_json, remove, sha256_of, sync, unwritable, write_bytes, write_json
-from longform.leases import SECONDS, Lease, clock_to_read, holders
+from longform.leases import SECONDS, Lease, clock_of, holders
 from longform.machines import is_alive, temporary, temporary_prefix, this_machine, writer_of
 
 FORMAT = 1
@@ -234,7 +234,7 @@ class Store:
     def _abandoned(self, paths: list[Path]) -> list[Path]:
         """Those temporary files of other machines that are a day old and whose machine holds no lock."""
         at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
-        before = clock_to_read(self.home) - LEFT_SECONDS
+        before = clock_of(self.home) - LEFT_SECONDS
         return [path for path in paths if writer_of(path.name)[0] not in at_work and _newest(path) < before]
 
     def sweep(self) -> None:

@@ -63,25 +63,20 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of a file before it is fetched; digests in lower case."""
+    """What is known of a file before it is fetched: its bytes, and digests by name in lower case."""
 
-    size: int | None = None
-    sha256: str | None = None
-    md5: str | None = None
+    size: int | None
+    digests: Mapping[str, str]
 
     def __bool__(self) -> bool:
-        return any(value is not None for value in (self.size, self.sha256, self.md5))
-
-    def digests(self) -> list[str]:
-        """Those to work out: sha256 always."""
-        return ["sha256", *(["md5"] if self.md5 else [])]
+        return self.size is not None or bool(self.digests)
 
     def missed(self, size: int, found: Mapping[str, str]) -> str | None:
         """In words, what is not as expected."""
         if self.size is not None and size != self.size:
             return f"{size:,} bytes where {self.size:,} are expected"
-        for name, expected in (("sha256", self.sha256), ("md5", self.md5)):
-            if expected and found[name] != expected:
+        for name, expected in self.digests.items():
+            if found[name] != expected:
                 return f"the {name} {found[name]} where {expected} is expected"
         return None
 
@@ -111,7 +106,8 @@ class Downloader(Http):
         another address when one has expired (403): signed links are never written down. Beside the file stands
         `<name>.fetch.json`: address without its query, retrieved_at, bytes, sha256 and `facts`.
         """
-        expected = Expected(size, sha256.lower() if sha256 else None, md5.lower() if md5 else None)
+        given = {"sha256": sha256, "md5": md5}
+        expected = Expected(size, {name: digest.lower() for name, digest in given.items() if digest})
         if known := already(place, expected):
             return known
         path = place.with_name(place.name + ".part")
@@ -167,13 +163,12 @@ def _noted(side: Path) -> dict[str, Any]:
 
 
 def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[str, str]:
-    """As noted where they are, else worked out."""
-    known = {name: str(noted[name]) for name in expected.digests() if noted.get(name)}
-    if missing := [name for name in expected.digests() if name not in known]:
-        hashes = Hashes(missing)
-        hashes.add_file(place)
-        known |= hashes.digests()
-    return known
+    """As noted where they all are, else worked out."""
+    hashes = Hashes(expected.digests)
+    if all(noted.get(name) for name in hashes.digests()):
+        return {name: noted[name] for name in hashes.digests()}
+    hashes.add_file(place)
+    return hashes.digests()
 
 
 class _Download:
@@ -195,7 +190,7 @@ class _Download:
     ) -> None:
         self.http, self.url, self.place, self.expected = http, url, place, expected
         self.credentials, self.facts, self.progress = credentials, facts, progress
-        self.part, self.tries = Part(place, file, expected.digests(), expected.size), Tries(http, retry_after)
+        self.part, self.tries = Part(place, file, expected.digests, expected.size), Tries(http, retry_after)
         self.link = None if callable(url) else url
         self.refused, self.restarts, self.most, self.at_most = False, 0, 0, at_most
 

@@ -13,7 +13,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from email.utils import parsedate_to_datetime
@@ -79,10 +79,10 @@ def _locked(part: Path) -> IO[bytes]:
 
 
 class Hashes:
-    """Digests by name (sha256, md5) of blocks, as they come."""
+    """Digests by name of blocks, as they come: sha256 and those that are asked for."""
 
-    def __init__(self, names: list[str]) -> None:
-        self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in names}
+    def __init__(self, names: Iterable[str]) -> None:
+        self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in ("sha256", *names)}
 
     def add(self, block: bytes) -> None:
         for each in self._hashes.values():
@@ -102,9 +102,9 @@ class Hashes:
 
 
 class Part:
-    """`digests`: those to work out, of sha256 and md5. `largest`: more bytes than that are never written."""
+    """`digests`: those to work out beside sha256. `largest`: more bytes than that are never written."""
 
-    def __init__(self, place: Path, file: IO[bytes], digests: list[str], largest: int | None) -> None:
+    def __init__(self, place: Path, file: IO[bytes], digests: Collection[str], largest: int | None) -> None:
         self.path, self.notes = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
         self.file, self.names, self.largest = file, digests, largest
         self._empty()

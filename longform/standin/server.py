@@ -99,53 +99,40 @@ class Settings:
 
 
 class Counts:
-    """What happened so far. Requests are distinguished by the sha256 of their JSON with sorted fields."""
+    """What happened so far.
+
+    `answers` counts usable answers by request: the sha256 of its JSON with sorted fields.
+    """
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.batch_lines: Counter[str] = Counter()
         self.tokens = Counter(prompt=0, completion=0)
-        self.repeated: dict[str, int] = {}
-        self.in_flight_highest = self.best_second = 0
-        self._answers: Counter[bytes] = Counter()
-        self._second, self._now, self._last = 0, 0, 0
+        self.answers: Counter[bytes] = Counter()
+        self._in_flight_highest = 0
+        self._seconds: Counter[int] = Counter()
 
     def arrive(self, name: str, in_flight: int) -> None:
         self.requests[name] += 1
-        self.in_flight_highest = max(self.in_flight_highest, in_flight)
+        self._in_flight_highest = max(self._in_flight_highest, in_flight)
         if name in ASKS_MODEL:
-            self._tick()
-            self._now += 1
-            self.best_second = max(self.best_second, self._now)
-
-    def answer(self, digest: bytes) -> None:
-        """A usable answer to this request went out."""
-        self._answers[digest] += 1
-        if self._answers[digest] > 1:
-            self.repeated[digest.hex()] = self._answers[digest]
+            self._seconds[int(time.monotonic())] += 1
 
     def document(self, in_flight: int, jobs: Counter[str]) -> dict[str, Any]:
-        self._tick()
         return {
             "requests": dict(self.requests),
             "outcomes": dict(self.outcomes),
             "batch_lines": dict(self.batch_lines),
-            "answered_bodies": len(self._answers),
-            "repeated": self.repeated.copy(),
+            "answered_bodies": len(self.answers),
+            "repeated": {digest.hex(): number for digest, number in self.answers.items() if number > 1},
             "in_flight": in_flight,
-            "in_flight_highest": self.in_flight_highest,
+            "in_flight_highest": self._in_flight_highest,
             "tokens": dict(self.tokens),
-            "last_second": self._last,
-            "best_second": self.best_second,
+            "last_second": self._seconds[int(time.monotonic()) - 1],
+            "best_second": max(self._seconds.values(), default=0),
             "jobs": dict(jobs),
         }
-
-    def _tick(self) -> None:
-        second = int(time.monotonic())
-        if second != self._second:
-            self._last = self._now if second == self._second + 1 else 0
-            self._second, self._now = second, 0
 
 
 class Standin:
@@ -258,9 +245,7 @@ class Standin:
         name, reply, _ = self._answer(question, digest, fault, request.headers.get("Authorization", ""))
         self._counts.outcomes[name] += 1
         latency = max(self._settings.latency_seconds, slow_seconds(fault, self._settings.latency_seconds))
-        left = started + latency - time.monotonic()
-        if left > 0:
-            await asyncio.sleep(left)
+        await asyncio.sleep(max(0.0, started + latency - time.monotonic()))
         return self._with_limits(reply)
 
     def _with_limits(self, reply: web.Response) -> web.Response:
@@ -284,7 +269,7 @@ class Standin:
         usage = document["usage"]
         self._counts.tokens.update(prompt=usage["prompt_tokens"], completion=usage.get("completion_tokens", 0))
         if name not in UNUSABLE:
-            self._counts.answer(digest)
+            self._counts.answers[digest] += 1
         return name or "answered", as_json(document), usage
 
     def _batch_line(self, url: str, body: dict[str, Any]) -> Line:
@@ -379,12 +364,10 @@ def _json(body: bytes) -> Any:
 def _limited(name: str, seconds: float) -> web.Response:
     if math.isinf(seconds):
         message = f"Request too large: it needs more {name} than are allowed a minute."
-    else:
-        message = f"Rate limit reached for {name}. Please try again in {seconds:.3f}s."
+        return as_json(error_document(message, name, None, "rate_limit_exceeded"), 429)
+    message = f"Rate limit reached for {name}. Please try again in {seconds:.3f}s."
     reply = as_json(error_document(message, name, None, "rate_limit_exceeded"), 429)
-    if not math.isinf(seconds):
-        reply.headers["retry-after"] = str(math.ceil(seconds))
-        reply.headers["retry-after-ms"] = str(math.ceil(seconds * 1000))
+    reply.headers.update({"retry-after": f"{math.ceil(seconds)}", "retry-after-ms": f"{math.ceil(seconds * 1000)}"})
     return reply
 
 

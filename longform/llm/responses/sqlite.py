@@ -15,7 +15,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -91,19 +91,16 @@ class SqliteDatabase:
     def __init__(
         self, path: Path, *, read_only: bool = False, machine: str | None = None, lease_seconds: float = SECONDS
     ) -> None:
-        self.named = f"The response store {path}"
-        self._lock = threading.Lock()
-        self._lease = None if read_only else _leased(path, machine, lease_seconds)
-        if read_only:
-            _check_elsewhere(path, machine)
-        try:
-            with _errors_named(path):
-                self._connection = _reader(path) if read_only else _writer(path)
-        except BaseException:
-            self._give_back()
-            raise
-        self._path = path
-        self._puts = None if read_only else Groups(self.named, self._put_all)
+        self.named, self._path = f"The response store {path}", path
+        self._lock, self._lease = threading.Lock(), None if read_only else _leased(path, machine, lease_seconds)
+        with ExitStack() as ending, _errors_named(path):
+            if self._lease:
+                ending.callback(self._lease.give_back)
+            else:
+                _check_elsewhere(path, machine)
+            self._connection = ending.enter_context(closing(_reader(path) if read_only else _writer(path)))
+            self._puts = Groups(self.named, self._put_all)
+            self._ending = ending.pop_all()
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         with _errors_named(self._path), self._lock:
@@ -128,8 +125,6 @@ class SqliteDatabase:
         return max(0, deleted)
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        if self._puts is None:
-            raise self._is_open_to_read()
         await self._puts.ask((records, paid))
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
@@ -139,11 +134,9 @@ class SqliteDatabase:
         pass
 
     def close(self) -> None:
-        if self._puts:
-            self._puts.close()
+        self._puts.close()
         with self._lock:
-            self._connection.close()
-        self._give_back()
+            self._ending.close()
 
     # writing
 
@@ -165,7 +158,7 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if self._lease is None:
-            raise self._is_open_to_read()
+            raise StoreError(f"{self.named} is open to read.")
         with _errors_named(self._path), self._lock:
             self._check_ours(self._lease)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -184,13 +177,6 @@ class SqliteDatabase:
                 f"{self.named} was taken over by {taker}, as this process did not renew its lease "
                 "for a minute (it slept, or was stopped): run this again when that one has ended."
             )
-
-    def _is_open_to_read(self) -> StoreError:
-        return StoreError(f"{self.named} is open to read.")
-
-    def _give_back(self) -> None:
-        if self._lease:
-            self._lease.give_back()
 
 
 # queries and rows
