@@ -56,9 +56,14 @@ class Fetched:
 
 
 class Progress(Protocol):
-    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None: ...
-    def advance(self, name: str, bytes: int) -> None: ...
-    def end(self, name: str) -> None: ...
+    def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
+        """A file has been begun, or begun again; its size is None where nobody knows it."""
+
+    def advance(self, name: str, bytes: int) -> None:
+        """So many bytes more of it have come."""
+
+    def end(self, name: str) -> None:
+        """It is whole, or was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +120,18 @@ class Downloader(Http):
             try:
                 if known := already(place, expected):  # another process may have been downloading it until now
                     return known
-                asking: Any = {"credentials": credentials, "progress": progress, "retry_after": retry_after}
-                return _Download(self, url, place, expected, file, at_most, facts or {}, **asking).run()
+                return _Download(
+                    self,
+                    url,
+                    place,
+                    expected,
+                    file,
+                    at_most,
+                    facts or {},
+                    credentials=credentials,
+                    progress=progress,
+                    retry_after=retry_after,
+                ).run()
             except OSError as error:
                 raise unwritable(place, error) from None
             finally:
@@ -245,11 +260,10 @@ class _Download:
 
     def _check_kind(self, response: requests.Response) -> None:
         """SourceError for a page, an empty reply, a packed one: for what is not the bytes of a file."""
-        name, status = self.place.name.lower(), response.status_code
+        name, status, kind = self.place.name.lower(), response.status_code, response.headers.get("Content-Type", "")
         if status not in (200, 206, 416):
             raise SourceError(f"{self.where} answered {status} without a file: check the address.")
-        kind = response.headers.get("Content-Type", "").lower()
-        if kind.startswith("text/html") and status != 416 and Path(name).suffix not in PAGES:
+        if kind.lower().startswith("text/html") and status != 416 and Path(name).suffix not in PAGES:
             raise SourceError(
                 f"{self.where} answers with a page where {name} was expected: it wants a login, or it is gone."
             )

@@ -61,21 +61,17 @@ def held(part: Path) -> Iterator[IO[bytes]]:
     """The part, open to be added to, by nobody else: another process that asks for the same file waits here."""
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        file = _locked(part)
+        while True:
+            file = part.open("a+b", buffering=0)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if part.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    break
+            file.close()  # who held it has moved it to its place
     except OSError as error:
         raise unwritable(part, error) from None
     with file:
         yield file
-
-
-def _locked(part: Path) -> IO[bytes]:
-    while True:
-        file = part.open("a+b", buffering=0)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if part.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                return file
-        file.close()  # who held it has moved it to its place
 
 
 class Hashes:
@@ -115,8 +111,12 @@ class Part:
 
     def _take_up(self) -> None:
         """What an earlier process left, hashed again; nothing where it is not known of which version it is."""
-        noted, length = self._noted(), os.fstat(self.file.fileno()).st_size
-        if noted is None or not length or (noted.size is not None and length > noted.size):
+        length = os.fstat(self.file.fileno()).st_size
+        try:
+            noted = Version(**read_json(self.notes))
+        except (StoreError, TypeError, ValueError):
+            return self.clear()
+        if not length or (noted.size is not None and length > noted.size):
             return self.clear()
         if noted.boot != boot():
             length = min(length, noted.durable)
@@ -126,12 +126,6 @@ class Part:
         if length == noted.hashed and self.hashes.digests()["sha256"] != noted.sha256:
             self.clear()
         return None
-
-    def _noted(self) -> Version | None:
-        try:
-            return Version(**read_json(self.notes))
-        except (StoreError, TypeError, ValueError):
-            return None
 
     @property
     def whole(self) -> bool:

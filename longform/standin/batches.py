@@ -225,7 +225,10 @@ class Batches:
             if written:
                 file = self._keep(f"{batch.document['id']}_{kind}.jsonl", b"\n".join(written) + b"\n", "batch_output")
                 batch.document[f"{kind}_file_id"] = file.document["id"]
-        batch.document["usage"] = _batch_usage(batch.tokens)
+        batch.document["usage"] = {
+            name.replace("prompt_", "input_").replace("completion_", "output_"): number
+            for name, number in usage(*(batch.tokens[name] for name in TOKENS)).items()
+        }
         batch.set_status(status)
         batch.output, batch.errors = [], []
 
@@ -305,17 +308,6 @@ def _batch_document(request: BatchRequest) -> dict[str, Any]:
         "request_counts": {"total": 0, "completed": 0, "failed": 0},
         "usage": None,
         "metadata": request.metadata,
-    }
-
-
-def _batch_usage(tokens: Counter[str]) -> dict[str, Any]:
-    counted = usage(*(tokens[name] for name in TOKENS))
-    return {
-        "input_tokens": counted["prompt_tokens"],
-        "input_tokens_details": counted["prompt_tokens_details"],
-        "output_tokens": counted["completion_tokens"],
-        "output_tokens_details": counted["completion_tokens_details"],
-        "total_tokens": counted["total_tokens"],
     }
 
 

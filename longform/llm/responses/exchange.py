@@ -88,7 +88,6 @@ def export_parquet(store: ResponseStore, path: Path, keys: Collection[str] | Non
 
 
 def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
-    written = 0
     with pq.ParquetWriter(
         path,
         SCHEMA,
@@ -99,9 +98,8 @@ def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
     ) as writer:
         for rows in _groups(records):
             writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), row_group_size=GROUP_ROWS)
-            written += len(rows)
     sync(path)
-    return written
+    return int(pq.read_metadata(path).num_rows)
 
 
 def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[list[dict[str, Any]]]:
@@ -141,12 +139,10 @@ def import_parquet(store: ResponseStore, path: Path) -> tuple[int, int]:
     row whose key is not that of its request.
     """
     with _opened(path) as file:
-        rows = 0
         for row in _rows(file):
             _check(path, row)
-            rows += 1
         added = store.add((row["key"], _record(row)) for row in _rows(file))
-    return added, rows - added
+        return added, file.metadata.num_rows - added
 
 
 def check_export(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The response store in PostgreSQL, for several processes at once: the schema `longform` of the database of a URL.
 
-Beside the tables of `tables.py`:
+Beside the tables of `records.py`:
 
     lease      keys that a process is asking a model for, and until when
     holder     processes that ask an endpoint: what each could use, what it has, until when it counts as alive
@@ -34,9 +34,21 @@ from anyio.from_thread import start_blocking_portal
 from longform.errors import StoreError
 from longform.llm.ask.keys import KEY_VERSION
 from longform.llm.gate.sharing import TURN_SECONDS, Share, shared_now
-from longform.llm.responses import tables
 from longform.llm.responses.groups import Groups, closed
-from longform.llm.responses.records import REPLY, Paid, Record
+from longform.llm.responses.records import (
+    ADD,
+    PAID,
+    PURGE,
+    PUT,
+    REPLY,
+    Paid,
+    Record,
+    Row,
+    insert,
+    ledger_row_of,
+    row_of,
+    storable,
+)
 
 FORMAT = 1
 CONNECTIONS = 4
@@ -80,7 +92,7 @@ _ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'longform', 'bi
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@]+)(:\d+)?")
 
-_PAY = f"{tables.insert('ledger', ['id', 'created', *tables.PAID])} ON CONFLICT (id) DO NOTHING"
+_PAY = f"{insert('ledger', ['id', 'created', *PAID])} ON CONFLICT (id) DO NOTHING"
 
 # Rows of leases are always locked in the order of their keys, so that two processes never wait for each other.
 _LEASE = """
@@ -176,9 +188,9 @@ class PostgresDatabase:
             raise
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        return list(self._done(lambda connection: connection.fetch(query, *values)))
+        return list(self._call(self._do, lambda connection: connection.fetch(query, *values)))
 
-    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[tables.Row]]] = ()) -> int:
+    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         async def change(connection: Any) -> int:
             async with connection.transaction(isolation="read_committed"):
                 status = await connection.execute(query, *values)
@@ -187,18 +199,17 @@ class PostgresDatabase:
                     await connection.executemany(statement, rows)
                 return changed
 
-        return self._done(change)
+        return int(self._call(self._do, change))
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
         rows = _rows(records)
-        return len(self._done(lambda connection: connection.fetchmany(f"{tables.ADD} RETURNING 1", rows)))
+        return len(self._call(self._do, lambda connection: connection.fetchmany(f"{ADD} RETURNING 1", rows)))
 
     def purge(self, keys: list[bytes]) -> int:
-        return self.change(tables.PURGE, keys)
+        return self.change(PURGE, keys)
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        now = time.time()
-        lines = [[uuid.uuid4(), *tables.storable(tables.ledger_row_of(line, now))] for line in paid]
+        lines = [[uuid.uuid4(), *storable(ledger_row_of(line))] for line in paid]
         await self._puts.ask((_rows(records), lines))
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
@@ -225,7 +236,7 @@ class PostgresDatabase:
         async def put(connection: Any) -> None:
             async with connection.transaction(isolation="read_committed"):
                 if rows:
-                    await connection.executemany(tables.PUT, rows)
+                    await connection.executemany(PUT, rows)
                     await connection.execute(_END, [row[0] for row in rows])
                 if lines:
                     await connection.executemany(_PAY, lines)
@@ -288,10 +299,6 @@ class PostgresDatabase:
                 raise self._failed(error) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
-
-    def _done(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """As `_do`, from any thread."""
-        return cast(T, self._call(self._do, work))
 
     async def _do_for(self, *work: Any) -> Any:
         """As `_do`, for who waits in an event loop of its own."""
@@ -423,10 +430,5 @@ def _unreadable() -> StoreError:
 
 def _rows(records: Sequence[tuple[str, Record]]) -> list[list[Any]]:
     """In the order of their keys, as everyone locks them."""
-    now = time.time()
-    rows = [tables.storable(tables.row_of(key, record, _packed, now)) for key, record in records]
+    rows = [storable(row_of(key, record, partial(zlib.compress, level=1))) for key, record in records]
     return sorted(rows, key=itemgetter(0))
-
-
-def _packed(content: bytes) -> bytes:
-    return zlib.compress(content, 1)

@@ -12,7 +12,6 @@ import os
 import re
 import sqlite3
 import threading
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -24,9 +23,20 @@ from typing import Any
 from longform.errors import BusyError, StoreError
 from longform.leases import SECONDS, Lease, holder_elsewhere
 from longform.llm.ask.keys import KEY_VERSION
-from longform.llm.responses import tables
 from longform.llm.responses.groups import Groups
-from longform.llm.responses.records import Paid, Record
+from longform.llm.responses.records import (
+    ADD,
+    PAID,
+    PLAIN,
+    PUT,
+    Paid,
+    Record,
+    Row,
+    insert,
+    ledger_row_of,
+    row_of,
+    storable,
+)
 
 FORMAT = 2
 PLAIN_BYTES = 1_280
@@ -76,7 +86,7 @@ _HERE = {
     **{"token_limit": "tok_limit", "milliseconds": "ms"},
 }
 _ELSEWHERE = re.compile(rf"= ANY\(\$\d+\)|\$\d+|{'|'.join(map(re.escape, _HERE))}")
-_PAY = tables.insert("ledger", ["created", *tables.PAID])
+_PAY = insert("ledger", ["created", *PAID])
 
 Entry = tuple[Sequence[tuple[str, Record]], Sequence[Paid]]
 
@@ -106,7 +116,7 @@ class SqliteDatabase:
         with _errors_named(self._path), self._lock:
             return self._connection.execute(*_statement(query, values)).fetchall()
 
-    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[tables.Row]]] = ()) -> int:
+    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         with self._transaction() as connection:
             changed = connection.execute(*_statement(query, values)).rowcount
             for statement, rows in then if changed else ():
@@ -115,7 +125,7 @@ class SqliteDatabase:
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
         with self._transaction() as connection:
-            return connection.executemany(_in_sqlite(tables.ADD), _rows(records)).rowcount
+            return connection.executemany(_in_sqlite(ADD), _rows(records)).rowcount
 
     def purge(self, keys: list[bytes]) -> int:
         self.rows("PRAGMA secure_delete = ON")  # deleted bytes become zeros
@@ -144,10 +154,9 @@ class SqliteDatabase:
         """Commit all entries at once; where that fails each by itself, so that one cannot spoil the others."""
         try:
             rows = _rows(chain(*(records for records, _ in entries)))
-            now = time.time()
-            lines = [_storable(tables.ledger_row_of(line, now)) for _, paid in entries for line in paid]
+            lines = [_storable(ledger_row_of(line)) for _, paid in entries for line in paid]
             with self._transaction() as connection:
-                connection.executemany(_in_sqlite(tables.PUT), rows)
+                connection.executemany(_in_sqlite(PUT), rows)
                 connection.executemany(_in_sqlite(_PAY), lines)
             return [None] * len(entries)
         except Exception as error:
@@ -201,15 +210,14 @@ def _in_sqlite(query: str, *lengths: int) -> str:
     return _ELSEWHERE.sub(here, query)
 
 
-def _rows(records: Iterable[tuple[str, Record]]) -> list[tables.Row]:
-    now = time.time()
-    return [_storable(tables.row_of(key, record, _packed, now)) for key, record in records]
+def _rows(records: Iterable[tuple[str, Record]]) -> list[Row]:
+    return [_storable(row_of(key, record, _packed)) for key, record in records]
 
 
-def _storable(row: tables.Row) -> tables.Row:
+def _storable(row: Row) -> Row:
     """Texts that a server made up without half characters, which SQLite cannot hold; without endless numbers."""
     texts = (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in row)
-    return tables.storable(texts)
+    return storable(texts)
 
 
 def _packed(content: bytes) -> bytes:
@@ -218,7 +226,7 @@ def _packed(content: bytes) -> bytes:
     For texts of usual length it is given little memory, whose preparation would take longer than the work.
     """
     if len(content) <= PLAIN_BYTES:
-        return tables.PLAIN + content
+        return PLAIN + content
     packer = zlib.compressobj(1, zlib.DEFLATED, *((13, 6) if len(content) <= SMALL_BYTES else (15, 8)))
     return packer.compress(content) + packer.flush()
 

@@ -19,8 +19,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from longform.errors import StoreError
-from longform.llm.responses import tables
-from longform.llm.responses.records import Job, Paid, Record, Usage, usage_of
+from longform.llm.responses.records import (
+    ADD_ITEM,
+    BY_KEY,
+    DELETE_ITEMS,
+    JOB_KEYS,
+    LEDGER,
+    OPEN_JOBS,
+    PAGE_AFTER,
+    SELECT_LATEST,
+    SELECT_LEDGER,
+    SELECT_LEDGER_OF,
+    SELECT_STATS,
+    STAGE_JOB,
+    STATS,
+    Job,
+    Paid,
+    Record,
+    Row,
+    Usage,
+    record_of,
+    unpacked,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from longform.llm.gate.sharing import Allowances
@@ -31,7 +52,7 @@ T = TypeVar("T")
 
 
 class Database(Protocol):
-    """What SQLite and PostgreSQL each do in their own way. Queries are those of `tables.py`. Errors: StoreError.
+    """What SQLite and PostgreSQL each do in their own way. Queries are those of `records.py`. Errors: StoreError.
 
     `named` is what messages call it; `rows_per_query` are read or written at once.
     """
@@ -41,12 +62,13 @@ class Database(Protocol):
     rows_per_query: int
 
     @property
-    def allowances(self) -> Allowances | None: ...
+    def allowances(self) -> Allowances | None:
+        """What tells how much of an endpoint is this process's; None where all of it is."""
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows that a query finds."""
 
-    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[tables.Row]]] = ()) -> int:
+    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         """How many rows a statement changed; where any, what is to be done `then` was, in the same transaction."""
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
@@ -84,10 +106,8 @@ class ResponseStore:
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
         """The records of those keys that are there."""
-        found: dict[str, Record] = {}
-        for chunk in _chunks(keys, self._database.rows_per_query):
-            found.update(self._records(tables.BY_KEY, _bytes(chunk)))
-        return found
+        chunks = _chunks(keys, self._database.rows_per_query)
+        return {key: record for chunk in chunks for key, record in self._records(BY_KEY, _bytes(chunk))}
 
     def scan(self, keys: Collection[str] | None = None) -> Iterator[tuple[str, Record]]:
         """All records, or those of these keys, in the order of their keys; in constant memory."""
@@ -96,13 +116,13 @@ class ResponseStore:
                 yield from sorted(self.get(chunk).items())
             return
         after = ""
-        while page := self._records(tables.PAGE_AFTER, bytes.fromhex(after), self._database.rows_per_query):
+        while page := self._records(PAGE_AFTER, bytes.fromhex(after), self._database.rows_per_query):
             yield from page
             after = page[-1][0]
 
     def stats(self) -> list[dict[str, Any]]:
         """A dict for each endpoint, model and task: answers, errors, input_tokens, output_tokens, cost_nano, bytes."""
-        return [dict(zip(tables.STATS, row, strict=True)) for row in self._database.rows(tables.SELECT_STATS)]
+        return [dict(zip(STATS, row, strict=True)) for row in self._database.rows(SELECT_STATS)]
 
     def ledger(self, dataset: str, recipes: Collection[str] | None = None) -> list[dict[str, Any]]:
         """What was paid for a dataset, or for these recipes of it, in the order of first payment.
@@ -111,19 +131,19 @@ class ResponseStore:
         output_tokens, cost_nano, unpriced (calls of unknown price).
         """
         if recipes is None:
-            rows = self._database.rows(tables.SELECT_LEDGER, dataset)
+            rows = self._database.rows(SELECT_LEDGER, dataset)
         else:
-            rows = self._database.rows(tables.SELECT_LEDGER_OF, dataset, list(recipes))
-        lines = [dict(zip(tables.LEDGER, row, strict=True)) for row in rows]
+            rows = self._database.rows(SELECT_LEDGER_OF, dataset, list(recipes))
+        lines = [dict(zip(LEDGER, row, strict=True)) for row in rows]
         return [{**line, "batch": bool(line["batch"])} for line in lines]
 
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
         """Of the latest answers (a few hundred), None where there is none."""
-        rows = self._database.rows(tables.SELECT_LATEST, endpoint, model, task)
-        return usage_of(self._readable(rows, lambda row: (len(tables.unpacked(row[0])), *tuple(row)[1:])))
+        rows = self._database.rows(SELECT_LATEST, endpoint, model, task)
+        return usage_of(self._readable(rows, lambda row: (len(unpacked(row[0])), *tuple(row)[1:])))
 
     def _records(self, query: str, *values: Any) -> list[tuple[str, Record]]:
-        return self._readable(self._database.rows(query, *values), tables.record_of)
+        return self._readable(self._database.rows(query, *values), record_of)
 
     def _readable(self, rows: list[Any], read: Callable[[Any], T]) -> list[T]:
         try:
@@ -166,8 +186,8 @@ class ResponseStore:
         """Write down a job and its keys in one transaction."""
         dated = replace(job, created=time.time() if job.created is None else job.created)
         items = [(job.name, place, key) for place, key in enumerate(_bytes(keys))]
-        then: list[tuple[str, list[Any]]] = [(tables.DELETE_ITEMS, [(job.name,)]), (tables.ADD_ITEM, items)]
-        if not self._database.change(tables.STAGE_JOB, *astuple(dated), then=then):
+        then: list[tuple[str, list[Any]]] = [(DELETE_ITEMS, [(job.name,)]), (ADD_ITEM, items)]
+        if not self._database.change(STAGE_JOB, *astuple(dated), then=then):
             raise StoreError(f"Batch {job.name} is under way in another process: wait until it has ended.")
 
     def update_job(self, name: str, **changes: Any) -> None:
@@ -178,10 +198,10 @@ class ResponseStore:
 
     def jobs(self, endpoint: str | None = None) -> list[Job]:
         """Jobs that have not ended (state neither DONE nor GONE), oldest first."""
-        return [Job(*row) for row in self._database.rows(tables.OPEN_JOBS, endpoint)]
+        return [Job(*row) for row in self._database.rows(OPEN_JOBS, endpoint)]
 
     def job_keys(self, name: str) -> list[str]:
-        return [row[0].hex() for row in self._database.rows(tables.JOB_KEYS, name)]
+        return [row[0].hex() for row in self._database.rows(JOB_KEYS, name)]
 
     def close(self) -> None:
         """Let go of the database; the last one in this process to do so writes what waits and closes it."""
