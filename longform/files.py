@@ -14,6 +14,7 @@ from typing import Any
 from longform.errors import StoreError
 from longform.machines import temporary
 
+PASSING = (errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT)
 LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
@@ -30,16 +31,14 @@ def unwritable(path: Path, error: OSError) -> StoreError:
 
 def full(error: BaseException) -> bool:
     """Whether an error of the operating system, of Arrow or of DuckDB means that a disk is full."""
-    number = getattr(error, "errno", None)
-    return number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
 
 
 def busy(error: BaseException) -> bool:
     """Whether an error of the operating system or of SQLite is a passing one: a lock, a timeout or a stale file
     handle.
     """
-    passing = (errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT)
-    return getattr(error, "errno", None) in passing or getattr(error, "sqlite_errorname", None) in LOCKED
+    return getattr(error, "errno", None) in PASSING or getattr(error, "sqlite_errorname", None) in LOCKED
 
 
 def read_json(path: Path) -> Any:

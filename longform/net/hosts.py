@@ -45,9 +45,8 @@ def check_peer(host: str, address: str) -> None:
 
 def _addresses(url: str, host: str, port: int) -> list[str]:
     """IP addresses of a host; behind a proxy only one that is written in the address itself."""
-    flags = 0
-    if requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)):
-        flags = socket.AI_NUMERICHOST
+    proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
+    flags = socket.AI_NUMERICHOST if proxy else 0
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError:

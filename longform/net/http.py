@@ -85,8 +85,14 @@ class Call:
     public_only: bool = False
 
     def request(self) -> requests.Request:
-        headers = {**(self.headers or {}), **(self.credentials or {})}
-        return requests.Request(self.method, self.url, headers, None, self.data, self.params, json=self.json)
+        return requests.Request(
+            self.method,
+            self.url,
+            {**(self.headers or {}), **(self.credentials or {})},
+            data=self.data,
+            params=self.params,
+            json=self.json,
+        )
 
     def moved(self, status: int, location: str) -> Call:
         """The request after a redirect: credentials and secret headers stay with the host they are for."""

@@ -25,8 +25,9 @@ import json
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -38,7 +39,6 @@ from backports import zstd
 from protego import Protego
 
 from longform.errors import HttpError, Incomplete, SourceError, StoreError
-from longform.net.ahead import in_order
 from longform.net.hosts import FORBIDDEN, PRIVATE, Refused, check_address
 from longform.net.http import Http, Reply
 
@@ -275,6 +275,21 @@ def open_web(home: Path) -> Web:
         web = _open[home] if home in _open else _open.setdefault(home, Web(home))
         web.users += 1
         return web
+
+
+def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, Future[R]]]:
+    """Each item with the future of `work` of it, which is waited for; `ahead` more are on their way."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > ahead:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 class Visitor:

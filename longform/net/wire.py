@@ -51,11 +51,8 @@ class _Connection(HTTPConnection):
 
     reply: HTTPResponse | None = None
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.response_class: Any = self._new_reply
-
-    def _new_reply(self, *args: Any, **options: Any) -> HTTPResponse:
+    def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
+        """The reply that http.client is about to read; it is kept to see what comes behind it."""
         self.reply = HTTPResponse(*args, **options)
         return self.reply
 

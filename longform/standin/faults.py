@@ -17,7 +17,7 @@ import math
 import random
 import socket
 import struct
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,8 +106,7 @@ class Faults:
         self.set_shares(shares)
         self.set_batch_shares(batches)
         self._random = random.Random(seed)
-        self._script: deque[dict[str, Any]] = deque()
-        self._by_path: dict[str, deque[dict[str, Any]]] = {}
+        self._script = defaultdict[str | None, deque[dict[str, Any]]](deque)
 
     def set_shares(self, shares: Mapping[str, float]) -> None:
         self._shares = checked_shares(shares, FAULTS)
@@ -118,12 +117,11 @@ class Faults:
     def add_script(self, lines: Iterable[Mapping[str, Any]]) -> None:
         for number, line in enumerate([*lines], 1):
             checked = _checked_line(number, dict(line))
-            path = checked.pop("path", None)
-            (self._script if path is None else self._by_path.setdefault(path, deque())).append(checked)
+            self._script[checked.pop("path", None)].append(checked)
 
     def draw(self, path: str, *, asks_model: bool) -> Fault | None:
         """For the next request of this path."""
-        waiting = self._by_path.get(path) or (self._script if asks_model else None)
+        waiting = self._script[path] or (self._script[None] if asks_model else None)
         if waiting:
             line = waiting.popleft()
             name = line.pop("fault", None)

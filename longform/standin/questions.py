@@ -71,8 +71,7 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        parts = [self.content] if isinstance(self.content, str) else [part.text for part in self.content]
-        return "".join(parts)
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
 class JsonSchema(BaseModel):

@@ -106,8 +106,10 @@ def _json_text(
         whole = Request(request.messages, request.task, UNCUT)
         text, _, _, _ = offline.respond(rules, whole, sample, question.effort)
         found = _from_json(text, schema) if rules[request.task].gives_object else _from_tags(text, schema)
-    if found is None:
-        found = _made_up(schema, random.Random(digest + bytes([sample])))
+    try:
+        found = found or _filled(schema, schema, random.Random(digest + bytes([sample])), 0)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise refusal(400, "The JSON schema cannot be read.", "response_format", "invalid_value") from None
     return json.dumps(found, ensure_ascii=False)
 
 
@@ -130,13 +132,6 @@ def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         else:
             return None
     return found if any(value not in ("", []) for value in found.values()) else None
-
-
-def _made_up(schema: dict[str, Any], dice: random.Random) -> Any:
-    try:
-        return _filled(schema, schema, dice, 0)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise refusal(400, "The JSON schema cannot be read.", "response_format", "invalid_value") from None
 
 
 def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int) -> Any:

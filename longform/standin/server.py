@@ -295,10 +295,9 @@ class Standin:
         return question, digest
 
     def _check_key(self, request: web.Request) -> None:
-        if self._settings.key is None:
-            return
         key = request.headers.get("Api-Key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._settings.key.encode()):
+        accepted = key if self._settings.key is None else self._settings.key
+        if not hmac.compare_digest(key.encode("utf-8", "surrogateescape"), accepted.encode("utf-8", "surrogateescape")):
             raise refusal(401, "Incorrect API key provided.", None, "invalid_api_key")
 
     def _model(self) -> dict[str, Any]:

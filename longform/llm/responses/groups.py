@@ -7,7 +7,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from longform.errors import StoreError
@@ -15,11 +14,7 @@ from longform.errors import StoreError
 MOST_IN_A_GROUP = 512
 
 
-@dataclass(slots=True)
-class _Asked:
-    what: Any
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[Any]
+Asked = tuple[Any, asyncio.Future[Any]]
 
 
 class Groups:
@@ -32,34 +27,33 @@ class Groups:
 
     def __init__(self, named: str, work: Callable[[list[Any]], list[Any]]) -> None:
         self._named, self._work = named, work
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[Asked] = deque()
         self._arrived = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     async def ask(self, what: Any) -> Any:
         """From any event loop. StoreError once it is closed."""
-        loop = asyncio.get_running_loop()
-        asked = _Asked(what, loop, loop.create_future())
+        done = asyncio.get_running_loop().create_future()
         with self._arrived:
             if self._closed:
                 raise closed(self._named)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="responses", daemon=True)
                 self._thread.start()
-            self._waiting.append(asked)
+            self._waiting.append((what, done))
             self._arrived.notify()
-        return await asked.done
+        return await done
 
     def _run(self) -> None:
         while group := self._next_group():
             try:
-                results = self._work([asked.what for asked in group])
+                results = self._work([what for what, _ in group])
             except Exception as error:
                 results = [error] * len(group)
             _answer(group, results)
 
-    def _next_group(self) -> list[_Asked]:
+    def _next_group(self) -> list[Asked]:
         """All that waits, up to a limit; empty once it is closed and everything is done."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._waiting or self._closed)
@@ -78,11 +72,11 @@ def closed(named: str) -> StoreError:
     return StoreError(f"{named} is closed.")
 
 
-def _answer(group: list[_Asked], results: list[Any]) -> None:
+def _answer(group: list[Asked], results: list[Any]) -> None:
     """Wake all who wait, with one call into each of their event loops."""
     of_loop = defaultdict(list)
-    for asked, result in zip(group, results, strict=True):
-        of_loop[asked.loop].append((asked.done, result))
+    for (_, done), result in zip(group, results, strict=True):
+        of_loop[done.get_loop()].append((done, result))
     for loop, pairs in of_loop.items():
         with suppress(RuntimeError):  # the loop is closed: nobody waits there
             loop.call_soon_threadsafe(_resolve, pairs)

@@ -182,7 +182,6 @@ class PostgresDatabase:
         self.allowances = PostgresAllowances(self._do_for)
         try:
             self._call(self._connect, url)
-            self._call(self._do, self._prepare, 0.0)
         except BaseException:
             self.close()
             raise
@@ -284,6 +283,7 @@ class PostgresDatabase:
             reset=_without_reset,
             server_settings={"application_name": "longform"},
         )
+        await self._do(self._prepare, 0.0)
 
     async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
         """The work with a connection; all of it again for so many seconds where that was lost."""
