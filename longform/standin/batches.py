@@ -94,8 +94,7 @@ class Batches:
 
     def files(self, query: Mapping[str, str]) -> web.Response:
         request = checked(FileListRequest, dict(query))
-        rows = [file.document for file in self._files.values()]
-        rows = [row for row in rows if request.purpose in (None, row["purpose"])]
+        rows = [f.document for f in self._files.values() if request.purpose in (None, f.document["purpose"])]
         return _page(rows if request.order == "asc" else rows[::-1], request)
 
     def file(self, name: str) -> web.Response:
@@ -115,9 +114,9 @@ class Batches:
         return self._files[name]
 
     def _keep(self, name: str, content: bytes, purpose: str) -> File:
-        now = int(time.time())
+        now, key = int(time.time()), _id("file-")
         document = {
-            "id": _id("file-"),
+            "id": key,
             "object": "file",
             "bytes": len(content),
             "created_at": now,
@@ -127,9 +126,7 @@ class Batches:
             "status": "processed",
             "status_details": None,
         }
-        file = File(document, content)
-        self._files[str(document["id"])] = file
-        return file
+        return self._files.setdefault(key, File(document, content))
 
     # batches
 

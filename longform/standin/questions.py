@@ -32,7 +32,6 @@ class Refused(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, reply: web.Response) -> None:
-        super().__init__(reply.status)
         self.reply = reply
 
 

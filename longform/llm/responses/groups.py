@@ -84,9 +84,7 @@ def _answer(group: list[Asked], results: list[Any]) -> None:
 
 def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
     for done, result in pairs:
-        if done.done():
-            continue
-        if isinstance(result, Exception):
+        if not done.done() and isinstance(result, Exception):
             done.set_exception(result)
-        else:
+        elif not done.done():
             done.set_result(result)

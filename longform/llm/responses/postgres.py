@@ -377,8 +377,7 @@ class PostgresAllowances:
                 digest = hashlib.sha256(f"endpoint {endpoint}".encode()).digest()
                 await connection.execute(_ALONE, int.from_bytes(digest[:8], "big", signed=True))
                 await connection.execute(_GONE, endpoint)
-                rows = await connection.fetch(_OTHERS, endpoint, owner)
-                others = {row[0]: (row[1], row[2]) for row in rows}
+                others = {row[0]: (row[1], row[2]) for row in await connection.fetch(_OTHERS, endpoint, owner)}
                 turn = await connection.fetchval(_TURN)
                 granted = shared_now(owner, others, total=total, wanted=wanted, held=held, turn=turn)
                 await connection.execute(_HOLD, endpoint, owner, wanted, granted.held, self.seconds)

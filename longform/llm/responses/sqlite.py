@@ -169,7 +169,11 @@ class SqliteDatabase:
         if self._lease is None:
             raise StoreError(f"{self.named} is open to read.")
         with _errors_named(self._path), self._lock:
-            self._check_ours(self._lease)
+            if taker := self._lease.taken_by(within_seconds=self._lease.seconds / 2):
+                raise StoreError(
+                    f"{self.named} was taken over by {taker}, as this process did not renew its lease "
+                    "for a minute (it slept, or was stopped): run this again when that one has ended."
+                )
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -178,14 +182,6 @@ class SqliteDatabase:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-    def _check_ours(self, lease: Lease) -> None:
-        """Raise StoreError where another machine has taken the file over, as this process slept."""
-        if taker := lease.taken_by(within_seconds=lease.seconds / 2):
-            raise StoreError(
-                f"{self.named} was taken over by {taker}, as this process did not renew its lease "
-                "for a minute (it slept, or was stopped): run this again when that one has ended."
-            )
 
 
 # queries and rows
