@@ -150,18 +150,20 @@ class SqliteDatabase:
 
     # writing
 
-    def _put_all(self, entries: list[Entry]) -> list[StoreError | None]:
+    def _put_all(self, entries: list[Entry], *, as_storable: bool = False) -> list[StoreError | None]:
         """Commit all entries at once; where that fails each by itself, so that one cannot spoil the others."""
         try:
             rows = _rows(chain(*(records for records, _ in entries)))
-            lines = [_storable(ledger_row_of(line)) for _, paid in entries for line in paid]
+            lines: list[Row] = [ledger_row_of(line) for _, paid in entries for line in paid]
+            if as_storable:
+                rows, lines = list(map(_storable, rows)), list(map(_storable, lines))
             with self._transaction() as connection:
                 connection.executemany(_in_sqlite(PUT), rows)
                 connection.executemany(_in_sqlite(_PAY), lines)
             return [None] * len(entries)
         except Exception as error:
-            if len(entries) > 1:
-                return [self._put_all([entry])[0] for entry in entries]
+            if not as_storable:
+                return [self._put_all([entry], as_storable=True)[0] for entry in entries]
             return [error if isinstance(error, StoreError) else _unusable(self._path, error)]
 
     @contextmanager
@@ -207,7 +209,7 @@ def _in_sqlite(query: str, *lengths: int) -> str:
 
 
 def _rows(records: Iterable[tuple[str, Record]]) -> list[Row]:
-    return [_storable(row_of(key, record, _packed)) for key, record in records]
+    return [row_of(key, record, _packed) for key, record in records]
 
 
 def _storable(row: Row) -> Row:
