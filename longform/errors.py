@@ -54,44 +54,44 @@ class Incomplete(LongformError):
 
 
 class SchemaError(LongformError):
-    pass
+    """A stage yielded a row that breaks its schema."""
 
 
 class ConservationError(LongformError):
-    pass
+    """A stage lost an input row."""
 
 
 class FlowError(LongformError):
-    pass
+    """A flow calls a stage with arguments that do not fit."""
 
 
 class StoreError(LongformError):
-    pass
+    """The home cannot be read or written."""
 
 
 class BusyError(LongformError):
-    pass
+    """Another process is at work there."""
 
 
 class PassingError(LongformError):
-    pass
+    """A retry may not meet this fault again."""
 
 
 class LostWorker(PassingError):
-    pass
+    """A worker died, or the cluster cannot be reached."""
 
 
 class BusyStore(PassingError, StoreError):
-    pass
+    """A store or disk did not answer in time."""
 
 
 class ServerError(LongformError):
-    pass
+    """The Prefect server does not answer."""
 
 
 class NothingToPublish(LongformError):
-    pass
+    """A build ended without a row."""
 
 
 class Cancelled(LongformError):
-    pass
+    """Somebody cancelled the run."""

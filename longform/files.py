@@ -14,6 +14,7 @@ from typing import Any
 from longform.errors import StoreError
 from longform.machines import temporary
 
+PASSING = (errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT)
 LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
@@ -30,16 +31,14 @@ def unwritable(path: Path, error: OSError) -> StoreError:
 
 def full(error: BaseException) -> bool:
     """Whether an error of the operating system, of Arrow or of DuckDB means that a disk is full."""
-    number = getattr(error, "errno", None)
-    return number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
 
 
 def busy(error: BaseException) -> bool:
     """Whether an error of the operating system or of SQLite is a passing one: a lock, a timeout or a stale file
     handle.
     """
-    passing = (errno.EAGAIN, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT)
-    return getattr(error, "errno", None) in passing or getattr(error, "sqlite_errorname", None) in LOCKED
+    return getattr(error, "errno", None) in PASSING or getattr(error, "sqlite_errorname", None) in LOCKED
 
 
 def read_json(path: Path) -> Any:
@@ -63,18 +62,24 @@ def write_json(path: Path, document: Any) -> None:
     write_bytes(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape"))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool = True) -> None:
     """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. StoreError if it cannot
     be.
+
+    With `replace=False` a file that is there already stays, also if another process writes it at this moment.
     """
     unfinished = path.with_name(temporary())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        if replace:
+            unfinished.replace(path)
+        else:
+            with suppress(FileExistsError):
+                os.link(unfinished, path)
     except OSError as error:
         raise unwritable(path, error) from None
     finally:

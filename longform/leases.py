@@ -24,7 +24,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -142,13 +142,9 @@ class Lease:
             return is_alive(current.owner.process) and _is_locked(self.folder / str(current.number) / HELD)
         if is_fresh(current, clock_of(self.folder)):
             return True
-        return self._changes(current, current.owner.seconds / 4)
-
-    def _changes(self, current: FoundLease, seconds: float) -> bool:
-        """Whether the lease is renewed or changes hands within so many seconds of this machine's clock."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + current.owner.seconds / 4
         while time.monotonic() < end:
-            time.sleep(min(1.0, seconds / 10))
+            time.sleep(min(1.0, current.owner.seconds / 40))
             if read_lease(self.folder, highest_number(self.folder)) != current:
                 return True
         return False
@@ -160,33 +156,32 @@ class Lease:
         processes that compete at least one sees both.
         """
         folder, unfinished = self.folder / str(number), self.folder / temporary(self.machine)
-        unfinished.mkdir()
-        try:
-            self._file = _new_lease_file(
-                unfinished / HELD, Owner(self.machine, socket.gethostname(), os.getpid(), self.seconds)
-            )
+        with ExitStack() as undoing:
+            undoing.callback(shutil.rmtree, unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            file = os.open(unfinished / HELD, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+            undoing.callback(os.close, file)
+            with suppress(OSError):  # where the file system has no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            owner = Owner(self.machine, socket.gethostname(), os.getpid(), self.seconds)
+            os.write(file, json.dumps(asdict(owner)).encode())
+            os.fsync(file)
             started = seconds_since_boot()
-            unfinished.rename(folder)
-        except OSError as error:
-            self._drop(unfinished)
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            try:
+                unfinished.rename(folder)
+            except OSError as error:
+                if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                    return False
+                raise
+            if highest_number(self.folder) != number or read_lease(self.folder, number - 1) != before:
+                undoing.callback(shutil.rmtree, folder, ignore_errors=True)
                 return False
-            raise
-        if highest_number(self.folder) != number or read_lease(self.folder, number - 1) != before:
-            self._drop(folder)
-            return False
-        self._number, self._renewed = number, started
+            undoing.pop_all()
+        self._file, self._number, self._renewed = file, number, started
         for older in _numbers(self.folder):
             if older < number:
                 shutil.rmtree(self.folder / str(older), ignore_errors=True)
         return True
-
-    def _drop(self, folder: Path) -> None:
-        """Delete a lease folder that this process made, and close its file."""
-        shutil.rmtree(folder, ignore_errors=True)
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
     def _keep(self) -> None:
         """Renew the lease in a background thread until it is released."""
@@ -250,7 +245,7 @@ def is_fresh(lease: FoundLease, now: float) -> bool:
 def holders(parent: Path) -> Iterator[FoundLease]:
     """The leases in a folder's subfolders whose owners seem to be alive, on whichever machine."""
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
-    now = clock_to_read(parent) if folders else 0.0
+    now = clock_of(parent) if folders else 0.0
     for folder in folders:
         lease = read_lease(folder, highest_number(folder)) if folder.is_dir() else None
         if lease and is_fresh(lease, now):
@@ -263,42 +258,23 @@ def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
     machine = machine or this_machine()
     if lease is None or lease.owner.machine == machine:
         return None
-    now = clock_to_read(folder)
+    now = clock_of(folder)
     return lease.described(machine, now) if is_fresh(lease, now) else None
 
 
 def clock_of(folder: Path) -> float:
-    """Now by the clock of the folder's file system: the modification time of a file written for this."""
+    """Now by the clock of the folder's file system (the time of a file written for this); of a folder that cannot be
+    written, by this machine's clock.
+    """
     probe = folder / temporary()
-    with probe.open("xb") as file:
-        os.utime(file.fileno())
-        now = os.fstat(file.fileno()).st_mtime
-    probe.unlink(missing_ok=True)
-    return now
-
-
-def clock_to_read(folder: Path) -> float:
-    """Now by the clock of the folder's file system, or by this machine's clock if the folder is read-only."""
     try:
-        return clock_of(folder)
+        with probe.open("xb") as file:
+            os.utime(file.fileno())
+            now = os.fstat(file.fileno()).st_mtime
+        probe.unlink(missing_ok=True)
+        return now
     except OSError:
         return time.time()
-
-
-def _new_lease_file(path: Path, owner: Owner) -> int:
-    """Write a new lease file and return its open descriptor, locked for this process if the file system
-    supports locks.
-    """
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(file, json.dumps(asdict(owner)).encode())
-        os.fsync(file)
-    except BaseException:
-        os.close(file)
-        raise
-    return file
 
 
 def _is_locked(path: Path) -> bool:

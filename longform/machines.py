@@ -58,20 +58,16 @@ def writer_of(name: str) -> tuple[str, str]:
 
 
 def is_alive(process: int | str) -> bool:
-    """Whether a process of this machine is alive; a zombie is not."""
+    """Whether a process of this machine is alive.
+
+    A zombie is not: it is dead, but not reaped by its parent, which lasts in containers where nothing adopts orphans.
+    """
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, ValueError, OverflowError):
         return False
     except PermissionError:
         return True
-    return not _is_zombie(process)
-
-
-def _is_zombie(process: int | str) -> bool:
-    """Whether a process is dead but not yet reaped by its parent, which lasts in containers where nothing adopts
-    orphans.
-    """
     with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return False
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return True

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from longform.errors import StoreError, UsageError
-from longform.files import unwritable
-from longform.machines import temporary
+from longform.files import write_bytes
 from longform.settings import author_key
 
 KEY_BYTES = 32
@@ -43,8 +40,6 @@ class Pseudonyms:
     def __repr__(self) -> str:
         return f"Pseudonyms({self.identity()})"
 
-    _key: bytes
-
 
 def _key_of_user() -> bytes | None:
     """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset. UsageError if it is malformed."""
@@ -66,7 +61,7 @@ def _key_of_home(path: Path) -> bytes:
     try:
         key = path.read_bytes()
     except FileNotFoundError:
-        _create_key(path)
+        write_bytes(path, secrets.token_bytes(KEY_BYTES), mode=0o600, replace=False)  # of two at once the first wins
         key = path.read_bytes()
     except OSError as error:
         raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable for yourself alone.") from None
@@ -76,21 +71,3 @@ def _key_of_home(path: Path) -> bytes:
             "for a new key, under which every author gets another hash."
         )
     return key
-
-
-def _create_key(path: Path) -> None:
-    """Write a random key file, whole from the start; if two processes create one at once, the first wins."""
-    beside = path.with_name(temporary())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(beside, path)
-    except OSError as error:
-        raise unwritable(path, error) from None
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)

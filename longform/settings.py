@@ -68,26 +68,27 @@ def openreview_login() -> tuple[str, str] | None:
     """Name and password at OpenReview, None if unset: some of its notes and PDFs are only for users who are
     logged in.
     """
-    name, password = os.environ.get("OPENREVIEW_USERNAME"), os.environ.get("OPENREVIEW_PASSWORD")
-    if bool(name) != bool(password):
-        raise UsageError("OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD belong together: set both, or neither.")
-    return (name, password) if name and password else None
+    return _pair("OPENREVIEW_USERNAME", "OPENREVIEW_PASSWORD")
 
 
 def reddit_client() -> tuple[str, str] | None:
     """Id and secret of the app that is registered for Reddit's Data API; None if unset."""
-    app, secret = os.environ.get("REDDIT_CLIENT_ID"), os.environ.get("REDDIT_CLIENT_SECRET")
-    if bool(app) != bool(secret):
-        raise UsageError("REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET belong together: set both, or neither.")
-    return (app, secret) if app and secret else None
+    return _pair("REDDIT_CLIENT_ID", "REDDIT_CLIENT_SECRET")
+
+
+def _pair(name: str, other: str) -> tuple[str, str] | None:
+    """Both values; None if both are unset or empty."""
+    first, second = os.environ.get(name), os.environ.get(other)
+    if bool(first) != bool(second):
+        raise UsageError(f"{name} and {other} belong together: set both, or neither.")
+    return (first, second) if first and second else None
 
 
 def quiet_prefect() -> None:
     """Set Prefect's environment: no telemetry, little console output. The user's own settings win. Call it before
     importing Prefect.
     """
-    for name, value in PREFECT_DEFAULTS.items():
-        os.environ.setdefault(name, value)
+    os.environ.update({**PREFECT_DEFAULTS, **os.environ})
 
 
 def server_environment() -> dict[str, str]:

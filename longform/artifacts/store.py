@@ -25,7 +25,7 @@ from typing import Any
 from longform.artifacts.recipe import Recipe, fingerprint
 from longform.errors import BusyError, StoreError
 from longform.files import read_json, remove, sha256_of, sync, unwritable, write_bytes, write_json
-from longform.leases import SECONDS, Lease, clock_to_read, holders
+from longform.leases import SECONDS, Lease, clock_of, holders
 from longform.machines import is_alive, temporary, temporary_prefix, this_machine, writer_of
 
 FORMAT = 1
@@ -221,7 +221,7 @@ class Store:
         theirs = [(path, machine) for path, machine, _ in found if machine != self.machine]
         if theirs:
             at_work = {lease.owner.machine for lease in holders(self.home / "locks")}
-            before = clock_to_read(self.home) - LEFT_SECONDS
+            before = clock_of(self.home) - LEFT_SECONDS
             left += [path for path, machine in theirs if machine not in at_work and _newest(path) < before]
         return left
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
-from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
-from urllib.parse import urljoin
 
 import requests
-from protego import Protego
 
 from longform.addresses import origin, shown
 from longform.errors import Incomplete, SourceError
-from longform.net.pages import Page
 
 PRIVATE, UNKNOWN, FORBIDDEN, NO_ADDRESS = "private address", "unknown host", "robots.txt forbids it", "no web address"
-AGENT = "longform"
-HOSTS = 1_024
-LINES = 20_000
 EMBEDDED_V4 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 
@@ -53,9 +45,8 @@ def check_peer(host: str, address: str) -> None:
 
 def _addresses(url: str, host: str, port: int) -> list[str]:
     """IP addresses of a host; behind a proxy only one that is written in the address itself."""
-    flags = 0
-    if requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)):
-        flags = socket.AI_NUMERICHOST
+    proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
+    flags = socket.AI_NUMERICHOST if proxy else 0
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError:
@@ -76,26 +67,3 @@ def public(address: str) -> bool:
     known += [ip_address(int(ip) & 0xFFFFFFFF)] if any(ip in network for network in EMBEDDED_V4) else []
     carried = [each for each in known if each is not None]
     return all(one.is_global and not one.is_multicast and not one.is_reserved for one in carried or [ip])
-
-
-class Robots:
-    """What hosts allow (RFC 9309), as protego reads it.
-
-    `fetch` gives the robots.txt at an address. One that is not there (4xx) allows everything; one that cannot be had
-    forbids it. The rules of the last HOSTS hosts are kept.
-    """
-
-    def __init__(self, fetch: Callable[[str], Page]) -> None:
-        self._rules = lru_cache(HOSTS)(lambda place: _rules(fetch(place)))
-
-    def check(self, url: str) -> None:
-        """Refused where the host's robots.txt forbids it."""
-        if not self._rules(urljoin(url, "/robots.txt")).can_fetch(url, AGENT):
-            raise Refused(url, FORBIDDEN)
-
-
-def _rules(page: Page) -> Protego:
-    lines = page.content.decode("utf-8", "replace").splitlines()[:LINES]
-    if page.error is not None:
-        lines = [] if 400 <= page.status < 500 else ["User-agent: *", "Disallow: /"]
-    return Protego.parse("\n".join(lines))

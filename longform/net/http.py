@@ -85,8 +85,14 @@ class Call:
     public_only: bool = False
 
     def request(self) -> requests.Request:
-        headers = {**(self.headers or {}), **(self.credentials or {})}
-        return requests.Request(self.method, self.url, headers, None, self.data, self.params, json=self.json)
+        return requests.Request(
+            self.method,
+            self.url,
+            {**(self.headers or {}), **(self.credentials or {})},
+            data=self.data,
+            params=self.params,
+            json=self.json,
+        )
 
     def moved(self, status: int, location: str) -> Call:
         """The request after a redirect: credentials and secret headers stay with the host they are for."""
@@ -154,8 +160,9 @@ class Http:
     ) -> Reply:
         """The whole reply. HttpError for a status that no retry helps (4xx but 408, 425, 429), Incomplete where
         retries are used up (connection, 408, 425, 429, 5xx), SourceError where it is larger than `max_bytes`."""
-        call = Call("GET", url, params, credentials, headers, check=check, public_only=public_only)
-        return self._whole(call, max_bytes, retry_after)
+        return self._whole(
+            Call("GET", url, params, credentials, headers, check=check, public_only=public_only), max_bytes, retry_after
+        )
 
     def post(
         self,
@@ -281,7 +288,8 @@ class Tries:
         backoff = min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
         seconds = backoff if asked is None else asked
         if self.waited + seconds > self.http.patience_seconds:
-            when = f"run this again {_when(seconds)}"
+            at = datetime.now(UTC) + timedelta(seconds=seconds)
+            when = f"run this again after {at:%Y-%m-%d %H:%M:%S} UTC (in {seconds:,.0f} s)"
         elif self.failed >= self.http.tries:
             failure, when = Dropped(f"{failure}, {self.failed} times"), "run this again later"
         else:
@@ -340,8 +348,3 @@ def user_agent(contact: str | None = None) -> str:
 def named(status: int) -> str:
     """404 (Not Found)"""
     return f"{status} ({responses[status]})" if status in responses else str(status)
-
-
-def _when(seconds: float) -> str:
-    at = datetime.now(UTC) + timedelta(seconds=seconds)
-    return f"after {at:%Y-%m-%d %H:%M:%S} UTC (in {seconds:,.0f} s)"

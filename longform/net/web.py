@@ -5,26 +5,42 @@
         for row, page in visitor.each(rows, lambda row: visitor.get(Ask(row["url"]))):
             ...
 
-Every reply is in the store (longform/net/pages.py) before anybody sees it, and so is every lasting failure. A call that
-failed for a passing reason raises Incomplete once all others were tried, so that the part it is for stays open.
+Every reply is in the store before anybody sees it, and so is every lasting failure. A call that failed for a passing
+reason raises Incomplete once all others were tried, so that the part it is for stays open.
+
+    <home>/web/pages.sqlite     page: one row a request: status, final address, headers, body (zstd), when; or the
+                                      lasting reason why there is none
+    <home>/web/pages.lock       held while somebody writes
+
+A kill loses no more than what was on its way. Processes may share a store; what is stored first stays. Writes exclude
+each other by the lock file, as two connections that write a WAL database at once could damage it under SQLite older
+than 3.51.3; with a rollback journal each takes five times as long.
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import json
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urljoin
 
-from longform.errors import HttpError, Incomplete, SourceError
-from longform.net.ahead import in_order
-from longform.net.hosts import FORBIDDEN, PRIVATE, Refused, Robots, check_address
+from backports import zstd
+from protego import Protego
+
+from longform.errors import HttpError, Incomplete, SourceError, StoreError
+from longform.net.hosts import FORBIDDEN, PRIVATE, Refused, check_address
 from longform.net.http import Http, Reply
-from longform.net.pages import Page, PageStore, key_of
 
 UNREACHABLE, UNUSABLE = "not reachable", "no usable reply"
 KEPT_HEADERS = ("content-type", "content-language", "last-modified")
@@ -33,9 +49,153 @@ DETAIL_CHARACTERS = 500
 LOCKS = 64
 MAX_BYTES = 10_000_000
 ROBOTS_BYTES = 2_000_000
+AGENT = "longform"
+HOSTS = 1_024
+LINES = 20_000
+FORMAT = 1
+KEY_VERSION = 1
+LEVEL = 3
+BUSY_SECONDS = 60.0
+_NEW = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS page(
+  key BLOB PRIMARY KEY, url TEXT NOT NULL, final TEXT NOT NULL, status INTEGER NOT NULL, headers TEXT NOT NULL,
+  error TEXT, detail TEXT, fetched_at INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS page_url ON page(url);
+PRAGMA user_version = {FORMAT};
+COMMIT;
+"""
+_COLUMNS = "url, final, status, fetched_at, headers, body, error, detail"
+_SELECT = f"SELECT {_COLUMNS} FROM page WHERE key = ?"
+_INSERT = f"INSERT OR IGNORE INTO page(key, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stored reply. `error` is the short reason why there is none that can be used; then `content` is empty.
+
+    `url` is what was asked, `final` where redirects led; `status` is 0 where nothing answered; `fetched_at` counts
+    milliseconds since 1970, UTC. Names of headers are in lower case.
+    """
+
+    url: str
+    final: str
+    status: int
+    fetched_at: int
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    error: str | None = None
+    detail: str | None = None
+
+
+def key_of(method: str, place: str, params: Iterable[tuple[str, str]] = (), body: str = "") -> bytes:
+    """The key of a request: never what it proves its right with. `place` is an address, or the name of a service."""
+    request = [KEY_VERSION, method, place, sorted(map(list, params)), body]
+    return hashlib.sha256(json.dumps(request, ensure_ascii=True).encode()).digest()
+
+
+class PageStore:
+    """StoreError where the file cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, threading.Lock()
+        with self._explained():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._alone():
+                self._database = _opened(path)
+
+    def get(self, key: bytes) -> Page | None:
+        with self._explained(), self._lock:
+            row = self._database.execute(_SELECT, (key,)).fetchone()
+            return _page(row) if row else None
+
+    def put(self, key: bytes, page: Page, *, instead_of: Collection[str] = ()) -> Page:
+        """Store a reply, and return the one that is stored: another's, where that came first.
+
+        One whose error is among `instead_of` is replaced.
+        """
+        with self._explained(), self._lock, self._alone(), self._database as transaction:
+            transaction.executemany("DELETE FROM page WHERE key = ? AND error = ?", [(key, e) for e in instead_of])
+            transaction.execute(_INSERT, (key, *_row(page)))
+            return _page(transaction.execute(_SELECT, (key,)).fetchone())
+
+    def close(self) -> None:
+        with self._lock, self._alone():
+            self._database.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self.path.with_suffix(".lock").open("a") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, zstd.ZstdError, ValueError, EOFError) as error:
+            raise StoreError(
+                f"The store of web pages {self.path} cannot be used ({error}): free some space if the disk is full, "
+                "else move it away to fetch again."
+            ) from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > FORMAT:
+            raise StoreError(f"The store of web pages {path} is of a later version of longform: use that one.")
+        if version == 0:
+            database.executescript(_NEW)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _row(page: Page) -> tuple[Any, ...]:
+    headers, body = json.dumps(page.headers, sort_keys=True), zstd.compress(page.content, level=LEVEL)
+    url, final, detail = map(_storable, (page.url, page.final, page.detail))
+    return url, final, page.status, page.fetched_at, headers, body, page.error, detail
+
+
+def _page(row: tuple[Any, ...]) -> Page:
+    page = Page(*row)
+    return replace(page, headers=json.loads(row[4]), content=zstd.decompress(page.content))
+
+
+def _storable(text: str | None) -> str | None:
+    """Without half characters, which no database holds."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+class Robots:
+    """What hosts allow (RFC 9309), as protego reads it.
+
+    `fetch` gives the robots.txt at an address. One that is not there (4xx) allows everything; one that cannot be had
+    forbids it. The rules of the last HOSTS hosts are kept.
+    """
+
+    def __init__(self, fetch: Callable[[str], Page]) -> None:
+        self._rules = lru_cache(HOSTS)(lambda place: _rules(fetch(place)))
+
+    def check(self, url: str) -> None:
+        """Refused where the host's robots.txt forbids it."""
+        if not self._rules(urljoin(url, "/robots.txt")).can_fetch(url, AGENT):
+            raise Refused(url, FORBIDDEN)
+
+
+def _rules(page: Page) -> Protego:
+    lines = page.content.decode("utf-8", "replace").splitlines()[:LINES]
+    if page.error is not None:
+        lines = [] if 400 <= page.status < 500 else ["User-agent: *", "Disallow: /"]
+    return Protego.parse("\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +234,7 @@ class Ask:
         return key_of("GET", self.service or self.url, self.params)
 
 
-class Web:
+class Web(AbstractContextManager["Web"]):
     """The store of a home, and who asks with which manners. `open_web` gives it; each user closes it once."""
 
     def __init__(self, home: Path) -> None:
@@ -82,9 +242,6 @@ class Web:
         self.store = PageStore(home / "web" / "pages.sqlite")
         self._visitors: dict[Manners, Visitor] = {}
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -118,6 +275,21 @@ def open_web(home: Path) -> Web:
         web = _open[home] if home in _open else _open.setdefault(home, Web(home))
         web.users += 1
         return web
+
+
+def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, Future[R]]]:
+    """Each item with the future of `work` of it, which is waited for; `ahead` more are on their way."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > ahead:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 class Visitor:

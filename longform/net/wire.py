@@ -21,7 +21,6 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, DecodeError, LocationParseError
 from urllib3.exceptions import HTTPError as Urllib3Error
 
@@ -52,11 +51,8 @@ class _Connection(HTTPConnection):
 
     reply: HTTPResponse | None = None
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.response_class: Any = self._new_reply
-
-    def _new_reply(self, *args: Any, **options: Any) -> HTTPResponse:
+    def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
+        """The reply that http.client is about to read; it is kept to see what comes behind it."""
         self.reply = HTTPResponse(*args, **options)
         return self.reply
 
@@ -98,21 +94,13 @@ class _Adapter(HTTPAdapter):
     """The adapter of requests, with connections of this class."""
 
     def __init__(self, connection: type[_Connection]) -> None:
-        secure = type("Secure", (connection, HTTPSConnection), {})
-        self.pools = {
-            "http": type("Pool", (HTTPConnectionPool,), {"ConnectionCls": connection}),
-            "https": type("SecurePool", (HTTPSConnectionPool,), {"ConnectionCls": secure}),
-        }
+        self.connections = {"http": connection, "https": type("Secure", (connection, HTTPSConnection), {})}
         super().__init__(pool_connections=16, pool_maxsize=32, max_retries=0)
 
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = self.pools
-
-    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        manager = super().proxy_manager_for(*args, **options)
-        manager.pool_classes_by_scheme = self.pools
-        return manager
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
+        pool: Any = super().get_connection_with_tls_context(*args, **options)
+        pool.ConnectionCls = self.connections[pool.scheme]
+        return pool
 
 
 class Wire:

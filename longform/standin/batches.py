@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from longform.standin.http import Reply, as_json, checked, refusal
-from longform.standin.questions import BatchRequest, FileListRequest, ListRequest
+from aiohttp import web
+
+from longform.standin.questions import BatchRequest, FileListRequest, ListRequest, as_json, checked, refusal
 from longform.standin.replies import usage
 
 MAX_LINES = 50_000
@@ -27,20 +28,26 @@ MAX_FILE_BYTES = 200 << 20
 DAY_SECONDS = 86_400
 MONTH_SECONDS = 30 * DAY_SECONDS
 MAX_PROBLEMS = 20
+TOKENS = ("prompt_tokens", "completion_tokens")
 FINAL_STATUSES = frozenset({"completed", "failed", "expired", "cancelled"})
 _UNANSWERED = {
-    "expired": ("batch_expired", "This request could not be executed before the completion window expired."),
-    "cancelled": ("batch_cancelled", "This request was not executed because the batch was cancelled."),
+    "expired": {
+        "code": "batch_expired",
+        "message": "This request could not be executed before the completion window expired.",
+    },
+    "cancelled": {
+        "code": "batch_cancelled",
+        "message": "This request was not executed because the batch was cancelled.",
+    },
 }
 
 
 class Line(NamedTuple):
-    """The answer to one request of a batch. `body` is written as it is; None: the answer got lost."""
+    """The answer to one request of a batch, and its usage. `body` is written as it is; None: the answer got lost."""
 
     status: int
     body: bytes | None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    usage: Mapping[str, Any]
 
 
 AnswerLine = Callable[[str, dict[str, Any]], Line]
@@ -80,24 +87,23 @@ class Batches:
 
     # files
 
-    def upload(self, name: str, content: bytes, purpose: str) -> Reply:
+    def upload(self, name: str, content: bytes, purpose: str) -> web.Response:
         if purpose != "batch":
             raise refusal(400, "Only files of purpose 'batch' are taken here.", "purpose")
         return as_json(self._keep(name, content, purpose).document)
 
-    def files(self, query: Mapping[str, str]) -> Reply:
+    def files(self, query: Mapping[str, str]) -> web.Response:
         request = checked(FileListRequest, dict(query))
-        rows = [file.document for file in self._files.values()]
-        rows = [row for row in rows if request.purpose in (None, row["purpose"])]
+        rows = [f.document for f in self._files.values() if request.purpose in (None, f.document["purpose"])]
         return _page(rows if request.order == "asc" else rows[::-1], request)
 
-    def file(self, name: str) -> Reply:
+    def file(self, name: str) -> web.Response:
         return as_json(self._file(name).document)
 
-    def content(self, name: str) -> Reply:
-        return Reply(200, self._file(name).content, media="application/octet-stream")
+    def content(self, name: str) -> web.Response:
+        return web.Response(body=self._file(name).content, content_type="application/octet-stream")
 
-    def delete(self, name: str) -> Reply:
+    def delete(self, name: str) -> web.Response:
         self._file(name)
         del self._files[name]
         return as_json({"id": name, "object": "file", "deleted": True})
@@ -108,9 +114,9 @@ class Batches:
         return self._files[name]
 
     def _keep(self, name: str, content: bytes, purpose: str) -> File:
-        now = int(time.time())
+        now, key = int(time.time()), _id("file-")
         document = {
-            "id": _id("file-"),
+            "id": key,
             "object": "file",
             "bytes": len(content),
             "created_at": now,
@@ -120,13 +126,11 @@ class Batches:
             "status": "processed",
             "status_details": None,
         }
-        file = File(document, content)
-        self._files[str(document["id"])] = file
-        return file
+        return self._files.setdefault(key, File(document, content))
 
     # batches
 
-    def create(self, body: Any) -> Reply:
+    def create(self, body: Any) -> web.Response:
         """Accept a batch; it is worked off in the background."""
         request = checked(BatchRequest, body)
         name = request.input_file_id
@@ -140,14 +144,14 @@ class Batches:
         task.add_done_callback(self._tasks.discard)
         return as_json(batch.document)
 
-    def batches(self, query: Mapping[str, str]) -> Reply:
+    def batches(self, query: Mapping[str, str]) -> web.Response:
         rows = [batch.document for batch in self._batches.values()]
         return _page(rows[::-1], checked(ListRequest, dict(query)))
 
-    def batch(self, name: str) -> Reply:
+    def batch(self, name: str) -> web.Response:
         return as_json(self._batch(name).document)
 
-    def cancel(self, name: str) -> Reply:
+    def cancel(self, name: str) -> web.Response:
         batch = self._batch(name)
         if batch.document["status"] in FINAL_STATUSES:
             raise refusal(409, f"Cannot cancel a batch with status '{batch.document['status']}'.")
@@ -203,45 +207,44 @@ class Batches:
         counts["completed" if answer.status == 200 and answer.body is not None else "failed"] += 1
         if answer.body is None:
             return
-        batch.tokens.update(prompt=answer.prompt_tokens, completion=answer.completion_tokens)
-        (batch.output if answer.status == 200 else batch.errors).append(_line(line["custom_id"], answer))
+        batch.tokens.update({name: answer.usage.get(name, 0) for name in TOKENS})
+        response = b'{"status_code": %d, "request_id": "%b", "body": %b}'
+        written = response % (answer.status, _id("req_").encode(), answer.body)
+        (batch.output if answer.status == 200 else batch.errors).append(_line(line["custom_id"], written, b"null"))
 
     def _finish(self, batch: Batch, unanswered: list[dict[str, Any]]) -> None:
-        status = "completed"
-        if batch.document["status"] == "cancelling" or batch.end == "cancelled":
-            status = "cancelled"
-        elif batch.end == "expired":
-            status = "expired"
+        status = "cancelled" if batch.document["status"] == "cancelling" else batch.end or "completed"
         if status in _UNANSWERED:
-            batch.errors += [_unanswered_line(line["custom_id"], *_UNANSWERED[status]) for line in unanswered]
+            error = json.dumps(_UNANSWERED[status]).encode()
+            batch.errors += [_line(line["custom_id"], b"null", error) for line in unanswered]
         batch.set_status("finalizing")
         for kind, written in (("output", batch.output), ("error", batch.errors)):
             if written:
                 file = self._keep(f"{batch.document['id']}_{kind}.jsonl", b"\n".join(written) + b"\n", "batch_output")
                 batch.document[f"{kind}_file_id"] = file.document["id"]
-        batch.document["usage"] = _batch_usage(batch.tokens)
+        batch.document["usage"] = {
+            name.replace("prompt_", "input_").replace("completion_", "output_"): number
+            for name, number in usage(*(batch.tokens[name] for name in TOKENS)).items()
+        }
         batch.set_status(status)
         batch.output, batch.errors = [], []
 
 
 def _read_lines(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(lines, problems): a batch with any problem fails."""
-    lines: list[dict[str, Any]] = []
+    texts = list(filter(bytes.strip, content.split(b"\n")))
+    if not texts:
+        return [], [_problem("empty_file", "The file holds no request.", None)]
+    if len(texts) > MAX_LINES:
+        return [], [_problem("too_many_requests", f"A batch holds at most {MAX_LINES} requests.", MAX_LINES + 1)]
+    lines = list(map(_read_line, texts))
     problems: list[dict[str, Any]] = []
     seen: set[str] = set()
     models: set[str] = set()
-    for number, text in enumerate(filter(bytes.strip, content.split(b"\n")), 1):
-        if number > MAX_LINES:
-            return [], [_problem("too_many_requests", f"A batch holds at most {MAX_LINES} requests.", number)]
-        line = _read_line(text)
-        problem = _line_problem(line, url, seen, models)
-        if problem:
-            problems.append(_problem(*problem, number))
+    for number, line in enumerate(lines, 1):
+        problems += [_problem(*broken, number) for broken in _broken_rules(line, url, seen, models)[:1]]
         seen.add(str(line.get("custom_id")))
         models.add(_model(line))
-        lines.append(line)
-    if not lines:
-        problems.append(_problem("empty_file", "The file holds no request.", None))
     return lines, problems[:MAX_PROBLEMS]
 
 
@@ -254,24 +257,19 @@ def _read_line(text: bytes) -> dict[str, Any]:
     return line if isinstance(line, dict) else {}
 
 
-def _line_problem(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> tuple[str, str] | None:
-    """(code, message) of the first rule that the line breaks."""
+def _broken_rules(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> list[tuple[str, str]]:
+    """(code, message) of each rule that the line breaks."""
     name, body = line.get("custom_id"), line.get("body")
-    if not line:
-        return "invalid_json_line", "This line is no JSON object."
-    if not isinstance(name, str) or not name:
-        return "missing_required_parameter", "custom_id is missing."
-    if name in seen:
-        return "duplicate_custom_id", "The custom_id stands in another line as well."
-    if line.get("method") != "POST":
-        return "invalid_method", "method must be POST."
-    if line.get("url") != url:
-        return "invalid_url", f"url must be {url}, as the batch says."
-    if not isinstance(body, dict):
-        return "missing_required_parameter", "body is missing."
-    if models and _model(line) not in models:
-        return "mismatched_model", "A batch asks one model only."
-    return None
+    rules = [
+        (bool(line), "invalid_json_line", "This line is no JSON object."),
+        (isinstance(name, str) and name != "", "missing_required_parameter", "custom_id is missing."),
+        (str(name) not in seen, "duplicate_custom_id", "The custom_id stands in another line as well."),
+        (line.get("method") == "POST", "invalid_method", "method must be POST."),
+        (line.get("url") == url, "invalid_url", f"url must be {url}, as the batch says."),
+        (isinstance(body, dict), "missing_required_parameter", "body is missing."),
+        (_model(line) in (models or {_model(line)}), "mismatched_model", "A batch asks one model only."),
+    ]
+    return [(code, message) for kept, code, message in rules if not kept]
 
 
 def _model(line: dict[str, Any]) -> str:
@@ -283,15 +281,9 @@ def _problem(code: str, message: str, line: int | None) -> dict[str, Any]:
     return {"code": code, "message": message, "param": None, "line": line}
 
 
-def _line(custom_id: str, answer: Line) -> bytes:
-    head = json.dumps({"id": _id("batch_req_"), "custom_id": custom_id})[:-1]
-    response = f'"response": {{"status_code": {answer.status}, "request_id": "{_id("req_")}", "body": '
-    return f"{head}, {response}".encode() + (answer.body or b"null") + b'}, "error": null}'
-
-
-def _unanswered_line(custom_id: str, code: str, message: str) -> bytes:
-    error = {"code": code, "message": message}
-    return json.dumps({"id": _id("batch_req_"), "custom_id": custom_id, "response": None, "error": error}).encode()
+def _line(custom_id: str, response: bytes, error: bytes) -> bytes:
+    names = json.dumps({"id": _id("batch_req_"), "custom_id": custom_id}).encode()
+    return b'%b, "response": %b, "error": %b}' % (names[:-1], response, error)
 
 
 def _batch_document(request: BatchRequest) -> dict[str, Any]:
@@ -316,18 +308,7 @@ def _batch_document(request: BatchRequest) -> dict[str, Any]:
     }
 
 
-def _batch_usage(tokens: Counter[str]) -> dict[str, Any]:
-    counted = usage(tokens["prompt"], tokens["completion"])
-    return {
-        "input_tokens": counted["prompt_tokens"],
-        "input_tokens_details": counted["prompt_tokens_details"],
-        "output_tokens": counted["completion_tokens"],
-        "output_tokens_details": counted["completion_tokens_details"],
-        "total_tokens": counted["total_tokens"],
-    }
-
-
-def _page(rows: list[dict[str, Any]], request: ListRequest) -> Reply:
+def _page(rows: list[dict[str, Any]], request: ListRequest) -> web.Response:
     """The rows of a list that were asked for, in the order of `rows`."""
     after, names = request.after, [row["id"] for row in rows]
     if after is not None and after not in names:

@@ -11,17 +11,23 @@ the next request there instead, named as in the counters. When its lines are use
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import random
-from collections import deque
-from collections.abc import Iterable, Mapping
+import socket
+import struct
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from longform.errors import UsageError
 from longform.llm.ask.prompts import nearest
-from longform.standin.http import Reply, as_json, error_document
+from longform.standin.questions import as_json, error_document
 
 FAULTS = {
     "429": "too many requests, with Retry-After",
@@ -51,9 +57,6 @@ FAULTS = {
 }
 BATCH_FAULTS = {"expired": "half done", "failed": "nothing done", "cancelled": "half done"}
 
-REFUSALS = frozenset(
-    ("429", "429-bare", "quota", "401", "401-echo", "404", "context", "filter", "parameter", "500", "502", "503")
-)
 LOST = frozenset(("reset", "reset-early", "drip", "truncated"))
 UNREADABLE = frozenset(("broken", "shape"))
 EMPTY_REPLIES = frozenset(("whitespace", "empty"))
@@ -62,7 +65,7 @@ REPLY_FAULTS = frozenset(("length", "whitespace", "filtered", "refusal", "empty"
 RETRY_AFTER_SECONDS = 1.0
 SLOW_FACTOR, SLOW_SECONDS = 10, 1.0
 DRIP_SECONDS = 300.0
-CHARACTERS_PER_TOKEN = 4
+PAUSE_SECONDS = 0.2
 
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 _WRONG_SHAPE = {"object": "chat.completion", "result": "ok"}
@@ -84,6 +87,7 @@ _ERRORS: dict[str, tuple[int, str, str, str | None, str | None]] = {
     "500": (500, "The server had an error while processing your request.", "server_error", None, None),
     "503": (503, "The engine is overloaded, please try again later.", "server_error", None, None),
 }
+REFUSALS = frozenset((*_ERRORS, "401-echo", "502"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,7 @@ class Faults:
         self.set_shares(shares)
         self.set_batch_shares(batches)
         self._random = random.Random(seed)
-        self._script: deque[dict[str, Any]] = deque()
-        self._by_path: dict[str, deque[dict[str, Any]]] = {}
+        self._script = defaultdict[str | None, deque[dict[str, Any]]](deque)
 
     def set_shares(self, shares: Mapping[str, float]) -> None:
         self._shares = checked_shares(shares, FAULTS)
@@ -114,12 +117,11 @@ class Faults:
     def add_script(self, lines: Iterable[Mapping[str, Any]]) -> None:
         for number, line in enumerate([*lines], 1):
             checked = _checked_line(number, dict(line))
-            path = checked.pop("path", None)
-            (self._script if path is None else self._by_path.setdefault(path, deque())).append(checked)
+            self._script[checked.pop("path", None)].append(checked)
 
     def draw(self, path: str, *, asks_model: bool) -> Fault | None:
         """For the next request of this path."""
-        waiting = self._by_path.get(path) or (self._script if asks_model else None)
+        waiting = self._script[path] or (self._script[None] if asks_model else None)
         if waiting:
             line = waiting.popleft()
             name = line.pop("fault", None)
@@ -136,18 +138,16 @@ class Faults:
 
 
 def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
-    left = dice.random() if shares else 0.0
-    for name, share in shares.items():
-        left -= share
-        if left < 0:
-            return name
-    return None
+    if not shares:
+        return None
+    none = max(0.0, 1 - sum(shares.values()))
+    return dice.choices([*shares, None], [*shares.values(), none])[0]
 
 
-def error_reply(fault: Fault, authorization: str) -> Reply:
+def error_reply(fault: Fault, authorization: str) -> web.Response:
     """The reply under a fault of REFUSALS."""
     if fault.name == "502":
-        return Reply(502, _HTML, media="text/html")
+        return web.Response(body=_HTML, status=502, content_type="text/html")
     if fault.name == "401-echo":
         message = f"Incorrect API key provided: {authorization}."
         return as_json(error_document(message, code="invalid_api_key"), 401)
@@ -165,9 +165,45 @@ def slow_seconds(fault: Fault | None, latency_seconds: float) -> float:
     return max(SLOW_FACTOR * latency_seconds, SLOW_SECONDS) if fault.seconds is None else fault.seconds
 
 
-def unreadable(name: str, body: bytes) -> bytes:
+def unreadable(name: str, body: Any) -> bytes:
     """The body under a fault of UNREADABLE."""
-    return body[: len(body) // 2] if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
+    return bytes(body[: len(body) // 2]) if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
+
+
+def under(fault: Fault | None, request: web.Request, response: web.Response) -> web.StreamResponse:
+    """The response; reset, cut off in the middle, or in drops where the fault says so."""
+    name = fault.name if fault else ""
+    body: Any = response.body
+    if name == "reset":
+        return reset(request)
+    if name in UNREADABLE:
+        response.body = unreadable(name, body)
+    if fault and name == "drip":
+        response.body = _drops(body, DRIP_SECONDS if fault.seconds is None else fault.seconds)
+    elif name == "truncated":
+        response.body = body[: len(body) // 2]
+        response.force_close()
+    if name in ("drip", "truncated"):
+        response.headers["Content-Length"] = str(len(body))
+    return response
+
+
+def reset(request: web.Request) -> web.Response:
+    """Abort the connection so that the other side sees a reset, not an end; what is returned is never sent."""
+    if request.transport is not None:
+        connection = request.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.abort()
+    return web.Response()
+
+
+async def _drops(body: bytes, seconds: float) -> AsyncIterator[bytes]:
+    """A little every fifth of a second, so that no single read takes long."""
+    size = math.ceil(len(body) / max(1, round(seconds / PAUSE_SECONDS))) or 1
+    starts = range(0, len(body), size)
+    for start in starts:
+        await asyncio.sleep(seconds / len(starts))
+        yield body[start : start + size]
 
 
 def faulty_message(name: str, text: str, limit: int) -> tuple[dict[str, Any], str]:

@@ -46,11 +46,8 @@ class Limits:
     """Both buckets, where they are set. `burst` is how many requests may come at once."""
 
     def __init__(self, rpm: float | None, tpm: float | None, burst: float | None, clock: Callable[[], float]) -> None:
-        self._buckets: dict[str, Bucket] = {}
-        if rpm:
-            self._buckets["requests"] = Bucket(rpm, burst or rpm, clock)
-        if tpm:
-            self._buckets["tokens"] = Bucket(tpm, tpm, clock)
+        given = {"requests": (rpm, burst or rpm), "tokens": (tpm, tpm)}
+        self._buckets = {name: Bucket(rate, size, clock) for name, (rate, size) in given.items() if rate and size}
 
     def admit(self, tokens: int) -> tuple[str, float] | None:
         """None, and the request is charged; or what there is too little of, and for how many seconds."""
@@ -73,7 +70,5 @@ def go_duration(seconds: float) -> str:
         return f"{milliseconds}ms"
     minutes, rest = divmod(milliseconds, 60_000)
     hours, minutes = divmod(minutes, 60)
-    written = f"{rest / 1000:g}s"
-    if hours:
-        return f"{hours}h{minutes}m{written}"
-    return f"{minutes}m{written}" if minutes else written
+    whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{whole}{rest / 1000:g}s"

@@ -1,4 +1,4 @@
-"""What a client may ask the stand-in for: the bodies of OpenAI's requests, with OpenAI's names and bounds.
+"""What a client may ask the stand-in for: the bodies of OpenAI's requests, with OpenAI's names, bounds and errors.
 
 Fields that change nothing here (`seed`, `temperature`, …) are accepted and ignored.
 """
@@ -6,9 +6,11 @@ Fields that change nothing here (`seed`, `temperature`, …) are accepted and ig
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, StrictInt, model_validator
+import orjson
+from aiohttp import web
+from pydantic import BaseModel, Field, StrictInt, ValidationError, model_validator
 
 from longform.llm import offline
 
@@ -23,6 +25,39 @@ MAX_PAIRS, MAX_NAME, MAX_VALUE = 16, 64, 512
 Limit = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 Text = Annotated[str, Field(min_length=1)]
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
+M = TypeVar("M", bound=BaseModel)
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, reply: web.Response) -> None:
+        self.reply = reply
+
+
+def as_json(document: Any, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(document), status=status, content_type="application/json")
+
+
+def error_document(
+    message: str, kind: str = "invalid_request_error", parameter: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": parameter, "code": code}}
+
+
+def refusal(status: int, message: str, parameter: str | None = None, code: str | None = None) -> Refused:
+    """An error of the caller, to be raised."""
+    return Refused(as_json(error_document(message, "invalid_request_error", parameter, code), status))
+
+
+def checked(model: type[M], body: Any) -> M:
+    """The body of a request as this model. Raises Refused (400) that names the first wrong field."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(step) for step in first["loc"])
+        raise refusal(400, f"{name or 'The body'}: {first['msg']}.", name or None, "invalid_value") from None
 
 
 class Part(BaseModel):
@@ -35,8 +70,7 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        parts = [self.content] if isinstance(self.content, str) else [part.text for part in self.content]
-        return "".join(parts)
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
 class JsonSchema(BaseModel):

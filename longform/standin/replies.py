@@ -14,7 +14,6 @@ import random
 import re
 import struct
 import time
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -22,8 +21,7 @@ from longform.llm import offline
 from longform.llm.ask.types import Request
 from longform.llm.offline import Rules
 from longform.standin.faults import REPLY_FAULTS, faulty_message
-from longform.standin.http import refusal
-from longform.standin.questions import DIMENSIONS, Question, Texts
+from longform.standin.questions import DIMENSIONS, Question, Texts, refusal
 
 FINGERPRINT = "fp_offline_1"
 UNCUT = 1_000_000
@@ -38,18 +36,9 @@ _NO_RULE = (
 _WORDS = ("grey", "seven", "harbour", "paper", "slow", "river", "window", "early", "salt", "round", "north", "stone")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The document of a completion or of embeddings, and what it costs."""
-
-    document: dict[str, Any]
-    prompt_tokens: int
-    completion_tokens: int
-
-
 def complete(
     question: Question, digest: bytes, rules: Rules, fault: str | None = None, say: str | None = None
-) -> Answer:
+) -> dict[str, Any]:
     """The completion of a question: under a fault of REPLY_FAULTS, or with the text `say`."""
     choices, tokens = [], 0
     for sample in range(question.choices):
@@ -62,7 +51,7 @@ def complete(
         tokens += question.limit if finish == "length" else offline.tokens(len(written))
         logprobs = _logprobs(written, question.top_logprobs or 0) if question.logprobs else None
         choices.append({"index": sample, "message": message, "logprobs": logprobs, "finish_reason": finish})
-    document = {
+    return {
         "id": f"chatcmpl-{random.getrandbits(96):024x}",
         "object": "chat.completion",
         "created": int(time.time()),
@@ -72,7 +61,6 @@ def complete(
         "service_tier": "default",
         "system_fingerprint": FINGERPRINT,
     }
-    return Answer(document, question.prompt_tokens, tokens)
 
 
 def usage(prompt: int, completion: int) -> dict[str, Any]:
@@ -118,8 +106,10 @@ def _json_text(
         whole = Request(request.messages, request.task, UNCUT)
         text, _, _, _ = offline.respond(rules, whole, sample, question.effort)
         found = _from_json(text, schema) if rules[request.task].gives_object else _from_tags(text, schema)
-    if found is None:
-        found = _made_up(schema, random.Random(digest + bytes([sample])))
+    try:
+        found = found or _filled(schema, schema, random.Random(digest + bytes([sample])), 0)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise refusal(400, "The JSON schema cannot be read.", "response_format", "invalid_value") from None
     return json.dumps(found, ensure_ascii=False)
 
 
@@ -142,13 +132,6 @@ def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         else:
             return None
     return found if any(value not in ("", []) for value in found.values()) else None
-
-
-def _made_up(schema: dict[str, Any], dice: random.Random) -> Any:
-    try:
-        return _filled(schema, schema, dice, 0)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise refusal(400, "The JSON schema cannot be read.", "response_format", "invalid_value") from None
 
 
 def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int) -> Any:
@@ -206,26 +189,21 @@ def _logprobs(text: str, alternatives: int) -> dict[str, Any]:
     for at in range(0, len(text), size):
         first = -dice.random() * 0.7
         entry = _logprob(text[at : at + size], first)
-        others = [_logprob(f" {word}", first - 0.7 * rank) for rank, word in enumerate(_others(dice, alternatives), 1)]
+        others = [_logprob(f" {dice.choice(_WORDS)}{n}", first - 0.7 * n) for n in range(1, alternatives)]
         content.append({**entry, "top_logprobs": [entry, *others][:alternatives]})
     return {"content": content, "refusal": None}
-
-
-def _others(dice: random.Random, number: int) -> list[str]:
-    return [f"{dice.choice(_WORDS)}{at}" for at in range(1, number)]
 
 
 def _logprob(token: str, logprob: float) -> dict[str, Any]:
     return {"token": token, "logprob": logprob, "bytes": [*token.encode("utf-8", "surrogatepass")]}
 
 
-def embed(request: Texts) -> Answer:
+def embed(request: Texts) -> dict[str, Any]:
     vectors = [vector(text, request.dimensions or DIMENSIONS) for text in request.texts]
     encode = _base64 if request.encoding_format == "base64" else list
     data = [{"object": "embedding", "index": at, "embedding": encode(each)} for at, each in enumerate(vectors)]
-    tokens = request.tokens_admitted
-    counted = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return Answer({"object": "list", "data": data, "model": offline.MODEL, "usage": counted}, tokens, 0)
+    counted = dict.fromkeys(("prompt_tokens", "total_tokens"), request.tokens_admitted)
+    return {"object": "list", "data": data, "model": offline.MODEL, "usage": counted}
 
 
 def vector(text: str, dimensions: int) -> list[float]:

@@ -18,16 +18,15 @@ import json
 import math
 import random
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from longform.errors import UsageError
 from longform.llm.offline import MODEL, Rules
@@ -41,14 +40,24 @@ from longform.standin.faults import (
     Fault,
     Faults,
     error_reply,
+    reset,
     slow_seconds,
+    under,
     unreadable,
 )
-from longform.standin.http import Refused, Reply, as_json, checked, error_document, refusal
 from longform.standin.limits import Limits
-from longform.standin.questions import CHAT, EMBEDDINGS, Question, Texts
-from longform.standin.replies import Answer, complete, embed
-from longform.standin.wire import reset, respond
+from longform.standin.questions import (
+    CHAT,
+    EMBEDDINGS,
+    Question,
+    Refused,
+    Texts,
+    as_json,
+    checked,
+    error_document,
+    refusal,
+)
+from longform.standin.replies import complete, embed
 
 UPLOAD = "POST /v1/files"
 ASKS_MODEL: dict[str, type[Question] | type[Texts]] = {f"POST {CHAT}": Question, f"POST {EMBEDDINGS}": Texts}
@@ -62,7 +71,6 @@ SHUTDOWN_SECONDS = 0.1
 CAPABILITIES = '["json_schema", "n", "logprobs", "batch"]'
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,57 +99,40 @@ class Settings:
 
 
 class Counts:
-    """What happened so far. Requests are distinguished by the sha256 of their JSON with sorted fields."""
+    """What happened so far.
+
+    `answers` counts usable answers by request: the sha256 of its JSON with sorted fields.
+    """
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.batch_lines: Counter[str] = Counter()
-        self.tokens = {"prompt": 0, "completion": 0}
-        self.repeated: dict[str, int] = {}
-        self.in_flight_highest = self.best_second = 0
-        self._answers: Counter[bytes] = Counter()
-        self._second, self._now, self._last = 0, 0, 0
+        self.tokens = Counter(prompt=0, completion=0)
+        self.answers: Counter[bytes] = Counter()
+        self._in_flight_highest = 0
+        self._seconds: Counter[int] = Counter()
 
     def arrive(self, name: str, in_flight: int) -> None:
         self.requests[name] += 1
-        self.in_flight_highest = max(self.in_flight_highest, in_flight)
+        self._in_flight_highest = max(self._in_flight_highest, in_flight)
         if name in ASKS_MODEL:
-            self._tick()
-            self._now += 1
-            self.best_second = max(self.best_second, self._now)
-
-    def bill(self, answer: Answer) -> None:
-        self.tokens["prompt"] += answer.prompt_tokens
-        self.tokens["completion"] += answer.completion_tokens
-
-    def answer(self, digest: bytes) -> None:
-        """A usable answer to this request went out."""
-        self._answers[digest] += 1
-        if self._answers[digest] > 1:
-            self.repeated[digest.hex()] = self._answers[digest]
+            self._seconds[int(time.monotonic())] += 1
 
     def document(self, in_flight: int, jobs: Counter[str]) -> dict[str, Any]:
-        self._tick()
         return {
             "requests": dict(self.requests),
             "outcomes": dict(self.outcomes),
             "batch_lines": dict(self.batch_lines),
-            "answered_bodies": len(self._answers),
-            "repeated": self.repeated.copy(),
+            "answered_bodies": len(self.answers),
+            "repeated": {digest.hex(): number for digest, number in self.answers.items() if number > 1},
             "in_flight": in_flight,
-            "in_flight_highest": self.in_flight_highest,
-            "tokens": self.tokens.copy(),
-            "last_second": self._last,
-            "best_second": self.best_second,
+            "in_flight_highest": self._in_flight_highest,
+            "tokens": dict(self.tokens),
+            "last_second": self._seconds[int(time.monotonic()) - 1],
+            "best_second": max(self._seconds.values(), default=0),
             "jobs": dict(jobs),
         }
-
-    def _tick(self) -> None:
-        second = int(time.monotonic())
-        if second != self._second:
-            self._last = self._now if second == self._second + 1 else 0
-            self._second, self._now = second, 0
 
 
 class Standin:
@@ -175,13 +166,13 @@ class Standin:
         return app
 
     async def _show_counters(self, request: web.Request) -> web.StreamResponse:
-        return respond(request, as_json(self.counters()), None)
+        return as_json(self.counters())
 
     async def _reset_counters(self, request: web.Request) -> web.StreamResponse:
         self.reset()
         return await self._show_counters(request)
 
-    def _file_routes(self) -> dict[str, Callable[[web.Request, Any], Reply]]:
+    def _file_routes(self) -> dict[str, Callable[[web.Request, Any], web.Response]]:
         """Files, batches and models: method and path -> what answers a request and its body.
 
         An upload's body is its (file name, content, purpose).
@@ -231,9 +222,9 @@ class Standin:
         else:
             reply = await self._manage(name, request, body, fault)
         reply.headers["x-request-id"] = f"req_{random.getrandbits(96):024x}"
-        return respond(request, reply, fault)
+        return under(fault, request, reply)
 
-    async def _manage(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> Reply:
+    async def _manage(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> web.Response:
         """Files, batches, models."""
         if fault:
             self._counts.outcomes[fault.name] += 1
@@ -244,58 +235,56 @@ class Standin:
 
     async def _ask(
         self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request
-    ) -> Reply:
+    ) -> web.Response:
         """Completions and embeddings."""
         started = time.monotonic()
         question, digest = self._read_question(kind, body)
         short = self._limits.admit(question.tokens_admitted)
         if short:
             raise Refused(self._with_limits(_limited(*short)))
-        name = _fault_of(fault, question)
-        if fault and name in REFUSALS:
-            reply = error_reply(fault, request.headers.get("Authorization", ""))
-        else:
-            reply = as_json(self._answer(question, digest, name).document)
-        self._counts.outcomes[name or "answered"] += 1
+        name, reply, _ = self._answer(question, digest, fault, request.headers.get("Authorization", ""))
+        self._counts.outcomes[name] += 1
         latency = max(self._settings.latency_seconds, slow_seconds(fault, self._settings.latency_seconds))
-        left = started + latency - time.monotonic()
-        if left > 0:
-            await asyncio.sleep(left)
+        await asyncio.sleep(max(0.0, started + latency - time.monotonic()))
         return self._with_limits(reply)
 
-    def _with_limits(self, reply: Reply) -> Reply:
+    def _with_limits(self, reply: web.Response) -> web.Response:
         if self._settings.headers:
-            reply.headers |= self._limits.headers()
+            reply.headers.update(self._limits.headers())
         return reply
 
-    def _answer(self, question: Question | Texts, digest: bytes, fault: str | None) -> Answer:
+    def _answer(
+        self, question: Question | Texts, digest: bytes, fault: Fault | None, authorization: str
+    ) -> tuple[str, web.Response, Mapping[str, Any]]:
+        """(outcome, reply, usage) under this fault; faults of a reply's text are not for embeddings."""
+        name = fault.name if fault else None
+        if name in REPLY_FAULTS and isinstance(question, Texts):
+            name = None
+        if fault and name in REFUSALS:
+            return fault.name, error_reply(fault, authorization), {}
         if isinstance(question, Texts):
-            answer = embed(question)
+            document = embed(question)
         else:
-            answer = complete(question, digest, self._settings.rules, fault, self._settings.say)
-        self._counts.bill(answer)
-        if fault not in UNUSABLE:
-            self._counts.answer(digest)
-        return answer
+            document = complete(question, digest, self._settings.rules, name, self._settings.say)
+        usage = document["usage"]
+        self._counts.tokens.update(prompt=usage["prompt_tokens"], completion=usage.get("completion_tokens", 0))
+        if name not in UNUSABLE:
+            self._counts.answers[digest] += 1
+        return name or "answered", as_json(document), usage
 
     def _batch_line(self, url: str, body: dict[str, Any]) -> Line:
         """One request of a batch: under the same shares of faults, without limits and latency."""
         fault = self.faults.draw_line()
         try:
             question, digest = self._read_question(ASKS_MODEL[f"POST {url}"], body)
-            name = _fault_of(fault, question)
-            if fault and name in REFUSALS:
-                self._counts.batch_lines[fault.name] += 1
-                return _refused_line(error_reply(fault, ""))
-            answer = self._answer(question, digest, name)
+            name, reply, usage = self._answer(question, digest, fault, "")
         except Refused as refused:
-            self._counts.batch_lines["invalid"] += 1
-            return _refused_line(refused.reply)
-        self._counts.batch_lines[name or "answered"] += 1
-        text = as_json(answer.document).body
-        if name in UNREADABLE:
-            text = unreadable(name, text)
-        return Line(200, None if name in LOST else text, answer.prompt_tokens, answer.completion_tokens)
+            name, reply, usage = "invalid", refused.reply, {}
+        self._counts.batch_lines[name] += 1
+        text: Any = unreadable(name, reply.body) if name in UNREADABLE else reply.body
+        if reply.content_type == "text/html":
+            text = json.dumps(text.decode()).encode()
+        return Line(reply.status, None if name in LOST else text, usage)
 
     def _read_question(self, kind: type[Question] | type[Texts], body: Any) -> tuple[Question | Texts, bytes]:
         """The question, and the sha256 that tells it from others."""
@@ -306,16 +295,15 @@ class Standin:
         return question, digest
 
     def _check_key(self, request: web.Request) -> None:
-        if self._settings.key is None:
-            return
         key = request.headers.get("Api-Key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(key.encode("utf-8", "surrogateescape"), self._settings.key.encode()):
+        accepted = key if self._settings.key is None else self._settings.key
+        if not hmac.compare_digest(key.encode("utf-8", "surrogateescape"), accepted.encode("utf-8", "surrogateescape")):
             raise refusal(401, "Incorrect API key provided.", None, "invalid_api_key")
 
     def _model(self) -> dict[str, Any]:
         return {"id": self._settings.model or MODEL, "object": "model", "created": 0, "owned_by": "longform"}
 
-    def _one_model(self, name: str) -> Reply:
+    def _one_model(self, name: str) -> web.Response:
         if name != self._model()["id"]:
             raise refusal(404, f"The model '{name[:100]}' does not exist.", "model", "model_not_found")
         return as_json(self._model())
@@ -327,13 +315,13 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except Refused as refused:
-        return respond(request, refused.reply, None)
+        return refused.reply
     except web.HTTPException as error:
         message = f"{error.reason}: {request.method[:20]} {request.path[:200]}."
         reply = as_json(error_document(message, code=HTTP_CODES.get(error.status)), error.status)
         if "Allow" in error.headers:
             reply.headers["Allow"] = error.headers["Allow"]
-        return respond(request, reply, None)
+        return reply
 
 
 async def _read(request: web.Request, *, is_upload: bool) -> Any:
@@ -365,18 +353,6 @@ def _digest(body: Any) -> bytes:
         raise refusal(400, "The body is nested too deeply.") from None
 
 
-def _fault_of(fault: Fault | None, question: Question | Texts) -> str | None:
-    """The fault that this question gets; faults of a reply's text are not for embeddings."""
-    if fault is None or (fault.name in REPLY_FAULTS and isinstance(question, Texts)):
-        return None
-    return fault.name
-
-
-def _refused_line(reply: Reply) -> Line:
-    html = reply.media == "text/html"
-    return Line(reply.status, json.dumps(reply.body.decode()).encode() if html else reply.body)
-
-
 def _json(body: bytes) -> Any:
     try:
         return json.loads(body)
@@ -384,15 +360,13 @@ def _json(body: bytes) -> Any:
         raise refusal(400, "The body could not be read as JSON.") from None
 
 
-def _limited(name: str, seconds: float) -> Reply:
+def _limited(name: str, seconds: float) -> web.Response:
     if math.isinf(seconds):
         message = f"Request too large: it needs more {name} than are allowed a minute."
-    else:
-        message = f"Rate limit reached for {name}. Please try again in {seconds:.3f}s."
+        return as_json(error_document(message, name, None, "rate_limit_exceeded"), 429)
+    message = f"Rate limit reached for {name}. Please try again in {seconds:.3f}s."
     reply = as_json(error_document(message, name, None, "rate_limit_exceeded"), 429)
-    if not math.isinf(seconds):
-        reply.headers["retry-after"] = str(math.ceil(seconds))
-        reply.headers["retry-after-ms"] = str(math.ceil(seconds * 1000))
+    reply.headers.update({"retry-after": f"{math.ceil(seconds)}", "retry-after-ms": f"{math.ceil(seconds * 1000)}"})
     return reply
 
 
@@ -402,60 +376,38 @@ def _limited(name: str, seconds: float) -> Reply:
 class Server:
     """A stand-in that runs in a thread of its own. `url` is what a configuration calls base_url: it ends in /v1."""
 
-    def __init__(self, standin: Standin, url: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.url, self._standin, self._loop = url, standin, loop
+    def __init__(self, standin: Standin, url: str, portal: BlockingPortal) -> None:
+        self.url, self._standin, self._portal = url, standin, portal
 
     def counters(self) -> dict[str, Any]:
         """As GET /standin/counters gives them."""
-        return self._do(self._standin.counters)
+        return self._portal.call(self._standin.counters)
 
     def reset(self) -> None:
-        self._do(self._standin.reset)
+        self._portal.call(self._standin.reset)
 
     def set_faults(self, shares: Mapping[str, float]) -> None:
         """From now on; {} for none. A script that is not used up still comes first."""
-        self._do(lambda: self._standin.faults.set_shares(shares))
+        self._portal.call(self._standin.faults.set_shares, shares)
 
     def set_batch_faults(self, shares: Mapping[str, float]) -> None:
         """Of batches that are created from now on."""
-        self._do(lambda: self._standin.faults.set_batch_shares(shares))
+        self._portal.call(self._standin.faults.set_batch_shares, shares)
 
     def script(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """What happens to the next requests, behind what is scripted already."""
-        self._do(lambda: self._standin.faults.add_script(lines))
-
-    def _do(self, work: Callable[[], T]) -> T:
-        async def done() -> T:
-            return work()
-
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result()
+        self._portal.call(self._standin.faults.add_script, lines)
 
 
 @contextmanager
 def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterator[Server]:
     """A stand-in in this process, with the fields of Settings; port 0 takes a free one."""
     standin = Standin(Settings(**settings))
-    ready: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-
-    async def listen() -> None:
-        stop = asyncio.Event()
-        try:
-            async with _listening(standin, host, port) as url:
-                ready.set_result((url, asyncio.get_running_loop(), stop))
-                await stop.wait()
-        except UsageError as error:
-            ready.set_exception(error)
-
-    thread = threading.Thread(target=lambda: asyncio.run(listen()), name="standin", daemon=True)
-    thread.start()
-    try:
-        url, loop, stop = ready.result()
-        try:
-            yield Server(standin, url, loop)
-        finally:
-            loop.call_soon_threadsafe(stop.set)
-    finally:
-        thread.join()
+    with (
+        start_blocking_portal(name="standin") as portal,
+        portal.wrap_async_context_manager(_listening(standin, host, port)) as url,
+    ):
+        yield Server(standin, url, portal)
 
 
 def run(settings: Settings, host: str, port: int) -> None:
@@ -474,18 +426,19 @@ async def _run(standin: Standin, settings: Settings, host: str, port: int) -> No
 
 def usage_lines(settings: Settings, url: str) -> str:
     """Where it listens, and the lines of a configuration that ask it."""
-    lines = [
-        f"Listening on {url} (Ctrl-C stops; counters: {url.removesuffix('/v1')}/standin/counters).",
-        'For a configuration, with model = "standin" on top:',
-        "",
-        "[endpoints.standin]",
-        f'base_url = "{url}"',
-        f'model = "{settings.model or MODEL}"',
-        *(['key_env = "STANDIN_KEY"'] if settings.key is not None else []),
-        f"capabilities = {CAPABILITIES}",
-        "price = {input = 0.0, output = 0.0}",
-    ]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f"Listening on {url} (Ctrl-C stops; counters: {url.removesuffix('/v1')}/standin/counters).",
+            'For a configuration, with model = "standin" on top:',
+            "",
+            "[endpoints.standin]",
+            f'base_url = "{url}"',
+            f'model = "{settings.model or MODEL}"',
+            *(['key_env = "STANDIN_KEY"'] if settings.key is not None else []),
+            f"capabilities = {CAPABILITIES}",
+            "price = {input = 0.0, output = 0.0}",
+        ]
+    )
 
 
 @asynccontextmanager

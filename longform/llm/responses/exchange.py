@@ -26,6 +26,7 @@ from longform.llm.ask.keys import KEY_VERSION, canonical, key_of
 from longform.llm.responses.records import REPLY, TOMBSTONE, Record
 from longform.llm.responses.store import ResponseStore
 from longform.machines import temporary
+from schemas import column
 
 FORMAT = "1"
 FORMAT_NAME, KEYS_NAME = b"longform.responses", b"longform.key_version"
@@ -37,33 +38,29 @@ PATHS = ("/chat/completions", "/embeddings")
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
-def _column(name: str, type: pa.DataType, doc: str, *, null: bool = False) -> pa.Field:
-    return pa.field(name, type, nullable=null, metadata={"doc": doc})
-
-
 SCHEMA = pa.schema(
     [
-        _column("key", pa.string(), "sha256 of the request, which sample and which attempt it is, as 64 hex digits"),
-        _column("created", pa.timestamp("ms", tz="UTC"), "when it was stored"),
-        _column("endpoint", pa.string(), "name of the endpoint in the config"),
-        _column("model", pa.string(), "model that was asked for"),
-        _column("task", pa.string(), "what for"),
-        _column("prompt", pa.string(), "hash of the prompt file; empty where there is none"),
-        _column("state", pa.int8(), "0 a reply, 1 a tombstone: the request can never be answered"),
-        _column("code", pa.string(), "of a tombstone: the kind of failure", null=True),
-        _column("finish", pa.string(), "why the model stopped, in its words", null=True),
-        _column("served_model", pa.string(), "model that says it answered", null=True),
-        _column("fingerprint", pa.string(), "the provider's name for its configuration", null=True),
-        _column("input_tokens", pa.int64(), "tokens of the prompt", null=True),
-        _column("cached_tokens", pa.int64(), "of these, tokens the provider had cached", null=True),
-        _column("output_tokens", pa.int64(), "tokens of the reply", null=True),
-        _column("reasoning_tokens", pa.int64(), "of these, tokens not shown", null=True),
-        _column("token_limit", pa.int64(), "most tokens the reply was allowed", null=True),
-        _column("milliseconds", pa.int64(), "from sending to the whole reply", null=True),
-        _column("cost_nano", pa.int64(), "price in billionths of a US dollar; null: unknown", null=True),
-        _column("batch", pa.bool_(), "whether it was asked in a batch"),
-        _column("request", pa.binary(), "JSON that was sent, without what does not change the reply"),
-        _column("response", pa.binary(), "bytes as they came; of a tombstone the message"),
+        column("key", pa.string(), "sha256 of the request, which sample and which attempt it is, as 64 hex digits"),
+        column("created", pa.timestamp("ms", tz="UTC"), "when it was stored"),
+        column("endpoint", pa.string(), "name of the endpoint in the config"),
+        column("model", pa.string(), "model that was asked for"),
+        column("task", pa.string(), "what for"),
+        column("prompt", pa.string(), "hash of the prompt file; empty where there is none"),
+        column("state", pa.int8(), "0 a reply, 1 a tombstone: the request can never be answered"),
+        column("code", pa.string(), "of a tombstone: the kind of failure", null=True),
+        column("finish", pa.string(), "why the model stopped, in its words", null=True),
+        column("served_model", pa.string(), "model that says it answered", null=True),
+        column("fingerprint", pa.string(), "the provider's name for its configuration", null=True),
+        column("input_tokens", pa.int64(), "tokens of the prompt", null=True),
+        column("cached_tokens", pa.int64(), "of these, tokens the provider had cached", null=True),
+        column("output_tokens", pa.int64(), "tokens of the reply", null=True),
+        column("reasoning_tokens", pa.int64(), "of these, tokens not shown", null=True),
+        column("token_limit", pa.int64(), "most tokens the reply was allowed", null=True),
+        column("milliseconds", pa.int64(), "from sending to the whole reply", null=True),
+        column("cost_nano", pa.int64(), "price in billionths of a US dollar; null: unknown", null=True),
+        column("batch", pa.bool_(), "whether it was asked in a batch"),
+        column("request", pa.binary(), "JSON that was sent, without what does not change the reply"),
+        column("response", pa.binary(), "bytes as they came; of a tombstone the message"),
     ],
     metadata={FORMAT_NAME: FORMAT, KEYS_NAME: str(KEY_VERSION)},
 )
@@ -91,7 +88,6 @@ def export_parquet(store: ResponseStore, path: Path, keys: Collection[str] | Non
 
 
 def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
-    written = 0
     with pq.ParquetWriter(
         path,
         SCHEMA,
@@ -102,9 +98,8 @@ def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
     ) as writer:
         for rows in _groups(records):
             writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), row_group_size=GROUP_ROWS)
-            written += len(rows)
     sync(path)
-    return written
+    return int(pq.read_metadata(path).num_rows)
 
 
 def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[list[dict[str, Any]]]:
@@ -144,12 +139,10 @@ def import_parquet(store: ResponseStore, path: Path) -> tuple[int, int]:
     row whose key is not that of its request.
     """
     with _opened(path) as file:
-        rows = 0
         for row in _rows(file):
             _check(path, row)
-            rows += 1
         added = store.add((row["key"], _record(row)) for row in _rows(file))
-    return added, rows - added
+        return added, file.metadata.num_rows - added
 
 
 def check_export(path: Path) -> None:

@@ -1,9 +1,9 @@
 """The response store in PostgreSQL, for several processes at once: the schema `longform` of the database of a URL.
 
-Beside the tables of `tables.py`:
+Beside the tables of `records.py`:
 
     lease      keys that a process is asking a model for, and until when
-    holder     who asks which endpoint now, see postgres_sharing.py
+    holder     processes that ask an endpoint: what each could use, what it has, until when it counts as alive
 
 A process has one event loop in a thread of its own and a few connections. A connection that is lost is opened again
 for half a minute, and its work is done again; a line of the ledger has an id, so that it is never written twice.
@@ -13,6 +13,7 @@ Texts are stored with escapes, as a server may send characters that a database c
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import socket
@@ -20,18 +21,34 @@ import time
 import uuid
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from concurrent.futures import CancelledError, Future
+from contextlib import ExitStack, suppress
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
+from anyio.from_thread import start_blocking_portal
 
 from longform.errors import StoreError
 from longform.llm.ask.keys import KEY_VERSION
-from longform.llm.responses import postgres_sharing, tables
-from longform.llm.responses.groups import Groups, Worker, other_tasks_ended
-from longform.llm.responses.records import REPLY, Paid, Record
+from longform.llm.gate.sharing import TURN_SECONDS, Share, shared_now
+from longform.llm.responses.groups import Groups, closed
+from longform.llm.responses.records import (
+    ADD,
+    PAID,
+    PURGE,
+    PUT,
+    REPLY,
+    Paid,
+    Record,
+    Row,
+    insert,
+    ledger_row_of,
+    row_of,
+    storable,
+)
 
 FORMAT = 1
 CONNECTIONS = 4
@@ -40,6 +57,7 @@ END_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
 LEASE_SECONDS = 60.0
+HOLDER_SECONDS = 20.0
 
 _CREATE = f"""
 CREATE SCHEMA IF NOT EXISTS longform;
@@ -64,12 +82,17 @@ CREATE TABLE longform.job(
   remote text, input_file text, created double precision NOT NULL, context text NOT NULL);
 CREATE TABLE longform.job_item(job text, place integer, key bytea NOT NULL, PRIMARY KEY(job, place));
 """
+_CREATE_HOLDER = """
+CREATE TABLE IF NOT EXISTS longform.holder(
+  endpoint text, owner text, wanted integer NOT NULL, held integer NOT NULL, until timestamptz NOT NULL,
+  PRIMARY KEY(endpoint, owner));
+"""
 _IS_THERE = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'longform' AND tablename = $1)"
 _ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'longform', 'big')})"
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@]+)(:\d+)?")
 
-_PAY = f"{tables.insert('ledger', ['id', 'created', *tables.PAID])} ON CONFLICT (id) DO NOTHING"
+_PAY = f"{insert('ledger', ['id', 'created', *PAID])} ON CONFLICT (id) DO NOTHING"
 
 # Rows of leases are always locked in the order of their keys, so that two processes never wait for each other.
 _LEASE = """
@@ -92,6 +115,17 @@ _RENEW = (
 _END = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('key = ANY($1::bytea[])')}"
 _RELEASE = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('key = ANY($1::bytea[]) AND owner = $2')}"
 _RELEASE_ALL = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('owner = $1')}"
+
+_ALONE = "SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock($1)"
+_GONE = "DELETE FROM longform.holder WHERE endpoint = $1 AND until < clock_timestamp()"
+_OTHERS = "SELECT owner, wanted, held FROM longform.holder WHERE endpoint = $1 AND owner <> $2"
+_TURN = f"SELECT floor(extract(epoch FROM clock_timestamp()) / {TURN_SECONDS})::bigint"
+_HOLD = """
+INSERT INTO longform.holder AS there(endpoint, owner, wanted, held, until)
+VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5))
+ON CONFLICT (endpoint, owner) DO UPDATE SET wanted = excluded.wanted, held = excluded.held, until = excluded.until
+"""
+_LEAVE = "DELETE FROM longform.holder WHERE endpoint = $1 AND owner = $2"
 
 _PASSING = (
     OSError,
@@ -139,21 +173,23 @@ class PostgresDatabase:
         self._owner = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:12]}"
         self._renewing: asyncio.Task[None] | None = None
         self._pool: Any = None
-        self._worker = Worker(self.named)
-        self._puts = Groups(self._worker, self._put_all)
-        self._leases = Groups(self._worker, self._grant)
-        self.allowances = postgres_sharing.PostgresAllowances(self._do_for)
+        self._puts = Groups(self.named, partial(self._call, self._put_all))
+        self._leases = Groups(self.named, partial(self._call, self._grant))
+        self._ending = ExitStack()
+        self._portal = self._ending.enter_context(start_blocking_portal(name="responses"))
+        self._ending.callback(self._portal.call, self._portal.stop, True)
+        self._ending.callback(self._call, self._end)
+        self.allowances = PostgresAllowances(self._do_for)
         try:
-            self._worker.call(self._connect, url)
-            self._worker.call(self._do, self._prepare, 0.0)
+            self._call(self._connect, url)
         except BaseException:
             self.close()
             raise
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        return list(self._done(lambda connection: connection.fetch(query, *values)))
+        return list(self._call(self._do, lambda connection: connection.fetch(query, *values)))
 
-    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[tables.Row]]] = ()) -> int:
+    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         async def change(connection: Any) -> int:
             async with connection.transaction(isolation="read_committed"):
                 status = await connection.execute(query, *values)
@@ -162,18 +198,17 @@ class PostgresDatabase:
                     await connection.executemany(statement, rows)
                 return changed
 
-        return self._done(change)
+        return int(self._call(self._do, change))
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
         rows = _rows(records)
-        return len(self._done(lambda connection: connection.fetchmany(f"{tables.ADD} RETURNING 1", rows)))
+        return len(self._call(self._do, lambda connection: connection.fetchmany(f"{ADD} RETURNING 1", rows)))
 
     def purge(self, keys: list[bytes]) -> int:
-        return self.change(tables.PURGE, keys)
+        return self.change(PURGE, keys)
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        now = time.time()
-        lines = [[uuid.uuid4(), *map(tables.storable, tables.ledger_row_of(line, now))] for line in paid]
+        lines = [[uuid.uuid4(), *storable(ledger_row_of(line))] for line in paid]
         await self._puts.ask((_rows(records), lines))
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
@@ -186,7 +221,9 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Write what waits, give back the leases, let go of the server."""
-        self._worker.close(self._end)
+        self._puts.close(END_SECONDS)
+        self._leases.close(END_SECONDS)
+        self._ending.close()
 
     # groups
 
@@ -198,7 +235,7 @@ class PostgresDatabase:
         async def put(connection: Any) -> None:
             async with connection.transaction(isolation="read_committed"):
                 if rows:
-                    await connection.executemany(tables.PUT, rows)
+                    await connection.executemany(PUT, rows)
                     await connection.execute(_END, [row[0] for row in rows])
                 if lines:
                     await connection.executemany(_PAY, lines)
@@ -246,29 +283,39 @@ class PostgresDatabase:
             reset=_without_reset,
             server_settings={"application_name": "longform"},
         )
+        await self._do(self._prepare, 0.0)
 
     async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
         """The work with a connection; all of it again for so many seconds where that was lost."""
-        deadline, pause = self._worker.loop.time() + patience_seconds, 0.05
+        deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
             try:
                 async with self._pool.acquire() as connection:
                     return await work(connection)
             except _PASSING as error:
-                if self._worker.loop.time() >= deadline or isinstance(error, ValueError):
+                if time.monotonic() >= deadline or isinstance(error, ValueError):
                     raise self._failed(error) from None
             except (asyncpg.PostgresError, ValueError, OverflowError) as error:
                 raise self._failed(error) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def _done(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """As `_do`, from any thread."""
-        return cast(T, self._worker.call(self._do, work))
-
     async def _do_for(self, *work: Any) -> Any:
         """As `_do`, for who waits in an event loop of its own."""
-        return await self._worker.wait_for(self._do, *work)
+        return await asyncio.wrap_future(self._started(self._do, *work))
+
+    def _call(self, work: Callable[..., Awaitable[T]], *values: Any) -> T:
+        """What the work returns, done in the event loop; from any other thread."""
+        try:
+            return self._started(work, *values).result()
+        except CancelledError:
+            raise closed(self.named) from None
+
+    def _started(self, work: Callable[..., Awaitable[T]], *values: Any) -> Future[T]:
+        try:
+            return self._portal.start_task_soon(work, *values)
+        except RuntimeError:
+            raise closed(self.named) from None
 
     async def _prepare(self, connection: Any) -> None:
         """Make the tables that are not there, one process at a time; check the versions of those that are."""
@@ -277,7 +324,7 @@ class PostgresDatabase:
                 await connection.execute(_ONE_AT_A_TIME)
                 if not await connection.fetchval(_IS_THERE, "meta"):
                     await connection.execute(_CREATE)
-                await connection.execute(postgres_sharing.CREATE)  # an early release did without it
+                await connection.execute(_CREATE_HOLDER)  # an early release did without it
         meta = dict(await connection.fetch("SELECT k, v FROM longform.meta"))
         if (meta.get("format"), meta.get("key_version")) != (str(FORMAT), str(KEY_VERSION)):
             raise StoreError(
@@ -287,12 +334,10 @@ class PostgresDatabase:
             )
 
     async def _end(self) -> None:
-        if self._renewing:
-            self._renewing.cancel()
-        await other_tasks_ended(END_SECONDS)
         if self._pool is None:
             return
         if self._renewing:
+            self._renewing.cancel()
             with suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._do(lambda connection: connection.execute(_RELEASE_ALL, self._owner), 0.0)
@@ -315,6 +360,33 @@ class PostgresDatabase:
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, asyncpg.DataError):
             what = f"{what}: {error.args[0]}"
         return StoreError(f"{self.named} cannot be used ({what}): check its URL, and the server's log and disk.")
+
+
+class PostgresAllowances:
+    """How much of an endpoint each process has.
+
+    `do` gives work a connection, in the store's event loop, and waits for it in the caller's.
+    """
+
+    def __init__(self, do: Callable[..., Awaitable[Any]], *, seconds: float = HOLDER_SECONDS) -> None:
+        self.seconds, self._do = seconds, do
+
+    async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, held: int) -> Share:
+        async def share(connection: Any) -> Share:
+            async with connection.transaction(isolation="read_committed"):
+                digest = hashlib.sha256(f"endpoint {endpoint}".encode()).digest()
+                await connection.execute(_ALONE, int.from_bytes(digest[:8], "big", signed=True))
+                await connection.execute(_GONE, endpoint)
+                others = {row[0]: (row[1], row[2]) for row in await connection.fetch(_OTHERS, endpoint, owner)}
+                turn = await connection.fetchval(_TURN)
+                granted = shared_now(owner, others, total=total, wanted=wanted, held=held, turn=turn)
+                await connection.execute(_HOLD, endpoint, owner, wanted, granted.held, self.seconds)
+                return granted
+
+        return cast(Share, await self._do(share))
+
+    async def leave(self, endpoint: str, owner: str) -> None:
+        await self._do(lambda connection: connection.execute(_LEAVE, endpoint, owner), 0.0)
 
 
 async def _with_any_text(connection: Any) -> None:
@@ -357,10 +429,5 @@ def _unreadable() -> StoreError:
 
 def _rows(records: Sequence[tuple[str, Record]]) -> list[list[Any]]:
     """In the order of their keys, as everyone locks them."""
-    now = time.time()
-    rows = [list(map(tables.storable, tables.row_of(key, record, _packed, now))) for key, record in records]
+    rows = [storable(row_of(key, record, partial(zlib.compress, level=1))) for key, record in records]
     return sorted(rows, key=itemgetter(0))
-
-
-def _packed(content: bytes) -> bytes:
-    return zlib.compress(content, 1)

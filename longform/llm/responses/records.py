@@ -1,9 +1,22 @@
-"""What a response store keeps."""
+"""What a response store keeps: its tables in SQL, and how a record stands in a row; the same for both databases.
+
+    response   one row a request: the reply's bytes as received, or the permanent error it met (a tombstone)
+    ledger     one row a call that was, or may have been, billed; only ever added to
+    job        one row a batch; job_item its keys
+    meta       versions of the tables and of the keys
+
+Queries are written for PostgreSQL; `sqlite.py` puts its own words in place of a few of these. A row of `response` is
+the key's 32 bytes, then the fields of Record in their order; request and body are packed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
 
 REPLY, TOMBSTONE = 0, 1
 
@@ -102,3 +115,108 @@ def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | Non
         output_tokens_p90=outputs[(9 * len(answers) + 9) // 10 - 1],
         milliseconds=sum(took) / len(took) if took else 0.0,
     )
+
+
+LATEST_ANSWERS = 300
+PLAIN = b"\0"
+
+RECORD = [field.name for field in fields(Record)]
+PAID = [field.name for field in fields(Paid)]
+JOB = [field.name for field in fields(Job)]
+
+_REQUEST, _BODY, _BATCH, _CREATED = (1 + RECORD.index(name) for name in ("request", "body", "batch", "created"))
+_record_fields = attrgetter(*RECORD)
+_paid_fields = attrgetter(*PAID)
+
+Row = Sequence[Any]
+
+
+def insert(table: str, names: Sequence[str]) -> str:
+    marks = ", ".join(f"${place}" for place in range(1, len(names) + 1))
+    return f"INSERT INTO longform.{table}({', '.join(names)}) VALUES ({marks})"
+
+
+def _replaced(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} = excluded.{name}" for name in names)
+
+
+_SELECT = f"SELECT key, {', '.join(RECORD)} FROM longform.response"
+BY_KEY = f"{_SELECT} WHERE key = ANY($1)"
+PAGE_AFTER = f"{_SELECT} WHERE key > $1 ORDER BY key LIMIT $2"
+ADD = f"{insert('response', ['key', *RECORD])} ON CONFLICT (key) DO NOTHING"
+PUT = f"{insert('response', ['key', *RECORD])} ON CONFLICT (key) DO UPDATE SET {_replaced(RECORD)}"
+PURGE = "DELETE FROM longform.response WHERE key = ANY($1)"
+
+STATS = {
+    **{name: name for name in ("endpoint", "model", "task")},
+    "answers": f"count(*) FILTER (WHERE state = {REPLY})",
+    "errors": f"count(*) FILTER (WHERE state = {TOMBSTONE})",
+    **{name: f"CAST(coalesce(sum({name}), 0) AS bigint)" for name in ("input_tokens", "output_tokens", "cost_nano")},
+    "bytes": "sum(length(request) + length(body))",
+}
+SELECT_STATS = f"""
+SELECT {", ".join(STATS.values())} FROM longform.response
+GROUP BY endpoint, model, task ORDER BY endpoint, model, task
+"""
+
+_SUMS = ("input_tokens", "cached_tokens", "output_tokens", "cost_nano")
+LEDGER = {
+    **{name: name for name in ("stage", "endpoint", "model", "batch")},
+    "calls": "count(*)",
+    "unanswered": "count(*) FILTER (WHERE NOT answered)",
+    **{name: f"CAST(coalesce(sum({name}), 0) AS bigint)" for name in _SUMS},
+    "unpriced": "count(*) FILTER (WHERE cost_nano IS NULL)",
+}
+_BY_STAGE = "GROUP BY stage, endpoint, model, batch ORDER BY min(number)"
+SELECT_LEDGER = f"SELECT {', '.join(LEDGER.values())} FROM longform.ledger WHERE dataset = $1 {_BY_STAGE}"
+SELECT_LEDGER_OF = SELECT_LEDGER.replace("$1", "$1 AND recipe = ANY($2)")
+
+SELECT_LATEST = f"""
+SELECT request, input_tokens, coalesce(output_tokens, 0), milliseconds FROM longform.response
+WHERE endpoint = $1 AND model = $2 AND task = $3 AND state = {REPLY} AND input_tokens > 0
+ORDER BY created DESC LIMIT {LATEST_ANSWERS}
+"""
+
+STAGE_JOB = f"""
+{insert("job AS there", JOB)}
+ON CONFLICT (name) DO UPDATE SET {_replaced(JOB[1:])} WHERE there.state NOT IN ('UPLOADED', 'SUBMITTED')
+"""
+DELETE_ITEMS = "DELETE FROM longform.job_item WHERE job = $1"
+ADD_ITEM = insert("job_item", ["job", "place", "key"])
+OPEN_JOBS = f"""
+SELECT {", ".join(JOB)} FROM longform.job
+WHERE state NOT IN ('DONE', 'GONE') AND endpoint = coalesce($1, endpoint) ORDER BY created, name
+"""
+JOB_KEYS = "SELECT key FROM longform.job_item WHERE job = $1 ORDER BY place"
+
+
+def row_of(key: str, record: Record, pack: Callable[[bytes], bytes]) -> list[Any]:
+    row = [bytes.fromhex(key), *_record_fields(record)]
+    row[_REQUEST], row[_BODY] = pack(record.request), pack(record.body)
+    row[_CREATED] = time.time() if record.created is None else record.created
+    return row
+
+
+def record_of(row: Row) -> tuple[str, Record]:
+    """The key, and what is stored under it. Raises zlib.error where that is damaged."""
+    key, *values = row
+    values[_REQUEST - 1], values[_BODY - 1] = unpacked(values[_REQUEST - 1]), unpacked(values[_BODY - 1])
+    values[_BATCH - 1] = bool(values[_BATCH - 1])
+    return key.hex(), Record(*values)
+
+
+def ledger_row_of(paid: Paid) -> list[Any]:
+    """The time, then the fields of Paid in their order, the key as bytes."""
+    row = [time.time(), *_paid_fields(paid)]
+    row[1 + PAID.index("key")] = bytes.fromhex(paid.key)
+    return row
+
+
+def unpacked(content: bytes) -> bytes:
+    """Of what stands plain behind a zero byte, or packed with zlib."""
+    return content[1:] if content[:1] == PLAIN else zlib.decompress(content)
+
+
+def storable(values: Iterable[Any]) -> list[Any]:
+    """None in place of whole numbers that a server made up and no database can hold."""
+    return [None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value for value in values]

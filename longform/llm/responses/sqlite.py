@@ -12,10 +12,9 @@ import os
 import re
 import sqlite3
 import threading
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -24,9 +23,20 @@ from typing import Any
 from longform.errors import BusyError, StoreError
 from longform.leases import SECONDS, Lease, holder_elsewhere
 from longform.llm.ask.keys import KEY_VERSION
-from longform.llm.responses import tables
-from longform.llm.responses.groups import ThreadGroups
-from longform.llm.responses.records import Paid, Record
+from longform.llm.responses.groups import Groups
+from longform.llm.responses.records import (
+    ADD,
+    PAID,
+    PLAIN,
+    PUT,
+    Paid,
+    Record,
+    Row,
+    insert,
+    ledger_row_of,
+    row_of,
+    storable,
+)
 
 FORMAT = 2
 PLAIN_BYTES = 1_280
@@ -76,7 +86,7 @@ _HERE = {
     **{"token_limit": "tok_limit", "milliseconds": "ms"},
 }
 _ELSEWHERE = re.compile(rf"= ANY\(\$\d+\)|\$\d+|{'|'.join(map(re.escape, _HERE))}")
-_PAY = tables.insert("ledger", ["created", *tables.PAID])
+_PAY = insert("ledger", ["created", *PAID])
 
 Entry = tuple[Sequence[tuple[str, Record]], Sequence[Paid]]
 
@@ -91,25 +101,22 @@ class SqliteDatabase:
     def __init__(
         self, path: Path, *, read_only: bool = False, machine: str | None = None, lease_seconds: float = SECONDS
     ) -> None:
-        self.named = f"The response store {path}"
-        self._lock = threading.Lock()
-        self._lease = None if read_only else _leased(path, machine, lease_seconds)
-        if read_only:
-            _check_elsewhere(path, machine)
-        try:
-            with _errors_named(path):
-                self._connection = _reader(path) if read_only else _writer(path)
-        except BaseException:
-            self._give_back()
-            raise
-        self._path = path
-        self._puts = None if read_only else ThreadGroups(self.named, self._put_all)
+        self.named, self._path = f"The response store {path}", path
+        self._lock, self._lease = threading.Lock(), None if read_only else _leased(path, machine, lease_seconds)
+        with ExitStack() as ending, _errors_named(path):
+            if self._lease:
+                ending.callback(self._lease.give_back)
+            else:
+                _check_elsewhere(path, machine)
+            self._connection = ending.enter_context(closing(_reader(path) if read_only else _writer(path)))
+            self._puts = Groups(self.named, self._put_all)
+            self._ending = ending.pop_all()
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         with _errors_named(self._path), self._lock:
             return self._connection.execute(*_statement(query, values)).fetchall()
 
-    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[tables.Row]]] = ()) -> int:
+    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         with self._transaction() as connection:
             changed = connection.execute(*_statement(query, values)).rowcount
             for statement, rows in then if changed else ():
@@ -118,7 +125,7 @@ class SqliteDatabase:
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
         with self._transaction() as connection:
-            return connection.executemany(_in_sqlite(tables.ADD), _rows(records)).rowcount
+            return connection.executemany(_in_sqlite(ADD), _rows(records)).rowcount
 
     def purge(self, keys: list[bytes]) -> int:
         self.rows("PRAGMA secure_delete = ON")  # deleted bytes become zeros
@@ -128,55 +135,47 @@ class SqliteDatabase:
         return max(0, deleted)
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        if self._puts is None:
-            raise self._is_open_to_read()
         await self._puts.ask((records, paid))
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
         return set(keys)
 
     async def release(self, keys: Sequence[str]) -> None:
-        pass
+        """Nobody else could be granted them."""
 
     def close(self) -> None:
-        if self._puts:
-            self._puts.close()
+        self._puts.close()
         with self._lock:
-            self._connection.close()
-        self._give_back()
+            self._ending.close()
 
     # writing
 
-    def _put_all(self, entries: list[Entry]) -> list[StoreError | None]:
+    def _put_all(self, entries: list[Entry], *, as_storable: bool = False) -> list[StoreError | None]:
         """Commit all entries at once; where that fails each by itself, so that one cannot spoil the others."""
         try:
-            self._commit(
-                _rows(chain(*(records for records, _ in entries))), _lines(chain(*(paid for _, paid in entries)))
-            )
-        except Exception:
-            return [self._put_alone(*entry) for entry in entries]
-        return [None] * len(entries)
-
-    def _put_alone(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> StoreError | None:
-        try:
-            self._commit(_storable_rows(_rows(records)), _storable_rows(_lines(paid)))
-        except Exception as error:
-            return error if isinstance(error, StoreError) else _unusable(self._path, error)
-        return None
-
-    def _commit(self, rows: list[tables.Row], lines: list[tables.Row]) -> None:
-        with self._transaction() as connection:
-            if rows:
-                connection.executemany(_in_sqlite(tables.PUT), rows)
-            if lines:
+            rows = _rows(chain(*(records for records, _ in entries)))
+            lines: list[Row] = [ledger_row_of(line) for _, paid in entries for line in paid]
+            if as_storable:
+                rows, lines = list(map(_storable, rows)), list(map(_storable, lines))
+            with self._transaction() as connection:
+                connection.executemany(_in_sqlite(PUT), rows)
                 connection.executemany(_in_sqlite(_PAY), lines)
+            return [None] * len(entries)
+        except Exception as error:
+            if not as_storable:
+                return [self._put_all([entry], as_storable=True)[0] for entry in entries]
+            return [error if isinstance(error, StoreError) else _unusable(self._path, error)]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if self._lease is None:
-            raise self._is_open_to_read()
+            raise StoreError(f"{self.named} is open to read.")
         with _errors_named(self._path), self._lock:
-            self._check_ours(self._lease)
+            if taker := self._lease.taken_by(within_seconds=self._lease.seconds / 2):
+                raise StoreError(
+                    f"{self.named} was taken over by {taker}, as this process did not renew its lease "
+                    "for a minute (it slept, or was stopped): run this again when that one has ended."
+                )
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -185,21 +184,6 @@ class SqliteDatabase:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-    def _check_ours(self, lease: Lease) -> None:
-        """Raise StoreError where another machine has taken the file over, as this process slept."""
-        if taker := lease.taken_by(within_seconds=lease.seconds / 2):
-            raise StoreError(
-                f"{self.named} was taken over by {taker}, as this process did not renew its lease "
-                "for a minute (it slept, or was stopped): run this again when that one has ended."
-            )
-
-    def _is_open_to_read(self) -> StoreError:
-        return StoreError(f"{self.named} is open to read.")
-
-    def _give_back(self) -> None:
-        if self._lease:
-            self._lease.give_back()
 
 
 # queries and rows
@@ -224,23 +208,14 @@ def _in_sqlite(query: str, *lengths: int) -> str:
     return _ELSEWHERE.sub(here, query)
 
 
-def _rows(records: Iterable[tuple[str, Record]]) -> list[tables.Row]:
-    now = time.time()
-    return [tables.row_of(key, record, _packed, now) for key, record in records]
+def _rows(records: Iterable[tuple[str, Record]]) -> list[Row]:
+    return [row_of(key, record, _packed) for key, record in records]
 
 
-def _lines(paid: Iterable[Paid]) -> list[tables.Row]:
-    now = time.time()
-    return [tables.ledger_row_of(line, now) for line in paid]
-
-
-def _storable_rows(rows: list[tables.Row]) -> list[tables.Row]:
-    return [list(map(_storable, row)) for row in rows]
-
-
-def _storable(value: Any) -> Any:
-    """A value that a server made up, as far as SQLite can hold it: no half characters, no endless numbers."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else tables.storable(value)
+def _storable(row: Row) -> Row:
+    """Texts that a server made up without half characters, which SQLite cannot hold; without endless numbers."""
+    texts = (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in row)
+    return storable(texts)
 
 
 def _packed(content: bytes) -> bytes:
@@ -249,7 +224,7 @@ def _packed(content: bytes) -> bytes:
     For texts of usual length it is given little memory, whose preparation would take longer than the work.
     """
     if len(content) <= PLAIN_BYTES:
-        return tables.PLAIN + content
+        return PLAIN + content
     packer = zlib.compressobj(1, zlib.DEFLATED, *((13, 6) if len(content) <= SMALL_BYTES else (15, 8)))
     return packer.compress(content) + packer.flush()
 

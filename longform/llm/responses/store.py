@@ -9,15 +9,39 @@ from __future__ import annotations
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import astuple, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from longform.errors import StoreError
-from longform.llm.responses import tables
-from longform.llm.responses.records import Job, Paid, Record, Usage, usage_of
+from longform.llm.responses.records import (
+    ADD_ITEM,
+    BY_KEY,
+    DELETE_ITEMS,
+    JOB_KEYS,
+    LEDGER,
+    OPEN_JOBS,
+    PAGE_AFTER,
+    SELECT_LATEST,
+    SELECT_LEDGER,
+    SELECT_LEDGER_OF,
+    SELECT_STATS,
+    STAGE_JOB,
+    STATS,
+    Job,
+    Paid,
+    Record,
+    Row,
+    Usage,
+    record_of,
+    unpacked,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from longform.llm.gate.sharing import Allowances
@@ -28,7 +52,7 @@ T = TypeVar("T")
 
 
 class Database(Protocol):
-    """What SQLite and PostgreSQL each do in their own way. Queries are those of `tables.py`. Errors: StoreError.
+    """What SQLite and PostgreSQL each do in their own way. Queries are those of `records.py`. Errors: StoreError.
 
     `named` is what messages call it; `rows_per_query` are read or written at once.
     """
@@ -38,12 +62,13 @@ class Database(Protocol):
     rows_per_query: int
 
     @property
-    def allowances(self) -> Allowances | None: ...
+    def allowances(self) -> Allowances | None:
+        """What tells how much of an endpoint is this process's; None where all of it is."""
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows that a query finds."""
 
-    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[tables.Row]]] = ()) -> int:
+    def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         """How many rows a statement changed; where any, what is to be done `then` was, in the same transaction."""
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
@@ -52,11 +77,14 @@ class Database(Protocol):
     def purge(self, keys: list[bytes]) -> int:
         """Delete these records; how many there were."""
 
-    async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None: ...
+    async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
+        """Store both in one transaction, which may be shared with others who put meanwhile."""
 
-    async def lease(self, keys: Sequence[str], again: bool) -> set[str]: ...
+    async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
+        """Those keys that are granted."""
 
-    async def release(self, keys: Sequence[str]) -> None: ...
+    async def release(self, keys: Sequence[str]) -> None:
+        """Give back what was granted."""
 
     def close(self) -> None:
         """Write what waits, then let go."""
@@ -70,17 +98,16 @@ class ResponseStore:
     """
 
     def __init__(self, database: Database, let_go: Callable[[], None] | None = None) -> None:
-        self._database, self._let_go = database, let_go or database.close
+        self._database, self._ending = database, ExitStack()
+        self._ending.callback(let_go or database.close)
         self.exclusive, self.allowances = database.exclusive, database.allowances
 
     # reading
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
         """The records of those keys that are there."""
-        found: dict[str, Record] = {}
-        for chunk in _chunks(keys, self._database.rows_per_query):
-            found.update(self._records(tables.BY_KEY, _bytes(chunk)))
-        return found
+        chunks = _chunks(keys, self._database.rows_per_query)
+        return {key: record for chunk in chunks for key, record in self._records(BY_KEY, _bytes(chunk))}
 
     def scan(self, keys: Collection[str] | None = None) -> Iterator[tuple[str, Record]]:
         """All records, or those of these keys, in the order of their keys; in constant memory."""
@@ -89,13 +116,13 @@ class ResponseStore:
                 yield from sorted(self.get(chunk).items())
             return
         after = ""
-        while page := self._records(tables.PAGE_AFTER, bytes.fromhex(after), self._database.rows_per_query):
+        while page := self._records(PAGE_AFTER, bytes.fromhex(after), self._database.rows_per_query):
             yield from page
             after = page[-1][0]
 
     def stats(self) -> list[dict[str, Any]]:
         """A dict for each endpoint, model and task: answers, errors, input_tokens, output_tokens, cost_nano, bytes."""
-        return [dict(zip(tables.STATS, row, strict=True)) for row in self._database.rows(tables.SELECT_STATS)]
+        return [dict(zip(STATS, row, strict=True)) for row in self._database.rows(SELECT_STATS)]
 
     def ledger(self, dataset: str, recipes: Collection[str] | None = None) -> list[dict[str, Any]]:
         """What was paid for a dataset, or for these recipes of it, in the order of first payment.
@@ -104,19 +131,19 @@ class ResponseStore:
         output_tokens, cost_nano, unpriced (calls of unknown price).
         """
         if recipes is None:
-            rows = self._database.rows(tables.SELECT_LEDGER, dataset)
+            rows = self._database.rows(SELECT_LEDGER, dataset)
         else:
-            rows = self._database.rows(tables.SELECT_LEDGER_OF, dataset, list(recipes))
-        lines = [dict(zip(tables.LEDGER, row, strict=True)) for row in rows]
+            rows = self._database.rows(SELECT_LEDGER_OF, dataset, list(recipes))
+        lines = [dict(zip(LEDGER, row, strict=True)) for row in rows]
         return [{**line, "batch": bool(line["batch"])} for line in lines]
 
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
         """Of the latest answers (a few hundred), None where there is none."""
-        rows = self._database.rows(tables.SELECT_LATEST, endpoint, model, task)
-        return usage_of(self._readable(rows, lambda row: (len(tables.unpacked(row[0])), *tuple(row)[1:])))
+        rows = self._database.rows(SELECT_LATEST, endpoint, model, task)
+        return usage_of(self._readable(rows, lambda row: (len(unpacked(row[0])), *tuple(row)[1:])))
 
     def _records(self, query: str, *values: Any) -> list[tuple[str, Record]]:
-        return self._readable(self._database.rows(query, *values), tables.record_of)
+        return self._readable(self._database.rows(query, *values), record_of)
 
     def _readable(self, rows: list[Any], read: Callable[[Any], T]) -> list[T]:
         try:
@@ -159,8 +186,8 @@ class ResponseStore:
         """Write down a job and its keys in one transaction."""
         dated = replace(job, created=time.time() if job.created is None else job.created)
         items = [(job.name, place, key) for place, key in enumerate(_bytes(keys))]
-        then: list[tuple[str, list[Any]]] = [(tables.DELETE_ITEMS, [(job.name,)]), (tables.ADD_ITEM, items)]
-        if not self._database.change(tables.STAGE_JOB, *astuple(dated), then=then):
+        then: list[tuple[str, list[Any]]] = [(DELETE_ITEMS, [(job.name,)]), (ADD_ITEM, items)]
+        if not self._database.change(STAGE_JOB, *astuple(dated), then=then):
             raise StoreError(f"Batch {job.name} is under way in another process: wait until it has ended.")
 
     def update_job(self, name: str, **changes: Any) -> None:
@@ -171,24 +198,20 @@ class ResponseStore:
 
     def jobs(self, endpoint: str | None = None) -> list[Job]:
         """Jobs that have not ended (state neither DONE nor GONE), oldest first."""
-        return [Job(*row) for row in self._database.rows(tables.OPEN_JOBS, endpoint)]
+        return [Job(*row) for row in self._database.rows(OPEN_JOBS, endpoint)]
 
     def job_keys(self, name: str) -> list[str]:
-        return [row[0].hex() for row in self._database.rows(tables.JOB_KEYS, name)]
+        return [row[0].hex() for row in self._database.rows(JOB_KEYS, name)]
 
     def close(self) -> None:
         """Let go of the database; the last one in this process to do so writes what waits and closes it."""
-        let_go, self._let_go = self._let_go, _nothing
-        let_go()
+        self._ending.close()
 
 
-@dataclass(slots=True)
-class _Shared:
-    database: Database
-    users: int = 0
+Place = tuple[Path | str, bool]
 
-
-_open: dict[tuple[Path | str, bool], _Shared] = {}
+_open: dict[Place, Database] = {}
+_users: Counter[Place] = Counter()
 _opening = threading.Lock()
 
 
@@ -198,26 +221,20 @@ def open_responses(where: Path | str, *, read_only: bool = False) -> ResponseSto
     With `read_only` it is neither locked nor written, may be open in another process, and a missing file is an
     empty store. BusyError where another process writes to the file, StoreError where it cannot be used.
     """
-    place = where if _is_url(where) else Path(where).resolve()
+    place = where if str(where).startswith(("postgresql://", "postgres://")) else Path(where).resolve()
     with _opening:
-        mode = read_only and isinstance(place, Path) and (place, False) not in _open
-        shared = _open.get((place, mode)) or _Shared(_database(place, mode))
-        shared.users += 1
-        _open[place, mode] = shared
-    return ResponseStore(shared.database, lambda: _let_go(place, mode))
+        chosen = place, read_only and isinstance(place, Path) and (place, False) not in _open
+        if chosen not in _open:
+            _open[chosen] = _database(*chosen)
+        _users[chosen] += 1
+        return ResponseStore(_open[chosen], partial(_let_go, chosen))
 
 
-def _let_go(place: Path | str, mode: bool) -> None:
+def _let_go(place: Place) -> None:
     with _opening:
-        shared = _open[place, mode]
-        shared.users -= 1
-        if shared.users == 0:
-            del _open[place, mode]
-            shared.database.close()
-
-
-def _is_url(where: Path | str) -> bool:
-    return isinstance(where, str) and where.startswith(("postgresql://", "postgres://"))
+        _users[place] -= 1
+        if not _users[place]:
+            _open.pop(place).close()
 
 
 def _database(place: Path | str, read_only: bool) -> Database:
@@ -238,7 +255,3 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     remaining = iter(items)
     while chunk := list(islice(remaining, size)):
         yield chunk
-
-
-def _nothing() -> None:
-    pass

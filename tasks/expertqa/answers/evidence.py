@@ -36,7 +36,7 @@ from tasks.sources.web.web import Crawl, Found, WebBackend, get_page, page_text,
 from tasks.text.windows import check_tokenizer, check_windows
 
 if TYPE_CHECKING:
-    from longform.net.pages import Page
+    from longform.net.web import Page
     from tasks.retrieval.hits import Hit
 
 SPHERE, GS = "sphere", "gs"

@@ -34,8 +34,8 @@ from longform.addresses import origin, shown
 from longform.artifacts.rows import Row
 from longform.errors import Incomplete, SourceError
 from longform.net import wire
-from longform.net.ahead import in_order
 from longform.net.http import user_agent
+from longform.net.web import in_order
 from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError

@@ -40,8 +40,7 @@ from tasks.sources.permalinks import names_of_address
 from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
 
 if TYPE_CHECKING:
-    from longform.net.pages import Page
-    from longform.net.web import Visitor
+    from longform.net.web import Page, Visitor
 
 BRAVE = "https://api.search.brave.com"
 BRAVE_COUNT, BRAVE_PAGES, BRAVE_CHARACTERS, BRAVE_WORDS = 20, 10, 400, 50
