@@ -21,8 +21,6 @@ from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.artifacts.rows import Rows
-from longform.artifacts.store import Store
-from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
@@ -56,7 +54,7 @@ from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.report import figures, tables
 from tasks.expertqa.takedown import responses_of as responses_of
-from tasks.expertqa.trace import trace_row
+from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit, taken_down
@@ -353,11 +351,6 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         ),
         figures=lambda: figures(asked, published, labels, second),
     )
-
-
-def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published row and everything it was made from."""
-    return trace_row(store, version, row_id)
 
 
 def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
