@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 
@@ -13,7 +14,6 @@ from longform.engine.at_most import UNKNOWN, Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIR_IDS
 from tasks.axioms.negatives import choose
-from tasks.axioms.votes import margin, ordered_pairs
 
 GENERATED_MARGIN = 0.25
 BATCH_ROWS = 10_000
@@ -45,6 +45,17 @@ def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
         )
         for high, low in ordered_pairs(votes)
     ]
+
+
+def ordered_pairs(votes: Sequence[int]) -> list[tuple[int, int]]:
+    """Positions (preferred, rejected) of every two answers whose votes differ (axiom 0), ordered by position."""
+    numbered = list(enumerate(votes))
+    return [(i, j) if a > b else (j, i) for i, a in numbered for j, b in numbered[i + 1 :] if a != b]
+
+
+def margin(preferred: int, rejected: int) -> float:
+    """log10 of the ratio of the two votes, always finite: votes below 1 count as 1."""
+    return math.log10(max(preferred, 1) / max(rejected, 1))
 
 
 def cap(pairs: list[Pair], max_pairs: int | None, seed: int) -> list[Pair]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -10,7 +11,6 @@ from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.attribution import ATTRIBUTION
 from schemas.sources.stackexchange import THREADS
-from tasks.axioms.votes import rejection_reason
 from tasks.sources.permalinks import permalink, profile
 
 
@@ -58,6 +58,22 @@ def share(cap: int, key: str) -> int:
     """
     bits, index = map(int, key.split("/")[1].split("-"))
     return (cap * (index + 1) >> bits) - (cap * index >> bits)
+
+
+def rejection_reason(votes: Sequence[int], *, min_answers: int, min_vote_ratio: float) -> str | None:
+    """Why a question whose answers have these votes is left out; None if it is kept.
+
+    A kept question has enough answers, one of them with positive votes, and two answers of which the higher has more
+    votes than the lower, at least `min_vote_ratio` times as many (negative votes count as 0 there). The ratio is used
+    as a decimal, as it is written: 55 is 1.1 times 50.
+    """
+    if len(votes) < min_answers:
+        return f"fewer than {min_answers} answers"
+    highest, lowest = max(votes, default=0), min(votes, default=0)
+    if highest <= 0:
+        return "no answer with positive votes"
+    needed = Decimal(str(min_vote_ratio)) * max(lowest, 0)
+    return None if highest > lowest and highest >= needed else "no vote gap"
 
 
 def _flags_and_votes(batch: pa.RecordBatch) -> tuple[list[bool], list[bool], list[list[int]]]:

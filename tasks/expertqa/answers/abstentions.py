@@ -217,8 +217,8 @@ def _has(section: str, text: str) -> bool:
 
 # ---------------------------------------------------------------- the data file
 
-_TOKEN = re.compile(r"<([1-9]\d?)>( ?)|([A-Z]{2,})|[(|),'/ -]|[a-zA-Z0-9]|\.(?=[|)]|\Z)")
-_SIGNS = {"(": "(?:", ")": ")", "|": "|", ".": r"(?=\W*\Z)"}
+_TOKEN = re.compile(r"<(?P<most>\d+)>(?P<blank> ?)|(?P<name>[A-Z]{2,})|[(.]")
+_SIGNS = {"(": "(?:", ".": r"(?=\W*\Z)"}
 _WORD = r"[^\s,;:]{1,300}"
 
 
@@ -234,10 +234,9 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 def file_sections() -> dict[str, list[str]]:
     """Name -> lines of the data file, without comments."""
     sections: dict[str, list[str]] = {}
-    lines: list[str] = []
     for line in map(str.strip, _FILE.read_text("utf-8").splitlines()):
         if line.startswith("== "):
-            lines = sections.setdefault(line.strip("= "), [])
+            sections[line.strip("= ")] = lines = []
         elif line and not line.startswith("#"):
             lines.append(line)
     return sections
@@ -247,9 +246,7 @@ def _lists(lines: list[str]) -> dict[str, str]:
     """Name -> pattern; several lines of a name add up."""
     lists: dict[str, str] = {}
     for line in lines:
-        name, equals, choices = line.partition(" = ")
-        if not equals or not re.fullmatch("[A-Z]{2,}", name):
-            raise ValueError(f"{_FILE.name}: {line!r} must be NAME = choices")
+        name, _, choices = line.partition(" = ")
         pattern = _pattern(choices, lists)
         lists[name] = f"{lists[name]}|{pattern}" if name in lists else pattern
     return lists
@@ -260,32 +257,15 @@ def _compiled(patterns: list[str]) -> re.Pattern[str]:
 
 
 def _pattern(line: str, lists: dict[str, str]) -> str:
+    """The regular expression of a line whose grammar is as the head of the file says."""
     start = rf"\A(?:(?:{lists['OPENERS']}),? ){{0,3}}" if line.startswith("^") else ""
-    body = line.removeprefix("^")
-    if unknown := _TOKEN.sub("", body):
-        raise ValueError(f"{_FILE.name}: its head knows no {unknown[0]!r} as it stands in {line!r}")
-    pattern = start + _TOKEN.sub(lambda token: _translated(token, lists), body)
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{_FILE.name}: brackets do not match in {line!r}") from error
-    return pattern
+    return start + _TOKEN.sub(lambda token: _translated(token, lists), line.removeprefix("^"))
 
 
 def _translated(token: re.Match[str], lists: dict[str, str]) -> str:
-    return _gap(token) or _listed(token[3], lists) or _SIGNS.get(token[0]) or re.escape(token[0])
-
-
-def _gap(token: re.Match[str]) -> str:
-    if not token[1]:
-        return ""
-    most = int(token[1])
-    return f"(?:{_WORD} ){{0,{most}}}" if token[2] else f"{_WORD}(?: {_WORD}){{0,{most - 1}}}"
-
-
-def _listed(name: str | None, lists: dict[str, str]) -> str:
-    if not name or name == "TEXTS":
-        return f"{_TEXTS}+" if name else ""
-    if name not in lists:
-        raise ValueError(f"{_FILE.name} uses {name}, which no line above lists: write {name} = … under words")
-    return f"(?:{lists[name]})"
+    if token["most"]:
+        most = int(token["most"])
+        return f"(?:{_WORD} ){{0,{most}}}" if token["blank"] else f"{_WORD}(?: {_WORD}){{0,{most - 1}}}"
+    if token["name"] == "TEXTS":
+        return f"{_TEXTS}+"
+    return f"(?:{lists[token['name']]})" if token["name"] else _SIGNS[token[0]]

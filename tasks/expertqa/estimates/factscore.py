@@ -72,8 +72,9 @@ def judge_facts(
     """Whether each atomic claim is true, by a model that reads its retrieved passages; null if there are none."""
     by_id = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
+    texts = {key: [passage["text"][:PASSAGE_CHARACTERS] for passage in found] for key, found in read.items()}
     requests = (
-        (key, prompt.request(model, reply=Judgement, fact=fact["text"], passages=_texts(read[key])))
+        (key, prompt.request(model, reply=Judgement, fact=fact["text"], passages=texts[key]))
         for key, fact in by_id.items()
         if read[key]
     )
@@ -97,10 +98,6 @@ def best_passages(passages: Sequence[Row]) -> list[Row]:
     return list(distinct.values())
 
 
-def _texts(passages: Sequence[Row]) -> list[str]:
-    return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
-
-
 def _by_answer(
     fact: Row, read: Sequence[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
 ) -> Row | Rejected:
@@ -110,10 +107,8 @@ def _by_answer(
 
 
 def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
-    kept = ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")
-    passages = [passage["passage_id"] for passage in read]
-    shared = {name: fact[name] for name in kept}
-    return {**shared, "is_true": is_true, "passages": passages}
+    kept = {name: fact[name] for name in ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")}
+    return {**kept, "is_true": is_true, "passages": [passage["passage_id"] for passage in read]}
 
 
 # ---------------------------------------------------------------- figures
