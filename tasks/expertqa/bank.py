@@ -243,18 +243,15 @@ def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions"
     Columns may stand in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
     """
     rows = csv_rows(lines, subject)
-    headers = next(rows, Rejected("", "defect", ""))
-    if isinstance(headers, Rejected) or "question" not in (columns := _columns(headers)):
+    headers = next(rows, [])
+    named = [] if isinstance(headers, Rejected) else ["_".join(header.lower().split()) for header in headers]
+    columns = [HEADERS.get(name) for name in named]
+    if "question" not in columns:
         raise SourceError(f'{subject} has no column "question" in its first line: name its columns there.')
     for position, row in enumerate(rows):
         yield (
             replace(row, key=f"record {position}") if isinstance(row, Rejected) else _csv_record(position, row, columns)
         )
-
-
-def _columns(headers: list[str]) -> list[str | None]:
-    named = ["_".join(header.lower().split()) for header in headers]
-    return [HEADERS.get(name) for name in named]
 
 
 def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> Record | Rejected:

@@ -163,6 +163,7 @@ def _best(claims: list[tuple[str, str]]) -> list[str]:
 
 
 def _fitting(claims: list[str], room: int) -> str:
+    """The claims in their order, without those that no longer fit."""
     text = ""
     for claim in claims:
         longer = f"{text} {claim}".strip()

@@ -15,6 +15,8 @@ from tasks.expertqa.answers.released import LEAST_CLAIM, released_at_most
 from tasks.expertqa.bank import first_fault
 
 ABSTAINS, NO_CLAIM, TOO_MANY = "abstains", "no claim", "too many claims"
+WHY_NONE = {ABSTAINS: "all abstain", TOO_MANY: "all have too many claims"}
+NONE_CAN = "no answer can be drawn"
 NOT_DRAWN, RELEASED_INSTEAD = "not drawn", "its question has released answers"
 
 
@@ -54,15 +56,8 @@ def sample(
         else:
             yield _left_out(answer, reasons[key] or NOT_DRAWN, claims.get(key, 0))
     if drawn is None:
-        yield Rejected(question_id, "filtered", _why_none([*reasons.values()]))
-
-
-def _why_none(reasons: list[str | None]) -> str:
-    if not reasons:
-        return "no answer"
-    if len(set(reasons)) > 1:
-        return "no answer can be drawn"
-    return {ABSTAINS: "all abstain", TOO_MANY: "all have too many claims"}.get(str(reasons[0]), "no answer has a claim")
+        whys = {WHY_NONE.get(str(reason), "no answer has a claim") for reason in reasons.values()}
+        yield Rejected(question_id, "filtered", "no answer" if not whys else min(whys) if len(whys) == 1 else NONE_CAN)
 
 
 def _sample(answer: Row, eligible: list[str]) -> Row:

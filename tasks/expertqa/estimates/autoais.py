@@ -133,8 +133,7 @@ def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
 
 def _as_released(claim: Row, label: Any) -> Row:
     """The row of ATTRIBUTIONS for a released label; labels other than `Y` and `N` leave the claim unscored."""
-    row = _attribution(claim, RELEASED, None, None, 1.0)
-    return row if label not in ("Y", "N") else {**row, "attributable": label == "Y", "score": float(label == "Y")}
+    return _attribution(claim, RELEASED, None, {"Y": 1.0, "N": 0.0}.get(str(label)), 1.0)
 
 
 def released_claim(claim: Row) -> Row:

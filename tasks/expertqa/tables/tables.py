@@ -131,22 +131,18 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
     `entailed`: claim_id, model, attributable. Of each model all claims, then those of the random split's test
     questions, beside which the printed figures stand.
     """
+    last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
     chosen = {"all": claims, "test": claims[claims.random_split == "test"]}
     frames = [
         _selected(own.drop(columns="autoais").merge(said, on="claim_id", how="left"), JUDGED, "claims", _against_people)
         .assign(model=model, questions=questions)
-        for model, said in _labels_by_model(entailed)
+        for model, said in last.rename(columns={"attributable": "autoais"}).groupby("model")[["claim_id", "autoais"]]
         for questions, own in chosen.items()
     ] or [_selected(claims[:0], JUDGED, "claims", _against_people).assign(model="", questions="")[:0]]  # fmt: skip
     rows = pd.concat(frames, ignore_index=True)
     named = rows[["model", "questions", *rows.columns.drop(["model", "questions"])]]
     paper = _of_all_claims("table_6_finetuned").assign(questions="test")
     return beside(named, paper, on=["questions", "claims", "system"])
-
-
-def _labels_by_model(entailed: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    for model, said in entailed.rename(columns={"attributable": "autoais"}).groupby("model"):
-        yield str(model), said[["claim_id", "autoais"]].drop_duplicates("claim_id", keep="last")
 
 
 def _of_all_claims(table: str) -> pd.DataFrame:
