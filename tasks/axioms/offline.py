@@ -57,7 +57,7 @@ def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -
     chosen = _quotable(inputs.passages(), question_words)
     if not chosen:
         return "The passages given here say nothing that could be quoted on this question."
-    quotes = " ".join(_cited(sentence, number) for number, sentence in chosen)
+    quotes = " ".join(f"{sentence.rstrip('.')} (Passage {number})." for number, sentence in chosen)
     return f"{_FRAMES[random_bytes[0] % len(_FRAMES)]}\n\n{quotes}"
 
 
@@ -77,10 +77,6 @@ def _quotable(passages: list[tuple[int, str]], question_words: set[str]) -> list
     if other_passage and all(scored[1] == best[0][1] for scored in chosen):
         chosen = [*chosen[: QUOTED_SENTENCES - 1], other_passage]
     return sorted(((number, sentence) for _, number, sentence in chosen), key=lambda pair: pair[0])
-
-
-def _cited(sentence: str, number: int) -> str:
-    return f"{sentence.rstrip('.')} (Passage {number})."
 
 
 def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:

@@ -13,7 +13,6 @@ import xxhash
 from longform.engine.at_most import UNKNOWN, Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIR_IDS
-from tasks.axioms.negatives import choose
 
 GENERATED_MARGIN = 0.25
 BATCH_ROWS = 10_000
@@ -114,6 +113,15 @@ def _related_pairs(
             for preferred in drawn
         ]
     return pairs
+
+
+def choose(options: Sequence[str], *, seed: int, key: str) -> str:
+    """One of the options (at least one), each equally likely, drawn by `seed` and `key`.
+
+    The order of the options does not matter; an added option changes the result only if it is drawn itself.
+    """
+    start = f"{seed}\x1fchoose\x1f{key}\x1f"
+    return min(options, key=lambda option: (xxhash.xxh3_64_intdigest((start + option).encode()), option))
 
 
 @stage(PAIR_IDS, revision=2, at_most=AtMost(rows=lambda sizes: 3 * sizes["threads"]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+from xxhash import xxh3_64_intdigest
 
 from longform.engine.at_most import embedding_calls
 from longform.engine.stage import AtMost, PerGroup, Rejected, StageContext, stage
@@ -15,7 +17,6 @@ from longform.errors import UsageError
 from longform.llm.ask.tokens import TOKENS_A_REQUEST
 from longform.llm.ask.types import Endpoint
 from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
-from tasks.axioms.negatives import draw
 
 QUESTION_CHARACTERS = 400
 BLOCK = 5_000
@@ -138,6 +139,25 @@ def _draw(
         {answer: fields[1] for answer, fields in pool.items()}, max_negatives, seed=seed, question_id=question
     )
     return [(answer, *pool[answer]) for answer in chosen]
+
+
+def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> list[str]:
+    """At most n hard negatives for a question (axiom 1), in the order they are drawn.
+
+    `votes` maps the ids of the candidate answers to their votes. Drawn without replacement, with probability
+    proportional to the votes; votes below 1 count as 1, as in the margin. (Efraimidis and Spirakis 2006: the n smallest
+    waiting times, exponential with rate `votes`.) Each candidate has a number of its own, hashed from the seed, the
+    question and its id, so that neither the order of the candidates nor an added or removed one changes the others'.
+    """
+    start = f"{seed}\x1f{question_id}\x1f"
+    log = math.log
+    times = [(-log(_uniform(start + answer)) / (count if count > 1 else 1), answer) for answer, count in votes.items()]
+    return [answer for _, answer in sorted(times)[:n]]
+
+
+def _uniform(text: str) -> float:
+    """A number in (0, 1], never 0, from the upper 53 bits of the text's hash, as many as a float holds."""
+    return ((xxh3_64_intdigest(text.encode()) >> 11) + 0.5) * 2.0**-53
 
 
 @stage(PASSAGES, revision=1)

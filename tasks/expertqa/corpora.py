@@ -122,7 +122,7 @@ def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overla
     fetched = dict(files.source.facts).get("retrieved_at")
     retrieved, seen = None if fetched is None else moment(fetched), set[int]()
     for key, record, raw in _records(files):
-        document = document_of(record, retrieved) if isinstance(record, dict) else record or "no record"
+        document = record if isinstance(record, str) else document_of(record, retrieved)
         if isinstance(document, str):
             yield Rejected(key, "defect", document, _named(record), raw)
             continue
@@ -149,7 +149,7 @@ def _loaded(line: bytes) -> Any:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return "unreadable line"
-    return record if isinstance(record, dict) else "no record"
+    return record if isinstance(record, dict) else None
 
 
 def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:

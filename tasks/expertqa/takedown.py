@@ -23,7 +23,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain
 
 import duckdb
 import pyarrow as pa
@@ -35,7 +34,7 @@ from schemas.expertqa import ANSWERS, DOCUMENTS, QUESTIONS
 from tasks.expertqa.answers import revised
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.expertqa.estimates import autoais, factscore
-from tasks.publishing.purging import by_words, each, first_column, register
+from tasks.publishing.purging import Queries, by_words, found, register
 from tasks.sources.admission import REASON, Admitted
 from tasks.sources.permalinks import names_of_address
 
@@ -123,8 +122,6 @@ def _strings(value: object) -> Iterator[str]:
 
 # ---------------------------------------------------------------- responses
 
-Queries = Iterable[tuple[Collection[str], str]]  # stages, SQL where {} stands for what reads the rows of each
-
 FROM_ANSWERS = ("estimate_attribution", "break_claims", "judge_facts", "revise_answers")
 ASKED = ("write_closed_book", "write_from_passages", *FROM_ANSWERS)
 DOCUMENTS_READ = ("read_corpus", "read_pages")
@@ -192,19 +189,14 @@ CLAIMS: Queries = [
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """Keys of the stored responses derived from the questions and addresses in `ids`."""
-
-    def found(queries: Queries) -> Iterator[str]:
-        made = (each(store, stages, query.format) for stages, query in queries)
-        return first_column(database, chain.from_iterable(made))
-
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
-        register(database, "listed_urls", (url for url in found(ADDRESSES) if is_listed(url, ids)))
-        register(database, "readers", found(READING))
-        register(database, "answers", found(ANSWERS_READING))
-        register(database, "citing", found(CITING))
-        named, texts = set(found(NAMED)), set(found(TEXTS))
-        for claim in found(CLAIMS):
+        register(database, "listed_urls", (url for url in found(database, store, ADDRESSES) if is_listed(url, ids)))
+        register(database, "readers", found(database, store, READING))
+        register(database, "answers", found(database, store, ANSWERS_READING))
+        register(database, "citing", found(database, store, CITING))
+        named, texts = set(found(database, store, NAMED)), set(found(database, store, TEXTS))
+        for claim in found(database, store, CLAIMS):
             texts |= {claim, autoais.judged_text({"text": claim})}
-        known = set(found([(ASKED, RESPONSES)]))
+        known = set(found(database, store, [(ASKED, RESPONSES)]))
     return named | set(by_words(responses, texts, known))

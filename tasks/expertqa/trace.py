@@ -33,20 +33,17 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     config, row = published_row(version, row_id)
     answer = _stage_row(store, version, ANSWERS_BY, row["answer_id"])
     revised = _stage_row(store, version, REVISED_BY, row["answer_id"])
-    claims = [row] if config == "claims" else _claims(version, row["answer_id"])
+    published = version.tables().get("claims", [])
+    own = rows_where(published, "answer_id = ? ORDER BY position", row["answer_id"]) if config != "claims" else [row]
     calls = calls_of(store, [made["response"] for made in (answer, revised) if made and made["response"]])
     chain = built_by(store, version, MADE_BY[config])
     lines = [*_head(config, row), *_answer(row, answer, calls), *_revision(row, revised, calls)]
-    lines += [*(line for claim in claims for line in _claim(claim)), ("built by", " <- ".join(chain))]
-    behind = {"answer": answer, "revised": revised, "claims": claims, "calls": calls}
+    lines += [*(line for claim in own for line in _claim(claim)), ("built by", " <- ".join(chain))]
+    behind = {"answer": answer, "revised": revised, "claims": own, "calls": calls}
     return {"config": config, "row": row, **behind, "stages": version.stages, "lines": lines}
 
 
 # ---------------------------------------------------------------- looking up
-
-
-def _claims(version: Version, answer_id: str) -> list[Record]:
-    return rows_where(version.tables().get("claims", []), "answer_id = ? ORDER BY position", answer_id)
 
 
 def _stage_row(store: Store, version: Version, stage: str, answer_id: str) -> Record | None:

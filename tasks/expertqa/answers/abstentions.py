@@ -83,6 +83,10 @@ class Clause(NamedTuple):
     def end(self) -> int:
         return self.start + len(self.text)
 
+    @property
+    def is_question(self) -> bool:
+        return self.text.rstrip().endswith("?")
+
 
 def abstention(text: str) -> str | None:
     """The words by which an answer declines, as they stand there, white space folded; None where it answers."""
@@ -101,15 +105,14 @@ def _declining_span(answer: str) -> Span | None:
     declining = [_declines(clause, texts_named=plainly or _TEXTS in plain[: clause.end]) for clause in clauses]
     if not all(declining[place] or _stands_beside(clauses, declining, place, plainly) for place in range(len(clauses))):
         return None
-    asked = [(clause.start, clause.end) for clause in clauses if _is_question(clause)]
+    asked = [(clause.start, clause.end) for clause in clauses if clause.is_question]
     return next(iter([span for span in declining if span] + asked), None)
 
 
 def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: int, plainly: bool) -> bool:
     clause, before, after = clauses[place], clauses[:place], clauses[place + 1 : place + 2]
-    if _is_question(clause):
-        return True
-    if after and declining[place + 1] and _follows(after[0]) and _is_a_reason(clause.text):
+    follows = after and declining[place + 1] and after[0].joint and _THEREFORE.match(after[0].text)
+    if clause.is_question or (follows and _is_a_reason(clause.text)):  # "The passages are old, so I cannot say"
         return True
     about_texts = any(_has("TEXTS as subject", each.text) for each in before)
     sections = ["beside, about TEXTS"]
@@ -179,15 +182,6 @@ def _is_a_reason(text: str) -> bool:
         return False
     sections = ("reasons", "beside", "beside, about TEXTS", "beside, after TEXTS")
     return any(_has(section, text) for section in sections) or _found_in(text, texts_named=True) is not None
-
-
-def _follows(clause: Clause) -> bool:
-    """What stands before ", so I cannot say" is the reason."""
-    return clause.joint and _THEREFORE.match(clause.text) is not None
-
-
-def _is_question(clause: Clause) -> bool:
-    return clause.text.rstrip().endswith("?")
 
 
 def _is_beside(clause: Clause, sections: list[str]) -> bool:

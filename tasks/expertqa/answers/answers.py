@@ -217,10 +217,7 @@ def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:
         if first.setdefault(answer["system"], answer) is not answer:
             detail, raw = answer["system"], answer["text"]
             yield Rejected(answer["answer_id"], "filtered", "a second answer of this system", detail, raw)
-    for system in sorted(first, key=_place):
+    others = sorted(first.keys() - set(SYSTEMS))
+    for system in (*(system for system in SYSTEMS if system in first), *others):
         answer = first[system]
         yield {column: answer[column] for column in ANSWERS.names} | {"abstention": abstention(answer["text"])}
-
-
-def _place(system: str) -> tuple[int, str]:
-    return (SYSTEMS.index(system) if system in SYSTEMS else len(SYSTEMS), system)

@@ -158,12 +158,11 @@ def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[
     for claim, own in zip(claims, found, strict=True):
         if claim["claim_id"] != own["claim_id"]:
             raise ConservationError(f"link_evidence: {own['claim_id']} was found where {claim['claim_id']} was asked.")
-        evidence = [_evidence(passage) for passage in own["passages"]]
+        evidence = [
+            {"number": None, "given": None, **{name: passage[name] for name in ("url", "passage_id", "text")}}
+            for passage in own["passages"]
+        ]
         yield {**claim, "evidence": evidence} if evidence else claim
-
-
-def _evidence(passage: Row) -> Row:
-    return {"number": None, "given": None, **{name: passage[name] for name in ("url", "passage_id", "text")}}
 
 
 # ---------------------------------------------------------------- finding

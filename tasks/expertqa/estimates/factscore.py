@@ -122,11 +122,10 @@ def fact_score(judgements: Iterable[bool | None]) -> float | None:
 
 def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
     """Claim id -> its atomic claims in the model's order, with `is_true` (None: no verdict), `judge` and `passages`."""
-    verdicts = {row["fact_id"]: row for row in judged}
+    verdicts = {
+        row["fact_id"]: {"is_true": row["is_true"], "judge": row["model"], "passages": row.get("passages")}
+        for row in judged
+    }
     ordered = sorted(facts, key=itemgetter("claim_id", "position"))
-    return dict(grouped((_with_verdict(fact, verdicts.get(fact["fact_id"], {})) for fact in ordered), "claim_id"))
-
-
-def _with_verdict(fact: Row, verdict: Row) -> Row:
-    judge, passages = verdict.get("model"), verdict.get("passages")
-    return {**fact, "is_true": verdict.get("is_true"), "judge": judge, "passages": passages}
+    none = dict.fromkeys(("is_true", "judge", "passages"))
+    return dict(grouped(({**fact, **verdicts.get(fact["fact_id"], none)} for fact in ordered), "claim_id"))
