@@ -72,18 +72,20 @@ def judge_facts(
     """Whether each atomic claim is true, by a model that reads its retrieved passages; null if there are none."""
     by_id = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
-    texts = {key: [passage["text"][:PASSAGE_CHARACTERS] for passage in found] for key, found in read.items()}
+    texts = ((key, [passage["text"][:PASSAGE_CHARACTERS] for passage in read[key]]) for key in by_id)
     requests = (
-        (key, prompt.request(model, reply=Judgement, fact=fact["text"], passages=texts[key]))
-        for key, fact in by_id.items()
-        if read[key]
+        (key, prompt.request(model, reply=Judgement, fact=by_id[key]["text"], passages=passages))
+        for key, passages in texts
+        if passages
     )
     replies = dict(context.ask(model, requests))
     for key, fact in by_id.items():
         if not read[key]:
             yield _judged(fact, None, []) | NO_MODEL
-        elif key in replies:  # a plan gets no replies
-            yield _by_answer(fact, read[key], replies[key], model, prompt)
+        elif isinstance(reply := replies.get(key), Failure):
+            yield refused(key, reply)
+        elif reply is not None:  # a plan gets no replies
+            yield _judged(fact, reply.value.verdict == "true", read[key]) | made_by(reply, model, prompt)
 
 
 def best_passages(passages: Sequence[Row]) -> list[Row]:
@@ -96,14 +98,6 @@ def best_passages(passages: Sequence[Row]) -> list[Row]:
     for _, passage in sorted(ranked, key=itemgetter(0)):
         distinct.setdefault(passage["text"], passage)
     return list(distinct.values())
-
-
-def _by_answer(
-    fact: Row, read: Sequence[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
-) -> Row | Rejected:
-    if isinstance(answer, Failure):
-        return refused(fact["fact_id"], answer)
-    return _judged(fact, answer.value.verdict == "true", read) | made_by(answer, model, prompt)
 
 
 def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
