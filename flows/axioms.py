@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import ModelSettings, endpoint_of, model_of
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
-from longform.artifacts.rows import Source
-from longform.artifacts.store import Store
-from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
@@ -22,10 +19,11 @@ from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
-from tasks.axioms.report import tables
 from tasks.axioms.splits import assign_splits, sign_questions
+from tasks.axioms.tables import tables
 from tasks.axioms.takedown import responses_of as responses_of
-from tasks.axioms.trace import example_pair_id, trace_pair
+from tasks.axioms.trace import example_row_id as example_row_id
+from tasks.axioms.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
@@ -152,8 +150,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         name: load_prompt(f"axioms/{name}", *folders) for name in ("open_book", "closed_book", "corrupt", "combine")
     }
 
-    dumps = sources(builder, config)
-    admitted = admit_posts(builder, read_posts(builder, dumps), takedowns=takedowns(builder, dumps))
+    dumps = open_dumps(config.dump, config.site, config.retrieved_at, builder.digests)
+    takedowns = taken_down(builder.store.home, {dump.group for dump in dumps})
+    admitted = admit_posts(builder, read_posts(builder, dumps), takedowns=takedowns)
     posts = scrub_posts(builder, admitted, regions=list(REGIONS)) if config.scrub else admitted
     threads = join_threads(builder, posts, read_users(builder, open_users(dumps, builder.digests)))
     kept = select_questions(
@@ -220,29 +219,5 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         kept,
     )
     published = [Table("pairs", pairs, apart=("overlap",))]
-    publish(builder, about(config), published, authors, tables=lambda: tables(kept, pairs))
-
-
-def about(config: AxiomsConfig) -> About:
-    """The dataset's description with the terms that the configuration states."""
-    return replace(ABOUT, terms=config.terms, terms_said=TERMS[config.terms])
-
-
-def example_row_id(version: Version) -> str:
-    """The id of a published pair that is worth tracing."""
-    return example_pair_id(version)
-
-
-def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published pair and everything it was made from."""
-    return trace_pair(store, version, row_id)
-
-
-def takedowns(builder: Builder, dumps: list[Source]) -> list[str]:
-    """The taken-down records of these dumps' sites."""
-    return taken_down(builder.store.home, {dump.group for dump in dumps})
-
-
-def sources(builder: Builder, config: AxiomsConfig) -> list[Source]:
-    """The dumps, checked and identified by their content."""
-    return open_dumps(config.dump, config.site, config.retrieved_at, builder.digests)
+    about = replace(ABOUT, terms=config.terms, terms_said=TERMS[config.terms])
+    publish(builder, about, published, authors, tables=lambda: tables(kept, pairs))

@@ -21,14 +21,10 @@ from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.artifacts.rows import Rows
-from longform.artifacts.store import Store
-from longform.artifacts.versions import Version
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
-from longform.llm.ask.types import Endpoint
 from longform.net.web import Manners
 from longform.settings import qafacteval_models
-from tasks.expertqa.admission import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
 from tasks.expertqa.answers.claims import split_claims
@@ -48,16 +44,22 @@ from tasks.expertqa.answers.sampling import sample_answers, take_claims
 from tasks.expertqa.bank import open_banks, read_questions, take_questions
 from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
 from tasks.expertqa.estimates.autoais import estimate_attribution, opened_backend
-from tasks.expertqa.estimates.entailed import open_entailments, read_entailments
 from tasks.expertqa.estimates.factscore import break_claims, judge_facts, leave_facts
 from tasks.expertqa.estimates.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
-from tasks.expertqa.estimates.predictions import open_predictions, read_predictions, scorer_of
+from tasks.expertqa.estimates.predictions import (
+    open_entailments,
+    open_predictions,
+    read_entailments,
+    read_predictions,
+    scorer_of,
+)
 from tasks.expertqa.form import sheets as sheets
 from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.report import figures, tables
+from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.takedown import responses_of as responses_of
-from tasks.expertqa.trace import trace_row
+from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit, taken_down
@@ -356,11 +358,6 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     )
 
 
-def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """A published row and everything it was made from."""
-    return trace_row(store, version, row_id)
-
-
 def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
     """How passages are found, and the backends that reach outside (embedding, web, crawl); checked before any work is
     done.
@@ -380,27 +377,21 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
         tuple(sorted(config.web.parameters.items())),
         Manners(at_once=SEARCHES_AT_ONCE, per_second=config.web.searches_per_second),
     )
+    known = config.embedding in config.endpoints
     search_backends: dict[str, Any] = {
-        "embedding": embedding(config),
+        "embedding": endpoint_of(config.embedding, config.endpoints)
+        if known and config.embedding
+        else config.embedding,
         "web": web,
-        "crawl": crawl(config.web, takedowns),
+        "crawl": config.web
+        and Crawl(
+            private_hosts=config.web.private_hosts,
+            manners=Manners(per_second=config.web.pages_per_second),
+            takedowns=tuple(takedowns),
+        ),
     }
     check_search(search, **search_backends)
     return search, search_backends
-
-
-def embedding(config: ExpertqaConfig) -> Endpoint | str | None:
-    """The endpoint or model that embeds texts; None if none is set."""
-    known = config.embedding in config.endpoints
-    return endpoint_of(config.embedding, config.endpoints) if config.embedding and known else config.embedding
-
-
-def crawl(web: WebConfig | None, takedowns: Sequence[str]) -> Crawl | None:
-    """How pages of the web are fetched; None without a search engine."""
-    if web is None:
-        return None
-    manners = Manners(per_second=web.pages_per_second)
-    return Crawl(private_hosts=web.private_hosts, manners=manners, takedowns=tuple(takedowns))
 
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:

@@ -110,13 +110,13 @@ class VersionRows:
 
 def _examples(source: VersionRows, split: str | None, config: str, estimates: bool, imported: bool) -> Iterator[Any]:
     """The examples in the released format, of one split or of all questions."""
-    from tasks.expertqa.exports import StageRows, examples
+    from tasks.expertqa.exports import examples
 
     estimated = source.tables(ESTIMATES) if estimates else {}
     if estimates and not estimated:
         raise UsageError(f"{source.name} has no estimates: build it with them, or leave out --estimates.")
     splits = {row["question_id"]: row["split"] for row in source.rows(SPLIT_STAGES[config])} if split else {}
-    rows = StageRows(**source.tables(TABLES), **estimated)
+    rows = source.tables(TABLES) | estimated
     bank = "take_questions" if "take_questions" in source.version.stages else "read_questions"
     with_questions = examples(source.rows(bank), rows, estimates=estimates, only_imported=imported)
     return (example for question, example in with_questions if split is None or splits.get(question) == split)

@@ -5,6 +5,7 @@ combined (5).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
@@ -20,25 +21,24 @@ from tasks.metrics.utilization import utilization
 QUESTION_CHARACTERS = 8_000
 PASSAGE_CHARACTERS = 12_000
 ANSWER_CHARACTERS = 12_000
+MOST_CHARACTERS = {
+    "question": QUESTION_CHARACTERS,
+    "passages": PASSAGE_CHARACTERS,
+    **dict.fromkeys(("answer", "first", "second"), ANSWER_CHARACTERS),
+}
 ASKED = ("question_id", "title", "text")  # columns of a thread
 TEXT_OF_PASSAGES = "passages.list.element.text"
 
 
-def _longest_passages(sizes: Sizes) -> list[str]:
-    return [longest(PASSAGE_CHARACTERS)] * sizes.arguments_of("passages")["passages"]
+def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -> list[Request]:
+    """The longest request to expect, of the question and these further texts of the prompt."""
+    inputs: dict[str, Any] = {name: longest(MOST_CHARACTERS[name]) for name in ("question", *texts)}
+    if "passages" in inputs:
+        inputs["passages"] = [inputs["passages"]] * sizes.arguments_of("passages")["passages"]
+    return [sizes["prompt"].request(sizes["model"], reply=reply, **inputs)]
 
 
-def _longest_open_book(sizes: Sizes) -> list[Request]:
-    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(sizes)}
-    return [sizes["prompt"].request(sizes["model"], **texts)]
-
-
-def _longest_corruption(sizes: Sizes) -> list[Request]:
-    texts = {"question": longest(QUESTION_CHARACTERS), "passages": _longest_passages(sizes)}
-    return [sizes["prompt"].request(sizes["model"], reply=Corruption, answer=longest(ANSWER_CHARACTERS), **texts)]
-
-
-@stage(ANSWERS, revision=3, at_most=AtMost(questions=_longest_open_book))
+@stage(ANSWERS, revision=3, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
 def answer_open_book(
     context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -58,13 +58,7 @@ def answer_open_book(
         yield _answer(question, "open_book", answer, model, prompt)
 
 
-@stage(
-    ANSWERS,
-    revision=2,
-    at_most=AtMost(
-        questions=lambda sizes: [sizes["prompt"].request(sizes["model"], question=longest(QUESTION_CHARACTERS))]
-    ),
-)
+@stage(ANSWERS, revision=2, at_most=AtMost(questions=_longest))
 def answer_closed_book(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -92,7 +86,11 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
     }
 
 
-@stage(CORRUPTED, revision=2, at_most=AtMost(questions=_longest_corruption))
+@stage(
+    CORRUPTED,
+    revision=2,
+    at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages", "answer", reply=Corruption)),
+)
 def corrupt_answers(
     context: StageContext, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -146,23 +144,18 @@ def _one_line_each(claims: list[str]) -> list[str]:
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-def _longest_combination(sizes: Sizes) -> list[Request]:
-    texts = {"first": longest(ANSWER_CHARACTERS), "second": longest(ANSWER_CHARACTERS)}
-    return [sizes["prompt"].request(sizes["model"], question=longest(QUESTION_CHARACTERS), **texts)]
-
-
-@stage(COMBINED, revision=3, at_most=AtMost(questions=_longest_combination))
+@stage(COMBINED, revision=3, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
 def combine_answers(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:
     """LLM-Combine(q, A', A'') of a question's two top answers, kept where `above` < utilization < `below` (C.4)."""
     pairs = []
     for thread in threads:
-        first, second = _two_best(thread)
-        if second is None:
-            yield Rejected(thread["question_id"], "filtered", "no second answer with positive votes")
-        else:
+        first, second = thread["answers"][:2]  # the two answers with most votes
+        if second["votes"] > 0:
             pairs.append((thread, first, second))
+        else:
+            yield Rejected(thread["question_id"], "filtered", "no second answer with positive votes")
     requests = (
         (
             (thread, first, second),
@@ -177,12 +170,6 @@ def combine_answers(
     )
     for item, answer in context.ask(model, requests):
         yield _combined(*item, answer, model, prompt, above, below, n)
-
-
-def _two_best(thread: Row) -> tuple[Row, Row | None]:
-    """The two answers with most votes; None instead of the second if its votes are not positive."""
-    first, second = thread["answers"][:2]
-    return first, second if second["votes"] > 0 else None
 
 
 def _combined(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from itertools import chain
 
 import duckdb
 import pyarrow as pa
@@ -13,22 +13,32 @@ from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AtMost, PerGroup, Row, Rows, StageContext, stage
 from schemas.axioms import PAIRS
 from tasks.axioms.answers import question_text
-from tasks.sources.permalinks import permalink, profile
+from tasks.axioms.questions import CREDIT, credit
 
 ROWS_PER_BATCH = 2_000
-ANSWER_FIELDS = (
-    pa.field("text", pa.string()),
-    pa.field("url", pa.string()),
-    pa.field("author", pa.string()),
-    pa.field("author_url", pa.string()),
-    pa.field("licence", pa.string()),
-    pa.field("parent_ids", pa.list_(pa.string())),
-    pa.field("scrubbed", pa.int32()),
-    pa.field("response", pa.string()),
-    pa.field("prompt", pa.string()),
-    pa.field("endpoint", pa.string()),
-    pa.field("model", pa.string()),
-)
+ANSWER = pa.schema([
+    ("answer_id", pa.string()),
+    ("text", pa.string()),
+    ("url", pa.string()),
+    ("author", pa.string()),
+    ("author_url", pa.string()),
+    ("licence", pa.string()),
+    ("parent_ids", pa.list_(pa.string())),
+    ("scrubbed", pa.int32()),
+    ("response", pa.string()),
+    ("prompt", pa.string()),
+    ("endpoint", pa.string()),
+    ("model", pa.string()),
+])  # fmt: skip
+OF_THREAD = ("site", "tags", "retrieved_at")
+QUESTION = pa.schema([
+    PAIRS.field(name)
+    for name in (
+        *("question_id", "question", "evidence", "evidence_ids", "split"),
+        *(f"question_{name}" for name in CREDIT),
+        *OF_THREAD,
+    )
+])  # fmt: skip
 
 
 @stage(
@@ -60,21 +70,32 @@ def assemble_pairs(
         return
     evidence = {row["question_id"]: row["passages"] for row in passages}
     threads_by_id = {thread["question_id"]: thread for thread in threads}
-    human_answers = _human_answers(
-        threads_by_id.values(), _answers_of_other_threads(context, pairs, passages, threads_by_id, site)
-    )
-    generated_rows = [
+    others = _answers_of_other_threads(context, pairs, passages, threads_by_id, site)
+    human = {
+        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": []}
+        for answer in chain(chain.from_iterable(thread["answers"] for thread in threads_by_id.values()), others)
+    }
+    made = (
         (open_book, "answer_id"),
         (closed_book, "answer_id"),
         (corrupted, "corrupted_id"),
         (combined, "combined_id"),
-    ]
-    answers = AnswerColumns(
-        {**human_answers, **_generated_answers(generated_rows, threads_by_id, evidence, human_answers)}
     )
-    questions = QuestionColumns(threads_by_id, evidence, {row["question_id"]: row["split"] for row in splits})
+    generated_answers = [_generated(row, key, threads_by_id, evidence, human) for rows, key in made for row in rows]
+    answers = pa.Table.from_pylist([*human.values(), *generated_answers], ANSWER)
+    split_of = {row["question_id"]: row["split"] for row in splits}
+    questions = pa.Table.from_pylist(
+        [_question(thread, evidence.get(key, []), split_of[key]) for key, thread in threads_by_id.items()], QUESTION
+    )
+    places = pa.table({
+        "question": pc.index_in(pairs["question_id"], questions["question_id"]),
+        "preferred": pc.index_in(pairs["preferred_id"], answers["answer_id"]),
+        "rejected": pc.index_in(pairs["rejected_id"], answers["answer_id"]),
+    })  # fmt: skip
     for start in range(0, pairs.num_rows, ROWS_PER_BATCH):
-        yield _batch(pairs.slice(start, ROWS_PER_BATCH), answers, questions)
+        batch, at = (table.slice(start, ROWS_PER_BATCH) for table in (pairs, places))
+        sides = {name: answers.take(at[name]) for name in ("preferred", "rejected")}
+        yield _batch(batch, questions.take(at["question"]), sides)
 
 
 def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
@@ -104,53 +125,21 @@ def _answers_of_other_threads(
         return [row for batch in database.sql(query).to_arrow_reader() for row in batch.to_pylist()]
 
 
-def _human_answers(threads: Iterable[Row], others: list[Row]) -> dict[str, dict[str, Any]]:
-    """answer id -> columns of a human-written answer."""
-    answers = [answer for thread in threads for answer in thread["answers"]] + others
-    return {answer["answer_id"]: _human_fields(answer) for answer in answers}
-
-
-def _human_fields(answer: Row) -> dict[str, Any]:
-    """The columns of a human-written answer: text, address, author, licence."""
-    host = answer["answer_id"].split("/", 1)[0]
-    return {
-        "text": answer["text"],
-        "url": permalink(answer["answer_id"], "answer"),
-        "author": answer["author"],
-        "author_url": profile(host, answer["author_id"]),
-        "licence": answer["licence"],
-        "parent_ids": [],
-        "scrubbed": answer["scrubbed"],
-    }
-
-
-def _generated_answers(
-    generated_rows: list[tuple[Rows, str]],
-    threads_by_id: dict[str, Row],
-    evidence: dict[str, list[Row]],
-    human_answers: dict[str, Row],
-) -> dict[str, Row]:
-    """answer id -> columns of a generated answer. Its licence is the newest of the human texts it was made from, as
+def _generated(
+    row: Row, key: str, threads_by_id: dict[str, Row], evidence: dict[str, list[Row]], human: dict[str, Row]
+) -> Row:
+    """A row of ANSWER of a generated answer. Its licence is the newest of the human texts it was made from, as
     share-alike lets an adaptation take a later version.
     """
-    found = {}
-    for rows, key in generated_rows:
-        for row in rows:
-            parents = _parents(row, evidence)
-            licences = [
-                threads_by_id[row["question_id"]]["licence"],
-                *(human_answers[parent]["licence"] for parent in parents),
-            ]
-            found[row[key]] = {
-                "text": row["text"],
-                "licence": max(licences),
-                "parent_ids": parents,
-                "response": row["response"],
-                "prompt": f"{row['prompt']}@{row['prompt_hash'][:12]}",
-                "endpoint": row["endpoint"],
-                "model": row["model"],
-            }
-    return found
+    parents = _parents(row, evidence)
+    licences = [threads_by_id[row["question_id"]]["licence"], *(human[parent]["licence"] for parent in parents)]
+    return {
+        "answer_id": row[key],
+        **{name: row[name] for name in ("text", "response", "endpoint", "model")},
+        "licence": max(licences),
+        "parent_ids": parents,
+        "prompt": f"{row['prompt']}@{row['prompt_hash'][:12]}",
+    }
 
 
 def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
@@ -162,69 +151,29 @@ def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
     return list(dict.fromkeys(passage["answer_id"] for passage in evidence.get(row["question_id"], ())))
 
 
-def _batch(pairs: pa.Table, answers: AnswerColumns, questions: QuestionColumns) -> pa.RecordBatch:
-    """The published columns of these pairs, both answers and the question joined."""
-    pairs = pairs.combine_chunks()
-    columns: dict[str, Any] = {name: pairs[name] for name in pairs.column_names}
-    columns |= _prefixed("preferred", answers.take(pairs["preferred_id"].to_pylist()))
-    columns |= _prefixed("rejected", answers.take(pairs["rejected_id"].to_pylist()))
-    columns |= questions.take(pairs["question_id"], pc.equal(pairs["preferred_source"], "open_book"))
+def _question(thread: Row, evidence: list[Row], split: str) -> Row:
+    """A row of QUESTION."""
+    key = thread["question_id"]
+    return {
+        "question_id": key,
+        "question": question_text(thread),
+        "evidence": [passage["text"] for passage in evidence],
+        "evidence_ids": [passage["passage_id"] for passage in evidence],
+        "split": split,
+        **{f"question_{name}": value for name, value in credit(key, "question", thread).items()},
+        **{name: thread[name] for name in OF_THREAD},
+    }
+
+
+def _batch(pairs: pa.Table, questions: pa.Table, sides: dict[str, pa.Table]) -> pa.RecordBatch:
+    """The published columns of these pairs: of their questions, with evidence for open-book answers alone, and of both
+    answers, as `preferred`, `preferred_url`, …
+    """
+    columns = {name: pairs[name] for name in pairs.column_names} | {name: questions[name] for name in QUESTION.names}
+    open_book = pc.equal(pairs["preferred_source"], "open_book")
+    for name in ("evidence", "evidence_ids"):
+        columns[name] = pc.if_else(open_book, questions[name], pa.scalar([], pa.list_(pa.string())))
+    for side, answers in sides.items():
+        columns |= {side if name == "text" else f"{side}_{name}": answers[name] for name in ANSWER.names}
     columns["source"] = pa.repeat("stackexchange", pairs.num_rows)
-    return pa.RecordBatch.from_arrays([_array(columns[field.name]) for field in PAIRS], schema=PAIRS)
-
-
-def _prefixed(name: str, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """The columns under their published names: `preferred`, `preferred_url`, …"""
-    return {name if column == "text" else f"{name}_{column}": values for column, values in columns.items()}
-
-
-def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-    return values
-
-
-class QuestionColumns:
-    """The question columns of the published rows, for lookup by question id. One extra last row has no evidence."""
-
-    def __init__(self, threads_by_id: dict[str, Row], evidence: dict[str, list[Row]], splits: dict[str, str]) -> None:
-        threads = list(threads_by_id.values())
-        columns: dict[str, list[Any]] = {
-            "question": [question_text(thread) for thread in threads],
-            "split": [splits[question] for question in threads_by_id],
-            "question_url": [permalink(question, "question") for question in threads_by_id],
-            "question_author": [thread["author"] for thread in threads],
-            "question_author_url": [profile(thread["site"], thread["author_id"]) for thread in threads],
-            "question_licence": [thread["licence"] for thread in threads],
-            "question_scrubbed": [thread["scrubbed"] for thread in threads],
-            **{name: [thread[name] for thread in threads] for name in ("site", "tags", "retrieved_at")},
-        }
-        passages = [evidence.get(question, []) for question in threads_by_id]
-        evidence_columns = {
-            "evidence": [*([passage["text"] for passage in found] for found in passages), []],
-            "evidence_ids": [*([passage["passage_id"] for passage in found] for found in passages), []],
-        }
-        self.ids, self.none = pa.array(list(threads_by_id), pa.string()), len(threads)
-        self.columns = {name: pa.array(values, PAIRS.field(name).type) for name, values in columns.items()}
-        self.evidence = {name: pa.array(values, PAIRS.field(name).type) for name, values in evidence_columns.items()}
-
-    def take(self, questions: pa.ChunkedArray, with_evidence: pa.ChunkedArray) -> dict[str, pa.Array]:
-        """The question columns, one row for each id; the evidence only where `with_evidence` is true."""
-        positions = pc.index_in(questions, value_set=self.ids)
-        evidence_positions = pc.if_else(with_evidence, positions, pa.scalar(self.none, pa.int32()))
-        taken = {name: column.take(_array(positions)) for name, column in self.columns.items()}
-        return taken | {name: column.take(_array(evidence_positions)) for name, column in self.evidence.items()}
-
-
-class AnswerColumns:
-    """The answer columns of the published rows, for lookup by answer id."""
-
-    def __init__(self, answers: dict[str, dict[str, Any]]) -> None:
-        self.positions = {answer: place for place, answer in enumerate(answers)}
-        columns = [pa.array([fields.get(f.name) for fields in answers.values()], f.type) for f in ANSWER_FIELDS]
-        self.columns = {field.name: column for field, column in zip(ANSWER_FIELDS, columns, strict=True)}
-
-    def take(self, ids: list[str]) -> dict[str, pa.Array]:
-        """The answer columns, one row for each id."""
-        places = pa.array([self.positions[answer] for answer in ids], pa.int32())
-        return {name: column.take(places) for name, column in self.columns.items()}
+    return pa.table([columns[name] for name in PAIRS.names], schema=PAIRS).combine_chunks().to_batches()[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from tasks.text.prose import Span, balanced, sentences
@@ -148,11 +149,13 @@ def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
 
 def _other_name(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
     """An edit that puts another name from the evidence or the answer in place of one; without names, a similar term."""
-    for pattern, pool, ending in ((_NAME, replacements.names, 0), (_TERM, replacements.words, 3)):
+    for pattern, pool, ending in ((_NAME, "names", 0), (_TERM, "words", 3)):
         for match in pattern.finditer(sentence):
             end = match[0][len(match[0]) - ending :]
             candidates = [
-                term for term in pool() if term.endswith(end) and term not in sentence and match[0] not in term
+                term
+                for term in getattr(replacements, pool)
+                if term.endswith(end) and term not in sentence and match[0] not in term
             ]
             if candidates and _is_unprotected(match.start(), protected):
                 return Edit(match.start(), match.end(), candidates[drawn % len(candidates)])
@@ -164,18 +167,14 @@ class _Replacements:
 
     def __init__(self, answer: str, evidence: str) -> None:
         self._answer, self._evidence = answer, evidence
-        self._names: list[str] | None = None
-        self._words: list[str] | None = None
 
+    @cached_property
     def names(self) -> list[str]:
-        if self._names is None:
-            self._names = _distinct(_NAME, self._evidence) + _distinct(_NAME, self._answer)
-        return self._names
+        return _distinct(_NAME, self._evidence) + _distinct(_NAME, self._answer)
 
+    @cached_property
     def words(self) -> list[str]:
-        if self._words is None:
-            self._words = _distinct(_TERM, self._evidence)
-        return self._words
+        return _distinct(_TERM, self._evidence)
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:

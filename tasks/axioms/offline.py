@@ -56,7 +56,7 @@ def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -
     chosen = _quotable(inputs.passages(), question_words)
     if not chosen:
         return "The passages given here say nothing that could be quoted on this question."
-    quotes = " ".join(_cited(sentence, number) for number, sentence in chosen)
+    quotes = " ".join(f"{sentence.rstrip('.')} (Passage {number})." for number, sentence in chosen)
     return f"{_FRAMES[random_bytes[0] % len(_FRAMES)]}\n\n{quotes}"
 
 
@@ -76,10 +76,6 @@ def _quotable(passages: list[tuple[int, str]], question_words: set[str]) -> list
     if other_passage and all(scored[1] == best[0][1] for scored in chosen):
         chosen = [*chosen[: QUOTED_SENTENCES - 1], other_passage]
     return sorted(((number, sentence) for _, number, sentence in chosen), key=lambda pair: pair[0])
-
-
-def _cited(sentence: str, number: int) -> str:
-    return f"{sentence.rstrip('.')} (Passage {number})."
 
 
 def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
@@ -108,49 +104,33 @@ def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The first answer and the half of the second that shares most words with the question, without near-repeats."""
     question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
-    merged = _Merged(max_characters - len(END_MARK) - 1)
-    first = inputs.one("First answer")[:READ_CHARACTERS]
-    merged.add(first, None)
-    merged.add(inputs.one("Second answer")[:READ_CHARACTERS], question_words)
-    return "\n\n".join(merged.blocks or [first])
+    first, second = (inputs.one(f"{name} answer")[:READ_CHARACTERS] for name in ("First", "Second"))
+    pieces = _pieces(second)
+    wanted = _best_half(pieces, question_words)
+    pieces = [(kind, [part for part in block if kind != "prose" or part in wanted]) for kind, block in pieces]
+    is_new = _NewParts(max_characters - len(END_MARK) - 1)
+    kept = [(kind, list(filter(is_new, block))) for kind, block in [*_pieces(first), *pieces]]
+    return "\n\n".join((" " if kind == "prose" else "\n").join(parts) for kind, parts in kept if parts) or first
 
 
-class _Merged:
-    """Blocks of Markdown without near-repeats that fit into `max_characters`."""
+class _NewParts:
+    """Tells which parts are no near-repeats of earlier ones and fit, together, into `max_characters`."""
 
     def __init__(self, max_characters: int) -> None:
-        self.blocks: list[str] = []
-        self.max_characters = max_characters
+        self._left = max_characters
         self._kept: deque[set[str]] = deque(maxlen=COMPARED_PARTS)
         self._parts: set[str] = set()
 
-    def add(self, text: str, question_words: set[str] | None) -> None:
-        """Add the new parts of a text; with `question_words`, only the half of its sentences that shares most words
-        with them.
-        """
-        pieces = _pieces(text)
-        wanted = _best_half(pieces, question_words) if question_words is not None else None
-        for kind, block in pieces:
-            kept = [part for part in block if (wanted is None or kind != "prose" or part in wanted) and self._new(part)]
-            if kept:
-                self.blocks.append((" " if kind == "prose" else "\n").join(kept))
-
-    def _new(self, part: str) -> bool:
-        """Whether a part is no near-repeat of an added one and fits; if so it is recorded as added."""
-        if part in self._parts or len(part) + 2 > self.max_characters:
-            return False
+    def __call__(self, part: str) -> bool:
+        """Whether a part is new and fits; if so it counts as an earlier one from here on."""
         own = words(part)
-        max_words = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
-        if any(
-            len(other) <= max_words
-            and len(own) <= len(other) / NEAR_REPEAT + 1e-9
-            and _jaccard(own, other) >= NEAR_REPEAT
-            for other in self._kept
-        ):
+        most = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
+        near = (other for other in self._kept if len(other) <= most and len(own) <= len(other) / NEAR_REPEAT + 1e-9)
+        if part in self._parts or len(part) + 2 > self._left or any(_jaccard(own, o) >= NEAR_REPEAT for o in near):
             return False
         self._parts.add(part)
         self._kept.append(own)
-        self.max_characters -= len(part) + 2
+        self._left -= len(part) + 2
         return True
 
 

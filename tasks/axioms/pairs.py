@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 
 import pyarrow as pa
 import xxhash
@@ -11,10 +13,10 @@ import xxhash
 from longform.engine.at_most import UNKNOWN, Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIR_IDS
-from tasks.axioms.negatives import choose
-from tasks.axioms.votes import margin, ordered_pairs
 
 GENERATED_MARGIN = 0.25
+BATCH_ROWS = 10_000
+GENERATED = ((2, "open_book", "closed_book"), (3, "open_book", "corrupted"), (3, "closed_book", "corrupted"))
 Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | None]
 
 
@@ -29,16 +31,30 @@ def pair_by_votes(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 0: all pairs of a question's answers whose votes differ; the one with more votes is preferred."""
     yield from _batches(
-        pair for thread in _answers(threads) for pair in cap(list(_vote_pairs(*thread)), pairs_per_question, seed)
+        (question, cap(_vote_pairs(question, answers), pairs_per_question, seed), "no votes that differ")
+        for question, answers in _answers(threads)
     )
 
 
-def _vote_pairs(question: str, answers: list[Row]) -> Iterator[Pair]:
-    votes = [answer["votes"] for answer in answers]
-    for high, low in ordered_pairs(votes):
-        ids = answers[high]["answer_id"], answers[low]["answer_id"]
-        distance = margin(votes[high], votes[low])
-        yield _pair(0, question, *ids, "human", "human", distance, votes[high], votes[low])
+def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
+    votes, ids = ([answer[name] for answer in answers] for name in ("votes", "answer_id"))
+    return [
+        _pair(
+            0, question, ids[high], ids[low], "human", "human", margin(votes[high], votes[low]), votes[high], votes[low]
+        )
+        for high, low in ordered_pairs(votes)
+    ]
+
+
+def ordered_pairs(votes: Sequence[int]) -> list[tuple[int, int]]:
+    """Positions (preferred, rejected) of every two answers whose votes differ (axiom 0), ordered by position."""
+    numbered = list(enumerate(votes))
+    return [(i, j) if a > b else (j, i) for i, a in numbered for j, b in numbered[i + 1 :] if a != b]
+
+
+def margin(preferred: int, rejected: int) -> float:
+    """log10 of the ratio of the two votes, always finite: votes below 1 count as 1."""
+    return math.log10(max(preferred, 1) / max(rejected, 1))
 
 
 def cap(pairs: list[Pair], max_pairs: int | None, seed: int) -> list[Pair]:
@@ -62,34 +78,27 @@ def pair_with_related(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 1: an answer of the question, drawn by the seed (or every answer), is preferred to each hard negative."""
     answers = dict(_answers(threads))
-    without_pairs: list[str] = []
     yield from _batches(
-        pair
-        for question, negatives in _negatives(related, without_pairs)
-        for pair in _related_pairs(question, answers[question], negatives, with_all_answers, seed)
+        (
+            question,
+            _related_pairs(question, answers[question], negatives, with_all_answers, seed),
+            "no related question",
+        )
+        for question, negatives in map(itemgetter("question_id", "negatives"), related.only("question_id", "negatives"))
     )
-    yield from (Rejected(question, "filtered", "no related question") for question in without_pairs)
-
-
-def _negatives(related: Rows, without_pairs: list[str]) -> Iterator[tuple[str, list[Row]]]:
-    """(question id, its hard negatives) of each row; ids of questions without any are appended to `without_pairs`."""
-    for batch in related.batches(["question_id", "negatives"]):
-        for row in batch.to_pylist():
-            if not row["negatives"]:
-                without_pairs.append(row["question_id"])
-            yield row["question_id"], row["negatives"]
 
 
 def _related_pairs(
     question: str, answers: list[Row], negatives: list[Row], with_all_answers: bool, seed: int
-) -> Iterator[Pair]:
+) -> list[Pair]:
     votes = {answer["answer_id"]: answer["votes"] for answer in answers}
     ids = sorted(votes)
+    pairs = []
     for negative in negatives:
         rejected = negative["answer_id"]
         drawn = ids if with_all_answers else [choose(ids, seed=seed, key=f"{question}\x1f{rejected}")]
-        for preferred in drawn:
-            yield _pair(
+        pairs += [
+            _pair(
                 1,
                 question,
                 preferred,
@@ -101,6 +110,18 @@ def _related_pairs(
                 negative["votes"],
                 pair_type="human > related",
             )
+            for preferred in drawn
+        ]
+    return pairs
+
+
+def choose(options: Sequence[str], *, seed: int, key: str) -> str:
+    """One of the options (at least one), each equally likely, drawn by `seed` and `key`.
+
+    The order of the options does not matter; an added option changes the result only if it is drawn itself.
+    """
+    start = f"{seed}\x1fchoose\x1f{key}\x1f"
+    return min(options, key=lambda option: (xxhash.xxh3_64_intdigest((start + option).encode()), option))
 
 
 @stage(PAIR_IDS, revision=2, at_most=AtMost(rows=lambda sizes: 3 * sizes["threads"]))
@@ -108,34 +129,24 @@ def pair_generated(
     context: StageContext, threads: Rows, open_book: Rows, closed_book: Rows, corrupted: Rows
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Axiom 2: open-book is preferred to closed-book. Axiom 3: both are preferred to the corrupted open-book answer."""
+    tables = {"open_book": open_book, "closed_book": closed_book, "corrupted": corrupted}
     ids = {
-        "open_book": _id_by_question(open_book, "answer_id"),
-        "closed_book": _id_by_question(closed_book, "answer_id"),
-        "corrupted": _id_by_question(corrupted, "corrupted_id"),
+        name: {row["question_id"]: row[rows.key] for row in rows.only("question_id", rows.key)}
+        for name, rows in tables.items()
     }
-    orders = ((2, "open_book", "closed_book"), (3, "open_book", "corrupted"), (3, "closed_book", "corrupted"))
-    without_pairs: list[str] = []
-    questions = _column(threads, "question_id")
     yield from _batches(
-        pair for question in questions for pair in _generated_pairs(question, ids, orders, without_pairs)
+        (question, _generated_pairs(question, ids), "fewer than two generated answers")
+        for question in map(itemgetter("question_id"), threads.only("question_id"))
     )
-    yield from (Rejected(question, "filtered", "fewer than two generated answers") for question in without_pairs)
 
 
-def _generated_pairs(
-    question: str, ids: dict[str, dict[str, str]], orders: Iterable[tuple[int, str, str]], without_pairs: list[str]
-) -> Iterator[Pair]:
-    """The pairs of a question's generated answers, as far as they exist; without any, its id goes to
-    `without_pairs`.
-    """
-    pairs = [
+def _generated_pairs(question: str, ids: dict[str, dict[str, str]]) -> list[Pair]:
+    """The pairs of a question's generated answers, as far as they exist."""
+    return [
         _pair(axiom, question, ids[better][question], ids[worse][question], better, worse, GENERATED_MARGIN)
-        for axiom, better, worse in orders
+        for axiom, better, worse in GENERATED
         if question in ids[better] and question in ids[worse]
     ]
-    if not pairs:
-        without_pairs.append(question)
-    yield from pairs
 
 
 @stage(PAIR_IDS, revision=2, at_most=AtMost(rows=lambda sizes: sizes.records))
@@ -147,45 +158,27 @@ def pair_combined(
     """
     combined_by_question = {row["question_id"]: row for row in combined}
     test = {row["question_id"] for row in splits if row["split"] == "test"}
-    without_pairs: list[str] = []
     yield from _batches(
-        pair
-        for question, answers in _answers(threads)
-        for pair in _combined_pairs(
-            question, answers, combined_by_question.get(question), question in test, without_pairs
+        (
+            key,
+            _combined_pairs(answers, combined_by_question[key], key in test),
+            "no answer to compare the combined answer with",
         )
+        if key in combined_by_question
+        else (key, [], "no combined answer")
+        for key, answers in _answers(threads)
     )
-    for question in without_pairs:
-        why = (
-            "no answer to compare the combined answer with"
-            if question in combined_by_question
-            else "no combined answer"
-        )
-        yield Rejected(question, "filtered", why)
 
 
-def _combined_pairs(
-    question: str, answers: list[Row], combined: Row | None, test: bool, without_pairs: list[str]
-) -> Iterator[Pair]:
-    """The pairs of a question's combined answer; without any, the question's id goes to `without_pairs`."""
-    rejected = _below_combined(answers, combined, test) if combined else []
-    if not rejected or not combined:
-        without_pairs.append(question)
-        return
-    for answer in rejected:
-        ids = combined["combined_id"], answer["answer_id"]
-        yield _pair(5, question, *ids, "combined", "human", GENERATED_MARGIN, None, answer["votes"])
-
-
-def _below_combined(answers: list[Row], combined: Row, test: bool) -> list[Row]:
-    """The answers to which the combined one is preferred: its parents in the test split, else those with
-    fewer votes.
-    """
+def _combined_pairs(answers: list[Row], combined: Row, test: bool) -> list[Pair]:
     parents = [answer for answer in answers if answer["answer_id"] in (combined["first_id"], combined["second_id"])]
-    if test:
-        return parents
     lowest = min(answer["votes"] for answer in parents)
-    return [answer for answer in answers if answer["votes"] < lowest]
+    ids = combined["question_id"], combined["combined_id"]
+    return [
+        _pair(5, *ids, answer["answer_id"], "combined", "human", GENERATED_MARGIN, None, answer["votes"])
+        for answer in (parents if test else answers)
+        if test or answer["votes"] < lowest
+    ]
 
 
 def _pair(
@@ -209,32 +202,27 @@ def _pair(
     )  # fmt: skip
 
 
-def _batches(pairs: Iterable[Pair], size: int = 10_000) -> Iterator[pa.RecordBatch]:
-    """The pairs as record batches of at most `size` rows."""
-    pairs = iter(pairs)
-    while chunk := list(islice(pairs, size)):
-        columns = [
-            pa.array(column, field.type) for column, field in zip(zip(*chunk, strict=True), PAIR_IDS, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=PAIR_IDS)
+def _batches(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.RecordBatch | Rejected]:
+    """The pairs as record batches, then a Rejected for each question without any.
+
+    `questions`: (question id, its pairs, why it has none if these are none).
+    """
+    without_pairs: list[Rejected] = []
+
+    def pairs() -> Iterator[Pair]:
+        for question, own, why in questions:
+            if not own:
+                without_pairs.append(Rejected(question, "filtered", why))
+            yield from own
+
+    rest = pairs()
+    while chunk := list(islice(rest, BATCH_ROWS)):
+        columns = zip(zip(*chunk, strict=True), PAIR_IDS, strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=PAIR_IDS)
+    yield from without_pairs
 
 
 def _answers(threads: Rows) -> Iterator[tuple[str, list[Row]]]:
     """(question id, its answers with only id and votes) of each thread."""
-    columns = ["question_id", "answers.list.element.answer_id", "answers.list.element.votes"]
-    for batch in threads.batches(columns):
-        yield from zip(batch.column("question_id").to_pylist(), batch.column("answers").to_pylist(), strict=True)
-
-
-def _column(rows: Rows, name: str) -> Iterator[str]:
-    """The values of one column."""
-    for batch in rows.batches([name]):
-        yield from batch.column(name).to_pylist()
-
-
-def _id_by_question(rows: Rows, name: str) -> dict[str, str]:
-    """question id -> the value of the id column `name`."""
-    found: dict[str, str] = {}
-    for batch in rows.batches(["question_id", name]):
-        found.update(zip(batch.column("question_id").to_pylist(), batch.column(name).to_pylist(), strict=True))
-    return found
+    columns = ("question_id", "answers.list.element.answer_id", "answers.list.element.votes")
+    return map(itemgetter("question_id", "answers"), threads.only(*columns))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 
 from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import ATTRIBUTION
 from schemas.sources.stackexchange import THREADS
-from tasks.axioms.votes import rejection_reason
 from tasks.sources.permalinks import permalink, profile
 
 
@@ -41,14 +40,13 @@ def select_questions(
     for batch in threads.batches():
         if not wiki:
             batch = without_wiki_answers(context, batch)
-        reasons = [
-            _reason(row, votes, min_answers, min_vote_ratio, closed, wiki)
-            for row, votes in zip(_flags(batch), votes_of(batch), strict=True)
-        ]
-        for position, reason in enumerate(reasons):
-            if reason is None and remaining <= 0:
-                reasons[position] = "over the cap of its site"
-            remaining -= reasons[position] is None
+        reasons: list[str | None] = []
+        for is_closed, is_wiki, votes in zip(*_flags_and_votes(batch), strict=True):
+            reason = rejection_reason(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
+            reason = "community wiki" if is_wiki and not wiki else reason
+            reason = "closed" if is_closed and not closed else reason
+            reasons.append(reason or ("over the cap of its site" if remaining <= 0 else None))
+            remaining -= reasons[-1] is None
         yield batch.filter(pa.array([reason is None for reason in reasons]))
         ids = batch.column("question_id").to_pylist()
         yield from (Rejected(key, "filtered", why) for key, why in zip(ids, reasons, strict=True) if why)
@@ -62,28 +60,27 @@ def share(cap: int, key: str) -> int:
     return (cap * (index + 1) >> bits) - (cap * index >> bits)
 
 
-def _reason(
-    flags: tuple[bool, bool], votes: list[int], min_answers: int, min_vote_ratio: float, closed: bool, wiki: bool
-) -> str | None:
-    """Why a question is left out (closed, community wiki, or its votes); None if it is kept."""
-    if flags[0] and not closed:
-        return "closed"
-    if flags[1] and not wiki:
-        return "community wiki"
-    return rejection_reason(votes, min_answers=min_answers, min_vote_ratio=min_vote_ratio)
+def rejection_reason(votes: Sequence[int], *, min_answers: int, min_vote_ratio: float) -> str | None:
+    """Why a question whose answers have these votes is left out; None if it is kept.
+
+    A kept question has enough answers, one of them with positive votes, and two answers of which the higher has more
+    votes than the lower, at least `min_vote_ratio` times as many (negative votes count as 0 there). The ratio is used
+    as a decimal, as it is written: 55 is 1.1 times 50.
+    """
+    if len(votes) < min_answers:
+        return f"fewer than {min_answers} answers"
+    highest, lowest = max(votes, default=0), min(votes, default=0)
+    if highest <= 0:
+        return "no answer with positive votes"
+    needed = Decimal(str(min_vote_ratio)) * max(lowest, 0)
+    return None if highest > lowest and highest >= needed else "no vote gap"
 
 
-def _flags(batch: pa.RecordBatch) -> Iterator[tuple[bool, bool]]:
-    """(closed, wiki) of each question."""
-    return zip(batch.column("closed").to_pylist(), batch.column("wiki").to_pylist(), strict=True)
-
-
-def votes_of(batch: pa.RecordBatch) -> list[list[int]]:
-    """The votes of each thread's answers, in their order."""
+def _flags_and_votes(batch: pa.RecordBatch) -> tuple[list[bool], list[bool], list[list[int]]]:
+    """(closed, wiki, the votes of its answers in their order) of the questions, each as a list."""
     answers = batch.column("answers")
-    votes = answers.flatten().field("votes").to_pylist()
-    ends = np.cumsum(answers.value_lengths().to_numpy(zero_copy_only=False))
-    return [votes[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if len(ends) else []
+    votes = pa.ListArray.from_arrays(answers.offsets, answers.values.field("votes"))
+    return batch.column("closed").to_pylist(), batch.column("wiki").to_pylist(), votes.to_pylist()
 
 
 def without_wiki_answers(context: StageContext, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,29 +94,29 @@ def without_wiki_answers(context: StageContext, batch: pa.RecordBatch) -> pa.Rec
 
 
 SHARED = ("question_id", "site", "title", "retrieved_at")
-CREDITED = ("author", "author_id", "licence", "created", "scrubbed")
+OF_POST = ("author", "author_id", "licence", "created", "scrubbed")
+CREDIT = ("url", "author", "author_url", "licence", "scrubbed")
 
 
 @stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda sizes: sizes.records))
 def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
     """Every question and answer that the dataset may contain, with its author and licence, as CC BY-SA demands."""
-    answers = (f"answers.list.element.{name}" for name in ("answer_id", *CREDITED))
-    for thread in threads.only(*SHARED, *CREDITED, *answers):
+    of_answers = (f"answers.list.element.{name}" for name in ("answer_id", *OF_POST))
+    for thread in threads.only(*SHARED, *OF_POST, *of_answers):
+        posts = [(thread["question_id"], "question", thread)]
+        posts += [(answer["answer_id"], "answer", answer) for answer in thread["answers"]]
         shared = {name: thread[name] for name in SHARED}
-        yield {**shared, "kind": "question", **_credit(thread["question_id"], "question", thread)}
-        for answer in thread["answers"]:
-            yield {**shared, "kind": "answer", **_credit(answer["answer_id"], "answer", answer)}
+        for key, kind, post in posts:
+            yield {**shared, "kind": kind, "post_id": key, **credit(key, kind, post), "created": post["created"]}
 
 
-def _credit(post_id: str, kind: str, post: Row) -> Row:
-    """The columns that credit a post's author."""
+def credit(post_id: str, kind: str, post: Row) -> Row:
+    """The columns CREDIT of a post, a question or an answer: where it stands, its author and its licence."""
     site = post_id.split("/", 1)[0]
     return {
-        "post_id": post_id,
         "url": permalink(post_id, kind),
         "author": post["author"],
         "author_url": profile(site, post["author_id"]),
         "licence": post["licence"],
-        "created": post["created"],
         "scrubbed": post["scrubbed"],
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+from xxhash import xxh3_64_intdigest
 
 from longform.engine.at_most import embedding_calls
 from longform.engine.stage import AtMost, PerGroup, Rejected, StageContext, stage
@@ -14,7 +17,6 @@ from longform.errors import UsageError
 from longform.llm.ask.tokens import TOKENS_A_REQUEST
 from longform.llm.ask.types import Endpoint
 from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
-from tasks.axioms.negatives import draw
 
 QUESTION_CHARACTERS = 400
 BLOCK = 5_000
@@ -79,15 +81,11 @@ def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple
     ids: list[str] = []
     texts: list[str] = []
     answers: list[list[tuple[str, int]]] = []
-    columns = ["question_id", "title", "text", "answers.list.element.answer_id", "answers.list.element.votes"]
-    for batch in threads.batches(columns):
-        ids += batch.column("question_id").to_pylist()
-        pairs = zip(batch.column("title").to_pylist(), batch.column("text").to_pylist(), strict=True)
-        texts += [f"{title}\n{text[:QUESTION_CHARACTERS]}" for title, text in pairs]
-        answers += [
-            [(a["answer_id"], a["votes"]) for a in thread_answers]
-            for thread_answers in batch.column("answers").to_pylist()
-        ]
+    columns = ("question_id", "title", "text", "answers.list.element.answer_id", "answers.list.element.votes")
+    for thread in threads.only(*columns):
+        ids.append(thread["question_id"])
+        texts.append(f"{thread['title']}\n{thread['text'][:QUESTION_CHARACTERS]}")
+        answers.append([(answer["answer_id"], answer["votes"]) for answer in thread["answers"]])
     return ids, texts, answers
 
 
@@ -101,33 +99,25 @@ def _related_batch(
     seed: int,
 ) -> pa.RecordBatch:
     """The rows of RELATED for one block of questions."""
-    questions = ids[block]
     found = neighbours >= 0
     drawn = [
         _draw(ids, answers, question, row[row >= 0], scores, max_negatives, seed)
-        for question, row, scores in zip(questions, neighbours, similarities, strict=True)
+        for question, row, scores in zip(ids[block], neighbours, similarities, strict=True)
     ]
-    ends = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    negatives = pa.StructArray.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(_columns(drawn), NEGATIVE, strict=True)],
-        fields=list(NEGATIVE),
-    )
-    offsets = pa.array(np.concatenate([[0], np.cumsum([len(rows) for rows in drawn])]), pa.int32())
-    arrays = [
-        pa.array(questions),
-        _list(ends, pa.array([ids[row] for row in neighbours[found]], pa.string()), "neighbours"),
-        _list(ends, pa.array(similarities[found], pa.float32()), "similarities"),
-        _list(offsets, negatives, "negatives"),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=RELATED)
+    columns = list(zip(*chain.from_iterable(drawn), strict=True)) or [()] * len(NEGATIVE)
+    negatives = [pa.array(column, field.type) for column, field in zip(columns, NEGATIVE, strict=True)]
+    listed = {
+        "neighbours": (found.sum(axis=1), pa.array([ids[row] for row in neighbours[found]], pa.string())),
+        "similarities": (found.sum(axis=1), pa.array(similarities[found], pa.float32())),
+        "negatives": ([len(rows) for rows in drawn], pa.StructArray.from_arrays(negatives, fields=list(NEGATIVE))),
+    }
+    arrays = [_lists(sizes, values, RELATED.field(name).type) for name, (sizes, values) in listed.items()]
+    return pa.RecordBatch.from_arrays([pa.array(ids[block]), *arrays], schema=RELATED)
 
 
-def _list(offsets: pa.Array, values: pa.Array, name: str) -> pa.Array:
-    return pa.ListArray.from_arrays(offsets, values, type=RELATED.field(name).type)
-
-
-def _columns(drawn: list[list[tuple[str, str, int, float]]]) -> list[tuple[object, ...]]:
-    return list(zip(*(row for rows in drawn for row in rows), strict=True)) or [()] * 4
+def _lists(sizes: Sequence[int] | np.ndarray, values: pa.Array, type: pa.DataType) -> pa.Array:
+    """An array of lists of these sizes, filled with the values in their order."""
+    return pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), values, type=type)
 
 
 def _draw(
@@ -149,6 +139,25 @@ def _draw(
         {answer: fields[1] for answer, fields in pool.items()}, max_negatives, seed=seed, question_id=question
     )
     return [(answer, *pool[answer]) for answer in chosen]
+
+
+def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> list[str]:
+    """At most n hard negatives for a question (axiom 1), in the order they are drawn.
+
+    `votes` maps the ids of the candidate answers to their votes. Drawn without replacement, with probability
+    proportional to the votes; votes below 1 count as 1, as in the margin. (Efraimidis and Spirakis 2006: the n smallest
+    waiting times, exponential with rate `votes`.) Each candidate has a number of its own, hashed from the seed, the
+    question and its id, so that neither the order of the candidates nor an added or removed one changes the others'.
+    """
+    start = f"{seed}\x1f{question_id}\x1f"
+    log = math.log
+    times = [(-log(_uniform(start + answer)) / (count if count > 1 else 1), answer) for answer, count in votes.items()]
+    return [answer for _, answer in sorted(times)[:n]]
+
+
+def _uniform(text: str) -> float:
+    """A number in (0, 1], never 0, from the upper 53 bits of the text's hash, as many as a float holds."""
+    return ((xxh3_64_intdigest(text.encode()) >> 11) + 0.5) * 2.0**-53
 
 
 @stage(PASSAGES, revision=1)
@@ -198,13 +207,8 @@ def _passages_batch(ids: list[str], table: pa.Table, found: np.ndarray, scores: 
     """The rows of PASSAGES for one block of questions."""
     hits = found >= 0
     rows = table.take(pa.array(found[hits])).combine_chunks()
-    arrays = [_one_chunk(rows.column(name)) for name in _PASSAGE_COLUMNS] + [pa.array(scores[hits], pa.float32())]
+    arrays = [rows.column(name).combine_chunks() for name in _PASSAGE_COLUMNS]
+    arrays.append(pa.array(scores[hits], pa.float32()))
     passages = pa.StructArray.from_arrays(arrays, fields=list(PASSAGE))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(hits.sum(axis=1))]), pa.int32())
-    listed = pa.ListArray.from_arrays(offsets, passages, type=PASSAGES.field("passages").type)
+    listed = _lists(hits.sum(axis=1), passages, PASSAGES.field("passages").type)
     return pa.RecordBatch.from_arrays([pa.array(ids), listed], schema=PASSAGES)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """The column as a single array."""
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -1,10 +1,13 @@
-"""The stages that assign questions to splits: by hash, near-duplicates together."""
+"""The stages that assign questions to splits: by hash, near-duplicates together, and stable while the data grows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import pyarrow as pa
+from xxhash import xxh3_64_intdigest
 
 from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
 from schemas.axioms import SIGNATURES, SPLITS
@@ -29,7 +32,6 @@ def assign_splits(
     """The split (train, test or overlap) of every question; all sites together, as cross-posts must be in the same
     split.
     """
-    from tasks.axioms.split_rule import assign
     from tasks.text.duplicates import near_duplicates
 
     table = signatures.table()
@@ -37,14 +39,46 @@ def assign_splits(
     duplicates = near_duplicates([row.values.to_numpy() for row in table.column("shingles")], similarity)
     splits = assign(ids, created, duplicates, test_share=test_share, seed=seed)
     earlier = _earlier(ids, created, duplicates)
-    for question, split in zip(ids, splits, strict=True):
-        yield {"question_id": question, "split": split, "duplicate_of": sorted(earlier.get(question, ()))}
+    for place, question in enumerate(ids):
+        same = sorted(ids[other] for other in earlier[place])
+        yield {"question_id": question, "split": splits[place], "duplicate_of": same}
 
 
-def _earlier(ids: list[str], created: list[object], duplicates: list[tuple[int, int]]) -> dict[str, list[str]]:
-    """question id -> ids of its near-duplicates that were created before it."""
-    found: dict[str, list[str]] = {}
+def assign(
+    ids: Sequence[str],
+    created: Sequence[datetime],
+    duplicates: Iterable[tuple[int, int]],
+    *,
+    test_share: float,
+    seed: int,
+) -> list[str]:
+    """The split of each question: train, test or overlap.
+
+    In order of (creation date, id), a question takes the split of its earlier near-duplicates (`duplicates`: pairs of
+    positions), also if that is overlap. If they disagree it is overlap; without any, the hash of its id decides between
+    train and test. So no question in train is a near-duplicate of one in test, and a later question never changes the
+    split of an earlier one.
+    """
+    earlier = _earlier(ids, created, duplicates)
+    splits = [""] * len(ids)
+    for place in sorted(range(len(ids)), key=lambda place: (created[place], ids[place])):
+        found = {splits[other] for other in earlier[place]} or {_split_by_hash(ids[place], test_share, seed)}
+        splits[place] = found.pop() if len(found) == 1 else "overlap"
+    return splits
+
+
+def _earlier(
+    ids: Sequence[str], created: Sequence[datetime], duplicates: Iterable[tuple[int, int]]
+) -> defaultdict[int, list[int]]:
+    """Position of a question -> positions of its near-duplicates that come before it by (creation date, id)."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
     for pair in duplicates:
         first, last = sorted(pair, key=lambda place: (created[place], ids[place]))
-        found.setdefault(ids[last], []).append(ids[first])
+        found[last].append(first)
     return found
+
+
+def _split_by_hash(question_id: str, test_share: float, seed: int) -> str:
+    """test for a share of `test_share` of all ids, by their hash with the seed; else train."""
+    share = xxh3_64_intdigest(f"{seed}\x1f{question_id}".encode()) / 2**64
+    return "test" if share < test_share else "train"

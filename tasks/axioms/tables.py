@@ -1,4 +1,4 @@
-"""The paper's tables about its data, computed in a stream: 7 (questions by axiom) and 10 (sites).
+"""Tables 7 (questions by axiom) and 10 (sites) of the paper for a version's report, computed in a stream.
 
 All sums are of integers, hence exact: the order of the rows changes no digit. Standard deviations are those of a
 population (divided by n, not n - 1), as the tables describe all of the data.
@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import duckdb
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from longform.artifacts.rows import read_parquet
-from tasks.publishing.printed import beside, printed
+from longform.artifacts.rows import Rows, read_parquet
+from tasks.publishing.card import ReportTable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PRINTED = Path(__file__).with_name("printed.toml")
 AXIOMS = {
@@ -25,6 +30,46 @@ AXIOMS = {
     4: "relevant grounding",
     5: "thoroughness",
 }
+QUESTIONS = pa.schema([("site", pa.string()), ("answers", pa.int32())])
+ANSWERS = pa.schema([("site", pa.string()), ("words", pa.int32()), ("votes", pa.int64())])
+THREADS = ["site", "answers.list.element.text", "answers.list.element.votes"]
+
+
+def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
+    """Tables 7 (questions and added answers by axiom and split) and 10 (sites) of the published rows."""
+    return [
+        ReportTable(
+            "Questions by axiom (table 7 of the paper)",
+            "Answers added: those of a question's pairs that no lower axiom has.",
+            table_7_questions_by_axiom(pairs.paths),
+        ),
+        ReportTable(
+            "Questions and answers by site (table 10 of the paper)",
+            "Words are separated by white space. Each mean is followed by its standard deviation.",
+            table_10_sites(*questions_and_answers(threads)),
+        ),
+    ]
+
+
+def questions_and_answers(threads: Rows) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A row a question (site, answers) and a row an answer (site, words, votes): numbers only, read batch by batch."""
+    counted = [(_questions(batch), _answers(batch)) for batch in threads.batches(THREADS)]
+    questions, answers = (
+        pa.Table.from_batches([pair[side] for pair in counted], schema).to_pandas(strings_to_categorical=True)
+        for side, schema in enumerate((QUESTIONS, ANSWERS))
+    )
+    return questions, answers
+
+
+def _questions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([batch.column("site"), pc.list_value_length(batch.column("answers"))], QUESTIONS)
+
+
+def _answers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    threads = batch.column("answers")
+    answers, sites = threads.flatten(), batch.column("site").take(pc.list_parent_indices(threads))
+    words = pa.array([len(text.split()) for text in answers.field("text").to_pylist()], pa.int32())
+    return pa.record_batch([sites, words, answers.field("votes").cast(pa.int64())], ANSWERS)
 
 
 def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
@@ -34,6 +79,8 @@ def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
     files with split, question_id, axiom, preferred_id and rejected_id; DuckDB counts in them and spills to disk, as
     the ids of all pairs may not fit in memory.
     """
+    from tasks.publishing.printed import beside, printed
+
     with (
         TemporaryDirectory() as spill,
         duckdb.connect(config={"memory_limit": "512MB", "threads": 2, "temp_directory": spill}) as database,
@@ -64,6 +111,10 @@ def table_10_sites(questions: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFra
     The largest site comes first, ties by name. `questions`: a row a question, its site and number of answers;
     `answers`: a row an answer, its site, words and votes.
     """
+    import pandas as pd
+
+    from tasks.publishing.printed import beside, printed
+
     asked, answered = questions.groupby("site").answers, answers.groupby("site")
     sites = pd.DataFrame({
         "questions": asked.size(),

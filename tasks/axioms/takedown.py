@@ -11,58 +11,55 @@ In doubt a response is included: it can be asked for again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import duckdb
 
-from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
 from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
 from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
-from tasks.publishing.purging import by_words, each, files_of, first_column, register, responses_in
+from tasks.publishing.purging import Queries, by_words, found, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
 MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers")
-POSTS = ("read_posts", "admit_posts", "scrub_posts")
 PASSAGES = ("retrieve_passages",)
+LISTED = "IN (SELECT id FROM listed)"
+RESPONSES = "SELECT DISTINCT response FROM {}"
+REQUEST_TEXTS = (
+    f"left(title || chr(10) || chr(10) || text, {QUESTION_CHARACTERS})",
+    f"title || chr(10) || left(text, {EMBEDDED_CHARACTERS})",
+    f"if(title IS NULL, left(text, {ANSWER_CHARACTERS}), NULL)",
+    "coalesce(title, '') || ' ' || text",
+)
+READING: Queries = [  # questions with a listed post as evidence
+    (
+        PASSAGES,
+        f"SELECT question_id FROM (SELECT question_id, unnest(passages).answer_id AS id FROM {{}}) WHERE id {LISTED}",
+    )
+]
+NAMED: Queries = [  # responses of rows that name a listed post as question, parent or evidence
+    (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
+    (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
+    (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
+]
+TEXTS: Queries = [  # that requests contain of the listed posts and their passages
+    (
+        ("read_posts", "admit_posts", "scrub_posts"),
+        f"SELECT unnest([{', '.join(REQUEST_TEXTS)}]) FROM {{}} WHERE post_id {LISTED}",
+    ),
+    (
+        PASSAGES,
+        f"SELECT DISTINCT one.text FROM (SELECT unnest(passages) AS one FROM {{}}) WHERE one.answer_id {LISTED}",
+    ),
+]
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """The keys of the stored responses that were made from these posts."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
-        by_id = set(first_column(database, _queries_by_id(store)))
-        texts = set(first_column(database, _queries_of_texts(store)))
-        known = set(first_column(database, each(store, MODEL_STAGES, responses_in)))
+        register(database, "readers", found(database, store, READING))
+        by_id, texts = set(found(database, store, NAMED)), set(found(database, store, TEXTS))
+        known = set(found(database, store, [(MODEL_STAGES, RESPONSES)]))
     return by_id | set(by_words(responses, texts, known))
-
-
-def _queries_by_id(store: Store) -> Iterator[str]:
-    """DuckDB queries for the responses of rows that name a listed post as question, parent or evidence."""
-    listed = "IN (SELECT id FROM listed)"
-    yield from each(store, MODEL_STAGES, lambda rows: f"{responses_in(rows)} WHERE question_id {listed}")
-    parents = f"first_id {listed} OR second_id {listed}"
-    yield from each(store, ["combine_answers"], lambda rows: f"{responses_in(rows)} WHERE {parents}")
-    if passages := files_of(store, "retrieve_passages"):
-        evidence = f"SELECT question_id, unnest(passages).answer_id AS id FROM {read_parquet(passages)}"
-        questions = f"SELECT question_id FROM ({evidence}) SEMI JOIN listed USING (id)"
-        yield from each(store, FROM_EVIDENCE, lambda rows: f"{responses_in(rows)} WHERE question_id IN ({questions})")
-
-
-def _queries_of_texts(store: Store) -> Iterator[str]:
-    """DuckDB queries for the texts that requests contain of the listed posts and their passages."""
-    request_texts = (
-        f"left(title || chr(10) || chr(10) || text, {QUESTION_CHARACTERS})",
-        f"title || chr(10) || left(text, {EMBEDDED_CHARACTERS})",
-        f"if(title IS NULL, left(text, {ANSWER_CHARACTERS}), NULL)",
-        "coalesce(title, '') || ' ' || text",
-    )
-    posts = f"SELECT unnest([{', '.join(request_texts)}]) FROM"
-    yield from each(store, POSTS, lambda rows: f"{posts} {rows} SEMI JOIN listed ON post_id = id")
-    passages = "SELECT unnest(passages) AS one FROM"
-    yield from each(
-        store,
-        PASSAGES,
-        lambda rows: f"SELECT DISTINCT one.text FROM ({passages} {rows}) SEMI JOIN listed ON one.answer_id = id",
-    )

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Source
@@ -175,17 +175,29 @@ def _released(record: Record) -> Record:
 
 
 def _why_no_question(fields: Record) -> str | None:
-    if not isinstance(fields.get("question"), str) or not fields["question"].strip():
+    if not is_filled_text(fields.get("question")):
         return "no question"
     for name, longest in LONGEST.items():
         value = fields.get(name)
         if name == "question_types" and isinstance(value, list):
             value = "|".join(value) if all(isinstance(one, str) for one in value) else 0
-        if value is not None and not isinstance(value, str):
-            return f"ill-formed {name}"
-        if len(value or "") > longest:
-            return f"{name} of more than {longest:,} characters"
+        faults = {
+            f"ill-formed {name}": not isinstance(value, str | None),
+            f"{name} of more than {longest:,} characters": len(str(value or "")) > longest,
+        }
+        if fault := first_fault(faults):
+            return fault
     return None
+
+
+def is_filled_text(value: object) -> TypeGuard[str]:
+    """Whether it is a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def first_fault(faults: Mapping[str, bool]) -> str | None:
+    """The first reason that holds, of (reason -> whether it holds); None if none does."""
+    return next((reason for reason, holds in faults.items() if holds), None)
 
 
 def _kept(record: Record) -> Row:
@@ -231,18 +243,15 @@ def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions"
     Columns may stand in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
     """
     rows = csv_rows(lines, subject)
-    headers = next(rows, Rejected("", "defect", ""))
-    if isinstance(headers, Rejected) or "question" not in (columns := _columns(headers)):
+    headers = next(rows, [])
+    named = [] if isinstance(headers, Rejected) else ["_".join(header.lower().split()) for header in headers]
+    columns = [HEADERS.get(name) for name in named]
+    if "question" not in columns:
         raise SourceError(f'{subject} has no column "question" in its first line: name its columns there.')
     for position, row in enumerate(rows):
         yield (
             replace(row, key=f"record {position}") if isinstance(row, Rejected) else _csv_record(position, row, columns)
         )
-
-
-def _columns(headers: list[str]) -> list[str | None]:
-    named = ["_".join(header.lower().split()) for header in headers]
-    return [HEADERS.get(name) for name in named]
 
 
 def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> Record | Rejected:

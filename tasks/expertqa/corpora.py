@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,12 @@ import pyarrow as pa
 import xxhash
 
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import Rejected, Row, Shard, Source
+from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.expertqa import DOCUMENTS
+from tasks.expertqa.bank import first_fault, is_filled_text
 from tasks.sources.files.found import moment, open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches
@@ -52,29 +54,25 @@ class Document(NamedTuple):
     retrieved_at: int | None
 
 
-def open_corpora(
-    paths: Iterable[Path | str], group: str, digest: Callable[[Path], str], retrieved_at: str | None = None
-) -> list[Source]:
-    """The sources of a corpus's files. `retrieved_at`: ISO 8601 date for records that do not say it themselves."""
-    return open_files(
-        paths, group=group, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
-    )
+open_corpora = partial(open_files, endings=ENDINGS, piece_bytes=PIECE_BYTES)
 
 
 def document_of(record: Any, retrieved_at: int | None) -> Document | str:
     """The document of a record, or the reason why it is none. `retrieved_at`: for records that do not say it, in ms."""
     if not isinstance(record, dict):
         return "no record"
-    for name in ("url", "text"):
-        if not isinstance(record.get(name), str) or not record[name].strip():
-            return f"missing or ill-formed {name}"
-    url = clean(record["url"], one_line=True)
     licence = record.get("license") if record.get("licence") is None else record["licence"]
-    if not url or len(url) > URL_CHARACTERS or _RUNS_CODE.match(url):
-        return "missing or ill-formed url"
-    for name, value in (("title", record.get("title")), ("licence", licence)):
-        if not isinstance(value, str | None):
-            return f"missing or ill-formed {name}"
+    has_url, has_text = (is_filled_text(record.get(name)) for name in ("url", "text"))
+    url = clean(record["url"], one_line=True) if has_url else ""
+    unusable = not url or len(url) > URL_CHARACTERS or _RUNS_CODE.match(url) is not None
+    faults = {
+        "missing or ill-formed url": not has_url or (has_text and unusable),  # a missing text is told first
+        "missing or ill-formed text": not has_text,
+        "missing or ill-formed title": not isinstance(record.get("title"), str | None),
+        "missing or ill-formed licence": not isinstance(licence, str | None),
+    }
+    if fault := first_fault(faults):
+        return fault
     try:
         fetched = _moment(record.get("retrieved_at"))
     except (UsageError, ValueError, OverflowError):
@@ -124,7 +122,7 @@ def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overla
     fetched = dict(files.source.facts).get("retrieved_at")
     retrieved, seen = None if fetched is None else moment(fetched), set[int]()
     for key, record, raw in _records(files):
-        document = document_of(record, retrieved) if isinstance(record, dict) else record or "no record"
+        document = record if isinstance(record, str) else document_of(record, retrieved)
         if isinstance(document, str):
             yield Rejected(key, "defect", document, _named(record), raw)
             continue
@@ -151,7 +149,7 @@ def _loaded(line: bytes) -> Any:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return "unreadable line"
-    return record if isinstance(record, dict) else "no record"
+    return record if isinstance(record, dict) else None
 
 
 def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:

@@ -6,19 +6,19 @@ Imported records are exported unchanged, from the columns that keep them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 from longform.artifacts.rows import Row, grouped
 from longform.errors import StoreError
 from tasks.expertqa.answers.citations import without_marks
-from tasks.expertqa.bank import released_record
+from tasks.expertqa.bank import first_fault, released_record
 from tasks.expertqa.estimates.autoais import RELEASED
 from tasks.expertqa.estimates.factscore import best_passages, fact_score, judgements_of
 from tasks.expertqa.exact import write_exact
 from tasks.expertqa.vocabulary import type_text
 
 Example = dict[str, Any]
+StageRows = Mapping[str, Iterable[Row]]
 
 SPLITS = ("train", "validation", "test")
 CONFIGS = ("random", "domain")
@@ -26,6 +26,7 @@ RATED = ("support", "reason_missing_support", "informativeness", "worthiness", "
 REVISED = ("revised_claim", "revised_evidence")
 BY_PEOPLE = ("person", "claims")
 
+TABLES = ("answers", "split", "claims", "labels", "revised", "attributions", "facts", "judged", "found")
 _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
 
 
@@ -34,45 +35,29 @@ def line(row: Mapping[str, Any]) -> bytes:
     return write_exact(row).translate(_LINE_ENDS).encode() + b"\n"
 
 
-@dataclass(frozen=True, slots=True)
-class StageRows:
-    """Rows of the stages behind all questions, in the order of these, or behind one question.
-
-    `claims` are those of sampled answers, with their evidence; `split` are the claims of all answers.
-    """
-
-    answers: Iterable[Row] = ()
-    split: Iterable[Row] = ()
-    claims: Iterable[Row] = ()
-    labels: Iterable[Row] = ()
-    revised: Iterable[Row] = ()
-    attributions: Iterable[Row] = ()
-    facts: Iterable[Row] = ()
-    judged: Iterable[Row] = ()
-    found: Iterable[Row] = ()
-
-
 def examples(
-    questions: Iterable[Row], stage_rows: StageRows, *, estimates: bool = False, only_imported: bool = False
+    questions: Iterable[Row], tables: StageRows, *, estimates: bool = False, only_imported: bool = False
 ) -> Iterator[tuple[str, Example]]:
     """(question id, example) in the released form, in the order of the bank.
 
+    `tables`: rows of the stages behind the questions, in the order of these, by the names in TABLES; those that are not
+    given are empty. `claims` are those of sampled answers, with their evidence; `split` are the claims of all answers.
     Imported examples equal the imported records; our systems' answers are added, unless `only_imported`. With
     `estimates` every claim gets our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label` in place of
     the released ones, which stay where FActScore did not run or AutoAIS is the released one. StoreError for rows in
     another order.
     """
-    tables = {field.name: InOrder(field.name, getattr(stage_rows, field.name)) for field in fields(stage_rows)}
-    scored = tables["facts"].ahead is not None
+    streams = {name: InOrder(name, tables.get(name, ())) for name in TABLES}
+    scored = streams["facts"].ahead is not None
     for question in questions:
-        own = StageRows(**{name: table.of(question["question_id"]) for name, table in tables.items()})
+        own = {name: stream.of(question["question_id"]) for name, stream in streams.items()}
         record = released_record(question)
         if record is None and only_imported:
             continue
         estimated = _estimates(own, scored) if estimates else None
         yield question["question_id"], _example(question, record, own, estimated, only_imported)
-    for table in tables.values():
-        table.check_end()
+    for stream in streams.values():
+        stream.check_end()
 
 
 class InOrder:
@@ -102,7 +87,7 @@ def _example(
 ) -> Example:
     example = _question(question) if record is None else record
     if estimated:
-        _estimate(example, own.answers, estimated)
+        _estimate(example, own["answers"], estimated)
     ours = {} if only_imported else _ours(own, estimated)
     if not ours:
         return example
@@ -126,11 +111,11 @@ def _question(question: Row) -> Example:
 
 def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
     """System -> answer in the released form, of the answers that were not released. `estimated`: by claim id."""
-    labels = {row["answer_id"]: row for row in reversed(list(own.labels))}  # of each answer's labels the first
-    revised = {row["answer_id"]: row["text"] for row in own.revised if row["revised_by"] in BY_PEOPLE}
-    claims = grouped(own.split, "answer_id") | grouped(own.claims, "answer_id")
+    labels = {row["answer_id"]: row for row in reversed(list(own["labels"]))}  # of each answer's labels the first
+    revised = {row["answer_id"]: row["text"] for row in own["revised"] if row["revised_by"] in BY_PEOPLE}
+    claims = grouped(own["split"], "answer_id") | grouped(own["claims"], "answer_id")
     found = {}
-    for answer in own.answers:
+    for answer in own["answers"]:
         key = answer["answer_id"]
         if answer["kind"] != "released":
             label = labels.get(key, {})
@@ -183,9 +168,9 @@ UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": N
 
 def _estimates(own: StageRows, scored: bool) -> dict[str, Row]:
     """Claim id -> our values of the four properties `atomic_claims` to `autoais_label`, as far as they exist."""
-    passages = {row["fact_id"]: row["passages"] for row in own.found}
-    facts = judgements_of(own.facts, own.judged)
-    labels = {row["claim_id"]: _autoais_label(row) for row in own.attributions}
+    passages = {row["fact_id"]: row["passages"] for row in own["found"]}
+    facts = judgements_of(own["facts"], own["judged"])
+    labels = {row["claim_id"]: _autoais_label(row) for row in own["attributions"]}
     return {
         claim: (_scores(facts.get(claim, []), passages) if scored else {}) | labels.get(claim, {})
         for claim in [*labels, *facts]
@@ -259,12 +244,10 @@ def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[E
 
 
 def _why_no_pair(row: Row, claim: str, texts: list[str]) -> str | None:
-    if row["support"] is None:
-        return "nobody judged its support"
-    if not row["evidence"]:
-        return "no evidence"
-    if row["support"] == "N/A":
-        return "support N/A"
-    if not texts:
-        return "only the address of its evidence is known"
-    return None if any(map(str.isalnum, claim)) else "no word but citation marks"
+    return first_fault({
+        "nobody judged its support": row["support"] is None,
+        "no evidence": not row["evidence"],
+        "support N/A": row["support"] == "N/A",
+        "only the address of its evidence is known": not texts,
+        "no word but citation marks": not any(map(str.isalnum, claim)),
+    })  # fmt: skip

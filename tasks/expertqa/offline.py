@@ -106,7 +106,8 @@ def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
     first, number = dice[1] % len(_HEDGES), 3 + dice[2] % 3
     hedges = [_HEDGES[(first + step) % len(_HEDGES)] for step in range(number)]
     text = " ".join(hedge.format(a=a, b=b, c=c, field=field) for hedge in hedges)
-    references = [f"[{n}] https://example.org/{_slug(word, dice)}" for n, word in enumerate((a, b), 1)]
+    slugs = ("-".join(re.findall("[a-z0-9]+", word.lower())) or dice.hex()[:8] for word in (a, b))
+    references = [f"[{n}] https://example.org/{slug}" for n, slug in enumerate(slugs, 1)]
     ending = _ENDINGS_OF_ANSWERS[dice[3] % len(_ENDINGS_OF_ANSWERS)]
     return "\n".join([f"{text} {ending}", "", "References:", *references])
 
@@ -114,10 +115,6 @@ def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
 def _keywords(question: str) -> list[str]:
     found = (word for word in _WORD.findall(question) if 4 <= len(word) <= 30 and word.lower() not in COMMON)
     return list(dict.fromkeys(word if word.isupper() else word.lower() for word in found))
-
-
-def _slug(word: str, dice: bytes) -> str:
-    return "-".join(re.findall("[a-z0-9]+", word.lower())) or dice.hex()[:8]
 
 
 def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
@@ -162,6 +159,7 @@ def _best(claims: list[tuple[str, str]]) -> list[str]:
 
 
 def _fitting(claims: list[str], room: int) -> str:
+    """The claims in their order, without those that no longer fit."""
     text = ""
     for claim in claims:
         longer = f"{text} {claim}".strip()
@@ -236,7 +234,8 @@ def atomic_claims(claim: str) -> list[str]:
     for clause in (part for whole in _CLAUSE.split(bare) for part in _split(_CLAUSE_WITH_VERB, whole)):
         subject = _subject(clause) or subject
         statements += [listed for phrase in _verb_phrases(clause, subject) for listed in _listed(phrase)]
-    return list(dict.fromkeys(map(_as_sentence, filter(_WORD_OR_NUMBER.search, statements))))[:MAX_STATEMENTS]
+    bare_ones = (one.rstrip(" .;:,") for one in statements if _WORD_OR_NUMBER.search(one))
+    return list(dict.fromkeys(f"{one[:1].upper()}{one[1:]}." for one in bare_ones))[:MAX_STATEMENTS]
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
@@ -281,10 +280,6 @@ def _listed(statement: str) -> list[str]:
     if not listing or len(items) < 3 or not plain or " and " not in statement[listing.end() :]:
         return [statement]
     return [f"{statement[: listing.end()]}{item}" for item in items[:MAX_STATEMENTS]]
-
-
-def _as_sentence(statement: str) -> str:
-    return f"{statement[:1].upper()}{statement[1:].rstrip(' .;:,')}."
 
 
 RULES = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+import pandas as pd
 import pyarrow.parquet as pq
 
 from longform.artifacts.rows import Row, Rows
@@ -12,15 +12,12 @@ from longform.settings import qafacteval_models
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
 from tasks.expertqa.estimates.predictions import missing
-from tasks.expertqa.tables.agreement import agreement, both_labelled
+from tasks.expertqa.tables import labels as counted
+from tasks.expertqa.tables import tables as made
+from tasks.expertqa.tables.figures import plots
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
 from tasks.publishing.card import Figure, ReportTable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from tasks.expertqa.tables.labels import Labels
 
 CLAIMS = [
     *("claim_id", "answer_id", "system", "field", "question_types", "random_split", *LABELLED),
@@ -54,9 +51,6 @@ def tables(
     domain: Rows,
 ) -> list[ReportTable]:
     """Tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are the published ones."""
-    from tasks.expertqa.tables import labels as counted
-    from tasks.expertqa.tables import tables as counts
-
     asked, judged = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS)
     sampled, given = samples.to_pandas(["answer_id", "system"]), _labels(labels)
     predicted, tests = predictions.to_pandas(PREDICTIONS), {"random": _tests(random), "domain": _tests(domain)}
@@ -65,22 +59,22 @@ def tables(
         ReportTable(
             "Question types (table 2)",
             "A question may have several types: the shares sum to more than 100.",
-            counts.table_2_question_types(asked),
+            made.table_2_question_types(asked),
         ),
         ReportTable(
             "Answers by system, and how many abstain (table 4)",
             "Sampled answers are shown to experts; released ones all were. The abstention rate is of the generated "
             "answers: released ones were chosen among those that do not abstain.",
-            counts.table_4_abstentions(answers.to_pandas(["system", "kind", "abstention"]), sampled),
+            made.table_4_abstentions(answers.to_pandas(["system", "kind", "abstention"]), sampled),
         ),
         *estimates(judged, claims, attributions, entailed.to_pandas(["claim_id", "model", "attributable"])),
         ReportTable(
-            "Predicted answers (table 9)", _of_predictions(predicted), counts.table_9_predictions(predicted, tests)
+            "Predicted answers (table 9)", _of_predictions(predicted), made.table_9_predictions(predicted, tests)
         ),
         ReportTable(
             "Predicted answers, zero-shot ones too (table 14)",
             _of_predictions(predicted),
-            counts.table_14_predictions(predicted, tests),
+            made.table_14_predictions(predicted, tests),
         ),
         second_labelling(given, _labels(second_labels), dict(zip(asked.question_id, asked.field, strict=True))),
         *map(labels_table, counted.figure_5_by_system(used, judged)),
@@ -96,11 +90,9 @@ def tables(
 
 def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) -> list[Figure]:
     """Figures 4, 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published ones."""
-    from tasks.expertqa.tables.figures import plots
-
     asked, judged, given = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS), _labels(labels)
     fields = dict(zip(asked.question_id, asked.field, strict=True))
-    return plots(asked, answers_of([judged], given), judged, agreement(given, _labels(second_labels), fields))
+    return plots(asked, answers_of([judged], given), judged, counted.agreement(given, _labels(second_labels), fields))
 
 
 # ---------------------------------------------------------------- tables with notes
@@ -108,8 +100,6 @@ def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) ->
 
 def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: pd.DataFrame) -> list[ReportTable]:
     """Tables 5 to 8: AutoAIS, imported predictions and FActScore, and how they agree with people."""
-    from tasks.expertqa.tables import estimates as made
-
     backends, judges = (set(judged[name].dropna()) for name in ("autoais_backend", "fact_score_model"))
     by = _said_by(backends)
     return [
@@ -172,16 +162,14 @@ def _of_predictions(predicted: pd.DataFrame) -> str:
 
 def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[str, str]) -> ReportTable:
     """Figure 4: agreement of a second labelling with the reference labels."""
-    import pandas as pd
-
-    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in both_labelled(first, again))
+    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in counted.both_labelled(first, again))
     note = (
         "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
         "Kappa: agreement beyond chance, 1 at most."
     )
     note += f" By the annotator of the first: {own:,} second labellings." if own else ""
     columns = ["field", "property", "labelled", "agreement", "kappa"]
-    rows = pd.DataFrame(agreement(first, again, fields), columns=columns)
+    rows = pd.DataFrame(counted.agreement(first, again, fields), columns=columns)
     rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": "all"})
     rows["agreement"] *= 100
     rows["kappa"] = rows.kappa.astype(float).round(9) + 0.0  # without the sign of a zero
@@ -189,10 +177,8 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
     return ReportTable("Agreement with a second labelling (figure 4)", note, named)
 
 
-def labels_table(labels: Labels) -> ReportTable:
+def labels_table(labels: counted.Labels) -> ReportTable:
     """Counts and shares of the labels of one property."""
-    from tasks.expertqa.tables import labels as counted
-
     which = f", {labels.which}" if labels.which else ""
     title = f"{labels.property.capitalize()} by {counted.GROUPS[labels.by]}{which} (figure {FIGURES[labels.by]})"
     note = f"Shares are of the labelled {labels.what}."
@@ -206,27 +192,21 @@ def labels_table(labels: Labels) -> ReportTable:
 
 def disagreements(judged: pd.DataFrame, claims: Rows, attributions: Rows) -> pd.DataFrame:
     """Table 7 with the texts of its claims: these are read of the chosen claims alone, as evidence is long."""
-    from tasks.expertqa.tables.estimates import table_7_disagreements
-
     scored = judged.merge(attributions.to_pandas(["claim_id", "score"]), on="claim_id", how="left")
-    chosen = table_7_disagreements(scored, SHOWN)
+    chosen = made.table_7_disagreements(scored, SHOWN)
     evidence = _of(claims, ["claim_id", "claim", "evidence", "evidence_urls"], chosen.claim_id)
     was_read = _of(attributions, ["claim_id", "evidence"], chosen.claim_id)
     texts = [sources_of(evidence[key]) for key in chosen.claim_id]
-    shared = [_shared(evidence[key]["claim"], found) for key, found in zip(chosen.claim_id, texts, strict=True)]
-    read = [was_read.get(key, {}).get("evidence") for key in chosen.claim_id]
     rows = chosen[["kind", "system", "claim_id"]].copy()
     rows["claim"] = [shortened(evidence[key]["claim"]) for key in chosen.claim_id]
-    rows["evidence that was read"] = [shortened(text) for text in read]
+    rows["evidence that was read"] = [shortened(was_read.get(key, {}).get("evidence")) for key in chosen.claim_id]
     rows["support"], rows["cite-worthy"], rows["score"] = chosen.support, chosen.worthiness, chosen.score
     rows["sources"] = ["several" if len(found) > 1 else "one" for found in texts]
-    rows["shared words, %"] = shared
+    rows["shared words, %"] = [
+        100 * lexical_entailment("\n".join(found), without_marks(evidence[key]["claim"])) if found else None
+        for key, found in zip(chosen.claim_id, texts, strict=True)
+    ]  # the share of the claim's content words that its evidence has: near 100 they differ in wording
     return rows
-
-
-def _shared(claim: str, texts: Sequence[str]) -> float | None:
-    """The share of the claim's content words that its evidence has, in percent: near 100 they differ in wording."""
-    return 100 * lexical_entailment("\n".join(texts), without_marks(claim)) if texts else None
 
 
 def sources_of(claim: Row) -> list[str]:
@@ -246,8 +226,6 @@ def shortened(text: str | None) -> str | None:
 
 def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFrame:
     """Each answer of `rows` (answers or their claims) and of labels once: its system, its first labels' usefulness."""
-    import pandas as pd
-
     columns = ["answer_id", "system", "usefulness"]
     labelled = pd.DataFrame([{name: row[name] for name in columns} for row in labels], columns=columns)
     every = [labelled, *(own[["answer_id", "system"]] for own in rows)]
@@ -266,8 +244,7 @@ def _tests(split: Rows) -> int:
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:
     """claim_id -> these columns of its row."""
-    wanted = list(claim_ids)
-    found: Iterator[Row] = iter(
-        pq.read_table(rows.paths, columns=columns, filters=[("claim_id", "in", wanted)]).to_pylist() if wanted else ()
-    )
-    return {row["claim_id"]: row for row in found}
+    if not (wanted := list(claim_ids)):
+        return {}
+    found = pq.read_table(rows.paths, columns=columns, filters=[("claim_id", "in", wanted)])
+    return {row["claim_id"]: row for row in found.to_pylist()}

@@ -1,4 +1,11 @@
-"""Stored model responses to delete when a question or a document is taken down.
+"""What a takedown of a question or a document removes: rows, at admission, and stored model responses.
+
+The list names a question by the part of its id before #, so that all its copies are removed, and a document by its
+address or by the id of the record at that address. An imported answer that quotes a listed document
+("[1] https://… In hot water …") is removed, and a question with such a released answer; an answer that cites the
+address alone stays.
+
+Responses to delete:
 
     a question   responses with its answers, their claims, atomic claims, judgements and revisions
     a document   answers written from a passage of it, and all responses derived from these; judgements of claims and
@@ -12,109 +19,120 @@ can be requested again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 
 import duckdb
+import pyarrow as pa
 
-from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
+from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.responses.store import ResponseStore
-from tasks.expertqa.admission import is_listed
+from schemas.expertqa import ANSWERS, DOCUMENTS, QUESTIONS
 from tasks.expertqa.answers import revised
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.expertqa.estimates import autoais, factscore
-from tasks.expertqa.estimates.autoais import judged_text
-from tasks.publishing.purging import by_words, each, files_of, first_column, register, responses_in
+from tasks.publishing.purging import Queries, by_words, found, register
+from tasks.sources.admission import REASON, Admitted
+from tasks.sources.permalinks import names_of_address
+
+_QUOTED = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL | re.IGNORECASE)
+
+# ---------------------------------------------------------------- rows
+
+
+@stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
+def admit_questions(context: StageContext, questions: Rows, *, takedowns: list[str]) -> Admitted:
+    """The questions, with their released answers, that are not taken down."""
+    listed = set(takedowns)
+    yield from _admitted(questions, lambda row: _is_listed(row, _released(row), listed))
+
+
+@stage(ANSWERS, revision=1, at_most=AtMost(keeps=True))
+def admit_commercial(context: StageContext, answers: Rows, *, takedowns: list[str]) -> Admitted:
+    """The answers of a commercial system that are not taken down."""
+    listed = set(takedowns)
+    yield from _admitted(answers, lambda row: _is_listed(row, _imported(row), listed))
+
+
+@stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
+def admit_corpus(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Admitted:
+    """The passages of the local corpus whose documents are not taken down."""
+    yield from _of_addresses(documents, takedowns)
+
+
+@stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
+def admit_pages(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Admitted:
+    """The passages of pages (in place of a web search) that are not taken down."""
+    yield from _of_addresses(documents, takedowns)
+
+
+def is_listed(url: str, listed: Collection[str]) -> bool:
+    """Whether the document at an address is taken down, by its address or the id of its record."""
+    return any(name in listed for name in names_of_address(url))
+
+
+def question_of(question_id: str) -> str:
+    """The part of a question id before #, which all copies of the question share."""
+    return question_id.partition("#")[0]
+
+
+def _of_addresses(documents: Rows, takedowns: list[str]) -> Admitted:
+    listed = set(takedowns)
+    leaves = lru_cache(maxsize=1)(lambda url: is_listed(url, listed))  # windows of a document follow one another
+    yield from _admitted(documents, lambda row: leaves(row["url"]), ["url"])
+
+
+def _admitted(rows: Rows, leaves: Callable[[Row], bool], columns: list[str] | None = None) -> Admitted:
+    for batch in rows.batches():
+        read = batch.select(columns) if columns else batch
+        gone = [leaves(row) for row in read.to_pylist()]
+        yield batch.filter(pa.array([not each for each in gone])) if any(gone) else batch
+        for key in batch.column(rows.key).filter(pa.array(gone, pa.bool_())).to_pylist():
+            yield Rejected(key, "filtered", REASON)
+
+
+def _is_listed(row: Row, texts: Iterable[str], listed: Collection[str]) -> bool:
+    """Whether the row's question is listed, or one of the texts is a listed address followed by words of the document
+    there.
+    """
+    quoted = (match[1] for match in map(_QUOTED.match, texts) if match and re.search(r"\w", match[2]))
+    return question_of(row["question_id"]) in listed or any(is_listed(url, listed) for url in quoted)
+
+
+def _released(question: Row) -> Iterator[str]:
+    """All texts of a question's released answers."""
+    return _strings(json.loads(question["answers"])) if question["answers"] else iter(())
+
+
+def _imported(answer: Row) -> Iterator[str]:
+    yield from answer["attribution"]
+    yield from (f"{each['url']} {each['text'] or ''}" for each in answer["cited"] if each["url"])
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+# ---------------------------------------------------------------- responses
 
 FROM_ANSWERS = ("estimate_attribution", "break_claims", "judge_facts", "revise_answers")
 ASKED = ("write_closed_book", "write_from_passages", *FROM_ANSWERS)
-QUESTIONS = ("read_questions", "admit_questions", "take_questions")
-DOCUMENTS = ("read_corpus", "read_pages")
+DOCUMENTS_READ = ("read_corpus", "read_pages")
 PASSAGES = ("find_for_questions", "find_for_claims", "find_for_facts")
 EVIDENCE = ("link_evidence", "take_claims")
-CLAIMS = ("split_claims", *EVIDENCE, "break_claims")
 
 OF_LISTED = "split_part(question_id, '#', 1) IN (SELECT id FROM listed)"
 DERIVED = "answer_id IN (SELECT id FROM answers)"
 READERS = "IN (SELECT id FROM readers)"
-
-
-def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses derived from the questions and addresses in `ids`."""
-    with duckdb.connect(config={"memory_limit": "512MB"}) as database:
-        register(database, "listed", ids)
-        listed = (url for url in first_column(database, _addresses(store)) if is_listed(url, ids))
-        register(database, "listed_urls", listed)
-        register(database, "readers", first_column(database, _readers(store)))
-        register(database, "answers", first_column(database, _answers(store)))
-        named = set(first_column(database, _named(store)))
-        texts = set(first_column(database, _texts(store)))
-        for claim in first_column(database, _claims(store)):
-            texts |= {claim, judged_text({"text": claim})}
-        known = set(first_column(database, each(store, ASKED, responses_in)))
-    return named | set(by_words(responses, texts, known))
-
-
-def _addresses(store: Store) -> Iterator[str]:
-    """Queries for the addresses of documents, retrieved passages and evidence."""
-    yield from each(store, DOCUMENTS, lambda rows: f"SELECT DISTINCT url FROM {rows}")
-    yield from each(store, PASSAGES, lambda rows: _unnested("passages", rows))
-    yield from each(store, EVIDENCE, lambda rows: _unnested("evidence", rows))
-
-
-def _unnested(column: str, rows: str) -> str:
-    return f"SELECT DISTINCT url FROM (SELECT unnest({column}).url AS url FROM {rows}) WHERE url IS NOT NULL"
-
-
-def _readers(store: Store) -> Iterator[str]:
-    """Queries for the ids of questions, claims and atomic claims with a listed document among passages or evidence."""
-
-    def with_listed(key: str, column: str) -> Callable[[str], str]:
-        pieces = f"SELECT {key} AS id, unnest({column}) AS one FROM"
-        return lambda rows: f"SELECT id FROM ({pieces} {rows}) WHERE one.url IN (SELECT id FROM listed_urls)"
-
-    for stage, key in zip(PASSAGES, ("question_id", "claim_id", "fact_id"), strict=True):
-        yield from each(store, [stage], with_listed(key, "passages"))
-    yield from each(store, EVIDENCE, with_listed("claim_id", "evidence"))
-
-
-def _answers(store: Store) -> Iterator[str]:
-    """Queries for the ids of answers written from passages that include a listed document."""
-    yield from each(
-        store,
-        ["write_from_passages"],
-        lambda rows: f"SELECT answer_id FROM {rows} WHERE question_id IN (SELECT id FROM readers)",
-    )
-
-
-def _named(store: Store) -> Iterator[str]:
-    """Queries for the responses of rows that name a listed question, or texts derived from a listed document."""
-    yield from each(store, ASKED, lambda rows: f"{responses_in(rows)} WHERE {OF_LISTED}")
-    derived = ("write_from_passages", *FROM_ANSWERS)
-    yield from each(store, derived, lambda rows: f"{responses_in(rows)} WHERE {DERIVED}")
-    yield from each(store, ["estimate_attribution"], lambda rows: f"{responses_in(rows)} WHERE claim_id {READERS}")
-    yield from each(store, ["judge_facts"], lambda rows: f"{responses_in(rows)} WHERE fact_id {READERS}")
-    yield from _of_revisions(store)
-
-
-def _of_revisions(store: Store) -> Iterator[str]:
-    """Queries for the responses with revisions of answers that have a claim with listed evidence."""
-    claims = [path for stage in EVIDENCE for path in files_of(store, stage)]
-    if claims:
-        having = f"SELECT answer_id FROM {read_parquet(claims)} WHERE claim_id {READERS}"
-        yield from each(store, ["revise_answers"], lambda rows: f"{responses_in(rows)} WHERE answer_id IN ({having})")
-
-
-def _texts(store: Store) -> Iterator[str]:
-    """Queries for the texts of listed questions and documents, cut as requests cut them."""
-    question = _cut("question", QUESTION_CHARACTERS)
-    yield from each(store, QUESTIONS, lambda rows: f"SELECT {question} FROM {rows} WHERE {OF_LISTED}")
-    text = _cut("text", factscore.PASSAGE_CHARACTERS, revised.EVIDENCE_CHARACTERS, autoais.EVIDENCE_CHARACTERS)
-    listed = "WHERE url IN (SELECT id FROM listed_urls)"
-    yield from each(store, DOCUMENTS, lambda rows: f"SELECT {text} FROM {rows} {listed}")
-    passage, evidence = (f"SELECT unnest({column}, recursive := true) FROM" for column in ("passages", "evidence"))
-    yield from each(store, PASSAGES, lambda rows: f"SELECT {text} FROM ({passage} {rows}) {listed}")
-    yield from each(store, EVIDENCE, lambda rows: f"SELECT {text} FROM ({evidence} {rows}) {listed}")
+LISTED_URL = "url IN (SELECT id FROM listed_urls)"
+RESPONSES = "SELECT DISTINCT response FROM {}"
 
 
 def _cut(column: str, *limits: int) -> str:
@@ -122,11 +140,63 @@ def _cut(column: str, *limits: int) -> str:
     return f"unnest([{', '.join([column, *(f'left({column}, {limit})' for limit in limits)])}])"
 
 
-def _claims(store: Store) -> Iterator[str]:
-    """Queries for the texts of claims and atomic claims derived from listed questions and documents.
+def _read(key: str, column: str) -> str:
+    """SQL for the keys of the rows with a listed document in `column`, of passages or evidence."""
+    return f"SELECT id FROM (SELECT {key} AS id, unnest({column}) AS one FROM {{}}) WHERE one.{LISTED_URL}"
 
-    Claims with a listed document as evidence are included: their requests join all evidence in one fenced text, in
-    which a short document could not be found.
-    """
-    derived = f"{OF_LISTED} OR {DERIVED} OR claim_id {READERS}"
-    yield from each(store, CLAIMS, lambda rows: f"SELECT text FROM {rows} WHERE {derived}")
+
+ADDRESSES: Queries = [  # of documents, retrieved passages and evidence
+    (DOCUMENTS_READ, "SELECT DISTINCT url FROM {}"),
+    (PASSAGES, "SELECT DISTINCT url FROM (SELECT unnest(passages).url AS url FROM {}) WHERE url IS NOT NULL"),
+    (EVIDENCE, "SELECT DISTINCT url FROM (SELECT unnest(evidence).url AS url FROM {}) WHERE url IS NOT NULL"),
+]
+READING: Queries = [  # ids of questions, claims and atomic claims with a listed document among passages or evidence
+    (["find_for_questions"], _read("question_id", "passages")),
+    (["find_for_claims"], _read("claim_id", "passages")),
+    (["find_for_facts"], _read("fact_id", "passages")),
+    (EVIDENCE, _read("claim_id", "evidence")),
+]
+ANSWERS_READING: Queries = [  # ids of answers written from passages that include a listed document
+    (["write_from_passages"], f"SELECT answer_id FROM {{}} WHERE question_id {READERS}")
+]
+CITING: Queries = [(EVIDENCE, f"SELECT answer_id FROM {{}} WHERE claim_id {READERS}")]  # answers, by their claims
+NAMED: Queries = [  # responses of rows that name a listed question, or texts derived from a listed document
+    (ASKED, f"{RESPONSES} WHERE {OF_LISTED}"),
+    (("write_from_passages", *FROM_ANSWERS), f"{RESPONSES} WHERE {DERIVED}"),
+    (["estimate_attribution"], f"{RESPONSES} WHERE claim_id {READERS}"),
+    (["judge_facts"], f"{RESPONSES} WHERE fact_id {READERS}"),
+    (["revise_answers"], f"{RESPONSES} WHERE answer_id IN (SELECT id FROM citing)"),
+]
+TEXT = _cut("text", factscore.PASSAGE_CHARACTERS, revised.EVIDENCE_CHARACTERS, autoais.EVIDENCE_CHARACTERS)
+TEXTS: Queries = [  # of listed questions and documents, cut as requests cut them
+    (
+        ("read_questions", "admit_questions", "take_questions"),
+        f"SELECT {_cut('question', QUESTION_CHARACTERS)} FROM {{}} WHERE {OF_LISTED}",
+    ),
+    (DOCUMENTS_READ, f"SELECT {TEXT} FROM {{}} WHERE {LISTED_URL}"),
+    (PASSAGES, f"SELECT {TEXT} FROM (SELECT unnest(passages, recursive := true) FROM {{}}) WHERE {LISTED_URL}"),
+    (EVIDENCE, f"SELECT {TEXT} FROM (SELECT unnest(evidence, recursive := true) FROM {{}}) WHERE {LISTED_URL}"),
+]
+# Of claims and atomic claims derived from listed questions and documents. Claims with a listed document as evidence are
+# included: their requests join all evidence in one fenced text, in which a short document could not be found.
+CLAIMS: Queries = [
+    (
+        ("split_claims", *EVIDENCE, "break_claims"),
+        f"SELECT text FROM {{}} WHERE {OF_LISTED} OR {DERIVED} OR claim_id {READERS}",
+    )
+]
+
+
+def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
+    """Keys of the stored responses derived from the questions and addresses in `ids`."""
+    with duckdb.connect(config={"memory_limit": "512MB"}) as database:
+        register(database, "listed", ids)
+        register(database, "listed_urls", (url for url in found(database, store, ADDRESSES) if is_listed(url, ids)))
+        register(database, "readers", found(database, store, READING))
+        register(database, "answers", found(database, store, ANSWERS_READING))
+        register(database, "citing", found(database, store, CITING))
+        named, texts = set(found(database, store, NAMED)), set(found(database, store, TEXTS))
+        for claim in found(database, store, CLAIMS):
+            texts |= {claim, autoais.judged_text({"text": claim})}
+        known = set(found(database, store, [(ASKED, RESPONSES)]))
+    return named | set(by_words(responses, texts, known))

@@ -7,57 +7,43 @@ from typing import Any
 
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
-from longform.errors import UsageError
 from tasks.expertqa.vocabulary import LABELLED
-from tasks.publishing.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
+from tasks.publishing.lineage import (
+    Line,
+    Record,
+    built_by,
+    calls_of,
+    made_by,
+    published_row,
+    rows_where,
+    short,
+    stage_rows,
+)
 
 MADE_BY = {"random": "split_randomly", "domain": "split_by_field", "claims": "publish_claims"}
 ANSWERS_BY, REVISED_BY = "collect_answers", "revise_answers"
 WRITTEN_BY = {"person": "a person", "claims": "a person's claims, put together", "model": "a model"}
 
 
-def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
+def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The published row whose id begins with `row_id`, the stage rows it was derived from, and `lines` to print.
 
     UsageError if no row, or more than one, has such an id.
     """
-    config, row = _published(version, row_id)
+    config, row = published_row(version, row_id)
     answer = _stage_row(store, version, ANSWERS_BY, row["answer_id"])
     revised = _stage_row(store, version, REVISED_BY, row["answer_id"])
-    claims = [row] if config == "claims" else _claims(version, row["answer_id"])
+    published = version.tables().get("claims", [])
+    own = rows_where(published, "answer_id = ? ORDER BY position", row["answer_id"]) if config != "claims" else [row]
     calls = calls_of(store, [made["response"] for made in (answer, revised) if made and made["response"]])
     chain = built_by(store, version, MADE_BY[config])
     lines = [*_head(config, row), *_answer(row, answer, calls), *_revision(row, revised, calls)]
-    lines += [*(line for claim in claims for line in _claim(claim)), ("built by", " <- ".join(chain))]
-    behind = {"answer": answer, "revised": revised, "claims": claims, "calls": calls}
+    lines += [*(line for claim in own for line in _claim(claim)), ("built by", " <- ".join(chain))]
+    behind = {"answer": answer, "revised": revised, "claims": own, "calls": calls}
     return {"config": config, "row": row, **behind, "stages": version.stages, "lines": lines}
 
 
 # ---------------------------------------------------------------- looking up
-
-
-def _published(version: Version, row_id: str) -> tuple[str, Record]:
-    found: list[tuple[str, Record]] = []
-    for config, paths in version.tables().items():
-        key = version.key(config)
-        rows = rows_where(paths, f"starts_with({key}, ?) ORDER BY {key} LIMIT 2", row_id)
-        if rows and rows[0][key] == row_id:
-            return config, rows[0]
-        found += [(config, row) for row in rows]
-    if not found:
-        raise UsageError(
-            f"{version.dataset} {version.name} has no row {row_id}: "
-            "take a row_id or a claim_id of its Parquet files, or the beginning of one."
-        )
-    if len(found) > 1:
-        raise UsageError(
-            f"More than one row of {version.dataset} {version.name} begins with {row_id}: give more of it."
-        )
-    return found[0]
-
-
-def _claims(version: Version, answer_id: str) -> list[Record]:
-    return rows_where(version.tables().get("claims", []), "answer_id = ? ORDER BY position", answer_id)
 
 
 def _stage_row(store: Store, version: Version, stage: str, answer_id: str) -> Record | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,9 @@ def ratings(property: str) -> tuple[str, ...]:
 
 
 @cache
-def fields() -> tuple[str, ...]:
-    """The canonical spellings of the 32 fields of study."""
-    return tuple(_read("fields"))
+def fields() -> dict[str, list[str]]:
+    """Canonical spelling of each of the 32 fields of study -> its other spellings."""
+    return dict(_read("fields"))
 
 
 @cache
@@ -95,16 +94,12 @@ def spellings(property: str) -> dict[str, str]:
 
 @cache
 def _fields() -> dict[str, str]:
-    return _spellings(_read("fields"), _folded_field)
+    return {_folded_field(spelling): ours for ours, others in fields().items() for spelling in (ours, *others)}
 
 
 @cache
 def _types() -> dict[str, str]:
     return {_folded(text): numeral for numeral, text in type_texts().items()}
-
-
-def _spellings(known: dict[str, list[str]], fold: Callable[[str], str]) -> dict[str, str]:
-    return {fold(spelling): ours for ours, others in known.items() for spelling in (ours, *others)}
 
 
 def _folded(text: str) -> str:

@@ -13,6 +13,7 @@ from longform.artifacts.recipe import Recipe
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
+from longform.errors import UsageError
 from longform.llm.price import NANO
 from longform.settings import responses
 
@@ -34,6 +35,30 @@ def rows_where(paths: Sequence[Path], condition: str, *values: str) -> list[Reco
 
 def _plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def published_row(version: Version, row_id: str) -> tuple[str, Record]:
+    """(config, row) of the published row whose id is or begins with `row_id`; UsageError if there is not
+    exactly one.
+    """
+    found: list[tuple[str, Record]] = []
+    for config, paths in version.tables().items():
+        key = version.key(config)
+        rows = rows_where(paths, f"starts_with({key}, ?) ORDER BY {key} LIMIT 2", row_id)
+        if rows and rows[0][key] == row_id:
+            return config, rows[0]
+        found += [(config, row) for row in rows]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"More than one row of {version.dataset} {version.name} begins with {row_id}: give more of it."
+        )
+    keys = " or ".join(dict.fromkeys(f"a {version.key(config)}" for config in version.tables()))
+    raise UsageError(
+        f"{version.dataset} {version.name} has no row {row_id}: "
+        f"take {keys} of its Parquet files, or the beginning of one."
+    )
 
 
 def stage_rows(store: Store, version: Version, stage: str, condition: str, *values: str) -> list[Record]:
@@ -72,12 +97,15 @@ def taken(call: Record) -> str:
     return f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
 
 
-def built_by(store: Store, version: Version, stage: str) -> list[str]:
-    """The stages behind a table, from the last to the sources, each with its fingerprint; then the sources' files."""
+def built_by(store: Store, version: Version, stage: str, group: str | None = None) -> list[str]:
+    """The stages behind a table, from the last to the sources, each with its fingerprint; then the sources' files.
+
+    With `group`, the sources of that group alone.
+    """
     recipes = {name: artifact(store, version, name).recipe for name in version.stages}
     behind = ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})
     links = [f"{name} {mark[:8]}" for name, mark in reversed(version.stages.items()) if name in behind]
-    return [*links, *_sources([recipes[name] for name in version.stages if name in behind])]
+    return [*links, *_sources([recipes[name] for name in version.stages if name in behind], group)]
 
 
 def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
@@ -91,9 +119,11 @@ def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> 
     return found
 
 
-def _sources(recipes: Sequence[Recipe]) -> list[str]:
+def _sources(recipes: Sequence[Recipe], group: str | None) -> list[str]:
     given = [one for recipe in recipes for mark in recipe.inputs.values() if not isinstance(mark, str) for one in mark]
-    named = dict.fromkeys(f"{one['group']} sha256 {one['sha256'][:12]}…" for one in given)
+    named = dict.fromkeys(
+        f"{one['group']} sha256 {one['sha256'][:12]}…" for one in given if group in (None, one["group"])
+    )
     return [", ".join(named)] if named else []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from longform.llm.ask.fence import mark_of, marks
 from longform.llm.responses.store import ResponseStore
 
 WINDOW = 60
+Queries = Iterable[tuple[Collection[str], str]]  # stages, and SQL where {} stands for what reads the rows of each
 _NO_WORD = re.compile(r"[\W_]+")
 
 
@@ -49,6 +51,12 @@ def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) ->
     for query in queries:
         for batch in database.sql(query).to_arrow_reader():
             yield from filter(None, batch.column(0).to_pylist())
+
+
+def found(database: duckdb.DuckDBPyConnection, store: Store, queries: Queries) -> Iterator[Any]:
+    """What these queries find in the rows of their stages, whichever build made them: the first column."""
+    made = (each(store, stages, query.format) for stages, query in queries)
+    return first_column(database, chain.from_iterable(made))
 
 
 def words_of(text: str) -> str:

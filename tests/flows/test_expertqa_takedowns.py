@@ -31,8 +31,7 @@ from longform.engine.tasks import InTurn
 from longform.errors import LongformError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
-from tasks.expertqa.admission import admit_commercial, admit_questions, question_of
-from tasks.expertqa.takedown import responses_of
+from tasks.expertqa.takedown import admit_commercial, admit_questions, question_of, responses_of
 from tasks.publishing.publish import check_takedowns
 from tasks.sources.permalinks import names_of_address, record_of
 from tasks.sources.web.web import Crawl

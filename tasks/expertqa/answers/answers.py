@@ -24,6 +24,7 @@ from tasks.expertqa.answers.citations import cited_sources, without_marks
 
 CLOSED_BOOK = "gpt4"
 _COLLECTED = ("released", "closed", "read", "post_hoc", "commercial")
+HAS_ANSWERS, NOT_ASKED = "has released answers", "system not asked"
 CORPORA = {"rr_sphere_gpt4": "sphere", "rr_gs_gpt4": "gs"}
 SYSTEMS = (CLOSED_BOOK, *CORPORA, "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4", "bing_chat")
 ANSWER_TOKENS = 2_048
@@ -56,10 +57,8 @@ def write_closed_book(
     """
     asked = []
     for question in questions:
-        if question["answers"]:
-            yield _has_answers(question)
-        elif CLOSED_BOOK not in systems:
-            yield Rejected(question["question_id"], "filtered", "system not asked")
+        if question["answers"] or CLOSED_BOOK not in systems:
+            yield Rejected(question["question_id"], "filtered", HAS_ANSWERS if question["answers"] else NOT_ASKED)
         else:
             asked.append(question)
     requests = (
@@ -103,10 +102,9 @@ def write_from_passages(
     for question, row in zip(questions, found, strict=True):
         by_system = {} if question["answers"] else _passages_by_system(context, row["passages"], systems)
         asked += [(question, system, passages) for system, passages in by_system.items()]
-        if question["answers"]:
-            yield _has_answers(question)
-        elif not by_system:
-            yield Rejected(question["question_id"], "filtered", "no passage found" if systems else "system not asked")
+        if not by_system:
+            why = HAS_ANSWERS if question["answers"] else "no passage found" if systems else NOT_ASKED
+            yield Rejected(question["question_id"], "filtered", why)
     requests = (
         ((question["question_id"], system, passages), _reading(question, passages, model, prompt))
         for question, system, passages in asked
@@ -156,10 +154,6 @@ def _inputs(question: Row) -> Row:
     return {"field": question["field"][:FIELD_CHARACTERS], "question": question["question"][:QUESTION_CHARACTERS]}
 
 
-def _has_answers(question: Row) -> Rejected:
-    return Rejected(question["question_id"], "filtered", "has released answers")
-
-
 @stage(POST_HOC, revision=2, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
 def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
     """Copies of the closed-book answer without its citations, one for each post-hoc system.
@@ -169,16 +163,12 @@ def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) 
     for answer in closed:
         text = without_marks(answer["text"])
         if not text.strip() or not systems:
-            reason = "nothing but citations" if systems else "system not asked"
-            yield Rejected(answer["answer_id"], "filtered", reason)
+            yield Rejected(answer["answer_id"], "filtered", "nothing but citations" if systems else NOT_ASKED)
             continue
+        origin = {each.name: answer[each.name] for each in MADE_BY}
         for system in systems:
-            row = _written(answer["question_id"], system, "post_hoc", text, [], _origin(answer))
+            row = _written(answer["question_id"], system, "post_hoc", text, [], origin)
             yield row | {"closed_id": answer["answer_id"]}
-
-
-def _origin(answer: Row) -> Row:
-    return {each.name: answer[each.name] for each in MADE_BY}
 
 
 def _written(question: str, system: str, kind: str, text: str, cited: list[Row], origin: Row) -> Row:
@@ -211,9 +201,9 @@ def collect_answers(
 
     If a system answers a question twice, the first answer in the order of the inputs is kept.
     """
-    keys = [question["question_id"] for question in questions]
-    sources = (released, closed, read, post_hoc, _of_questions(commercial, keys))
-    answers = grouped(chain.from_iterable(sources), "question_id")
+    keys = {question["question_id"]: None for question in questions}
+    imported = (answer for answer in commercial if answer["question_id"] in keys)
+    answers = grouped(chain(released, closed, read, post_hoc, imported), "question_id")
     for key in keys:
         yield from collected(key, answers[key])
 
@@ -225,22 +215,9 @@ def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:
     first: dict[str, Row] = {}
     for answer in answers:
         if first.setdefault(answer["system"], answer) is not answer:
-            yield _second(answer)
-    for system in sorted(first, key=_place):
+            detail, raw = answer["system"], answer["text"]
+            yield Rejected(answer["answer_id"], "filtered", "a second answer of this system", detail, raw)
+    others = sorted(first.keys() - set(SYSTEMS))
+    for system in (*(system for system in SYSTEMS if system in first), *others):
         answer = first[system]
         yield {column: answer[column] for column in ANSWERS.names} | {"abstention": abstention(answer["text"])}
-
-
-def _place(system: str) -> tuple[int, str]:
-    return (SYSTEMS.index(system) if system in SYSTEMS else len(SYSTEMS), system)
-
-
-def _second(answer: Row) -> Rejected:
-    return Rejected(
-        answer["answer_id"], "filtered", "a second answer of this system", detail=answer["system"], raw=answer["text"]
-    )
-
-
-def _of_questions(commercial: AllRows, keys: list[str]) -> Iterator[Row]:
-    wanted = set(keys)
-    return (answer for answer in commercial if answer["question_id"] in wanted)

@@ -148,10 +148,9 @@ class Source(NamedTuple):
     title: str | None
 
 
-def references(text: str) -> tuple[int, dict[int, str]]:
-    """(offset where the list of references begins, number -> address). The offset is len(text) if there is no list."""
-    end, entries = _list_of_references(text)
-    return end, {number: entry.url for number, entry in entries.items() if entry.url}
+def references(text: str) -> tuple[int, dict[int, Source]]:
+    """(offset where the list of references begins, number -> source). The offset is len(text) if there is no list."""
+    return _one_line(text) or _read_upwards(text)
 
 
 def cited_sources(text: str) -> tuple[str, list[Row]]:
@@ -159,37 +158,25 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
 
     An address without a number gets the number after the highest that the text lists or cites.
     """
-    end, sources = _list_of_references(text)
+    end, sources = references(text)
     body = text[:end].rstrip() if end < len(text) else text
-    for number, url in _numbered_addresses(body):
-        sources.setdefault(number, Source(url, None))
+    for mark, url in _NUMBERED.findall(body):
+        if len(numbers := _numbers(mark)) == 1:
+            sources.setdefault(numbers[0], Source(_clean(url), None))
     listed = {source.url for source in sources.values()}
     following = max([0, *sources, *(number for number in marks(body) if number < HIGHEST)]) + 1
     for number, url in enumerate((url for url in _addresses(body) if url not in listed), following):
         sources[number] = Source(url, None)
-    return body, [_cited(number, *source) for number, source in sorted(sources.items())]
-
-
-def _numbered_addresses(text: str) -> Iterator[tuple[int, str]]:
-    for mark, url in _NUMBERED.findall(text):
-        numbers = _numbers(mark)
-        if len(numbers) == 1:
-            yield numbers[0], _clean(url)
+    return body, [
+        {"number": number, "url": url, "passage_id": None, "title": title, "text": None}
+        for number, (url, title) in sorted(sources.items())
+    ]
 
 
 def _addresses(text: str) -> list[str]:
     """Addresses in brackets or in Markdown links, in order, each once."""
     places = sorted(match.span() for pattern in (_CITATION, _LINK) for match in pattern.finditer(text))
     return list(dict.fromkeys(url for start, end in places for url in urls(text[start:end])))
-
-
-def _cited(number: int, url: str | None, title: str | None) -> Row:
-    return {"number": number, "url": url, "passage_id": None, "title": title, "text": None}
-
-
-def _list_of_references(text: str) -> tuple[int, dict[int, Source]]:
-    inline = _one_line(text)
-    return inline if inline else _read_upwards(text)
 
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:

@@ -91,15 +91,14 @@ def split_claims(
         elif not rows:
             yield Rejected(answer["answer_id"], "filtered", "no claim")
         else:
-            _count(context, rows)
+            counts = {
+                "marks without a source": sum(len(row["unmatched"]) for row in rows),
+                "claims not found in their answer": sum(row["start"] is None for row in rows),
+            }
+            for name, number in counts.items():
+                if number:
+                    context.count(name, number)
             yield from rows
-
-
-def _count(context: StageContext, rows: list[Row]) -> None:
-    if unmatched := sum(len(row["unmatched"]) for row in rows):
-        context.count("marks without a source", unmatched)
-    if lost := sum(row["start"] is None for row in rows):
-        context.count("claims not found in their answer", lost)
 
 
 def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool) -> Iterator[Row]:
@@ -134,12 +133,11 @@ def linked(claim: Claim, cited: Iterable[Row]) -> Row:
         "end": claim.end,
         "marks": claim.marks,
         "unmatched": [number for number in claim.marks if number not in sources],
-        "evidence": [_evidence(sources[number]) for number in wanted],
+        "evidence": [
+            {**{name: sources[number][name] for name in ("number", "url", "passage_id", "text")}, "given": None}
+            for number in wanted
+        ],
     }
-
-
-def _evidence(source: Row) -> Row:
-    return {name: source[name] for name in ("number", "url", "passage_id", "text")} | {"given": None}
 
 
 # ---------------------------------------------------------------- released claims

@@ -14,6 +14,7 @@ for them among a stage's arguments.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
@@ -77,13 +78,6 @@ def check_search(
         raise UsageError(f"A web search by {web.kind} needs to know how its pages are fetched: set crawl.")
 
 
-def check_corpora(names: Iterable[str]) -> None:
-    """Raise UsageError for a name that is not in CORPORA."""
-    for name in names:
-        if name not in CORPORA:
-            raise UsageError(f'There is no corpus "{name}": choose one of {", ".join(CORPORA)}.')
-
-
 # ---------------------------------------------------------------- stages
 
 
@@ -108,11 +102,10 @@ def find_for_questions(
     crawl: Crawl | None,
 ) -> Iterator[Row]:
     """The best passages of these corpora for each question; an empty list for questions with released answers."""
-    check_corpora(corpora)
     rows = questions.only("question_id", "question", "answers")
     queries = [(row["question_id"], row["question"]) for row in rows if not row["answers"]]
-    asked = dict.fromkeys(corpora, queries)
-    yield from _with_passages(context, questions, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
+    retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
+    yield from _with_passages(context, questions, dict.fromkeys(corpora, queries), retrieval)
 
 
 @stage(FOUND_FOR_CLAIMS, revision=2, at_most=AtMost(calls=lambda of: _embedded(of, "claims")))
@@ -133,8 +126,7 @@ def find_for_claims(
     The query is the claim without its citation marks. Claims of other systems and released claims, which have their
     own evidence, get an empty list.
     """
-    check_corpora(systems.values())
-    asked: dict[str, list[Query]] = {name: [] for name in CORPORA if name in systems.values()}
+    asked: dict[str, list[Query]] = {name: [] for name in systems.values()}
     for claim in claims.only("claim_id", "system", "text", "original"):
         if claim["system"] in systems and claim["original"] is None:
             asked[systems[claim["system"]]].append((claim["claim_id"], without_marks(claim["text"])))
@@ -155,10 +147,9 @@ def find_for_facts(
     crawl: Crawl | None,
 ) -> Iterator[Row]:
     """The best passages of these corpora for each atomic claim: `corpus_k` and `pages_k`, 3 for FActScore."""
-    check_corpora(corpora)
     queries = [(row["fact_id"], row["text"]) for row in facts.only("fact_id", "text")]
-    asked = dict.fromkeys(corpora, queries)
-    yield from _with_passages(context, facts, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
+    retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
+    yield from _with_passages(context, facts, dict.fromkeys(corpora, queries), retrieval)
 
 
 @stage(CLAIMS, revision=1)
@@ -167,12 +158,11 @@ def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[
     for claim, own in zip(claims, found, strict=True):
         if claim["claim_id"] != own["claim_id"]:
             raise ConservationError(f"link_evidence: {own['claim_id']} was found where {claim['claim_id']} was asked.")
-        evidence = [_evidence(passage) for passage in own["passages"]]
+        evidence = [
+            {"number": None, "given": None, **{name: passage[name] for name in ("url", "passage_id", "text")}}
+            for passage in own["passages"]
+        ]
         yield {**claim, "evidence": evidence} if evidence else claim
-
-
-def _evidence(passage: Row) -> Row:
-    return {"number": None, "given": None, **{name: passage[name] for name in ("url", "passage_id", "text")}}
 
 
 # ---------------------------------------------------------------- finding
@@ -188,11 +178,6 @@ class _Retrieval(NamedTuple):
     web: WebBackend | None
     crawl: Crawl | None
 
-    def local(self, asked: Mapping[str, Sequence[Query]]) -> dict[str, Rows]:
-        """Corpus name -> passages, for the corpora stored in files that have queries."""
-        held = {SPHERE: self.corpus} if self.web else {SPHERE: self.corpus, GS: self.pages}
-        return {name: rows for name, rows in held.items() if asked.get(name)}
-
     def k(self, corpus: str) -> int:
         """Maximum number of passages of a corpus for one query."""
         return self.search.corpus_k if corpus == SPHERE else self.search.pages_k
@@ -207,13 +192,15 @@ def _with_passages(
 ) -> Iterator[Row]:
     """Key, question id and passages for each of `rows`, in their order; passages of sphere come before those of gs."""
     check_search(retrieval.search, embedding=retrieval.embedding, web=retrieval.web, crawl=retrieval.crawl)
+    if unknown := set(asked) - set(CORPORA):
+        raise UsageError(f'There is no corpus "{min(unknown)}": choose one of {", ".join(CORPORA)}.')
     wanted = {name for own in asked.values() for name, _ in own}
     local = _search_local(context, asked, retrieval)
     remote = _search_web(context, asked.get(GS, ()), retrieval)
     next_remote = next(remote, None)
     for row in rows.only(*dict.fromkeys([rows.key, "question_id"])):
         name = row[rows.key]
-        passages = [local.passage(*hit) for hit in local.hits.get(name, ())]
+        passages = local(name)
         if next_remote and next_remote[0] == name:
             passages += next_remote[1]
             next_remote = next(remote, None)
@@ -230,28 +217,28 @@ def _passage(corpus: str, hit: Hit, row: Row) -> Row:
 # ---------------------------------------------------------------- local corpora
 
 
-class _LocalHits:
-    """Hits by query id, with their passages in a memory-mapped file."""
-
-    def __init__(self, hits: dict[str, list[tuple[str, Hit]]], file: Path, held: Iterable[Rows]) -> None:
-        self.hits = hits
-        wanted = {hit.passage_id for own in hits.values() for _, hit in own}
-        _write_passages(file, held, pa.array(sorted(wanted), pa.string()))
-        self._table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
-        self._places = {name: place for place, name in enumerate(self._table.column("passage_id").to_pylist())}
-
-    def passage(self, corpus: str, hit: Hit) -> Row:
-        (row,) = self._table.slice(self._places[hit.passage_id], 1).to_pylist()
-        return _passage(corpus, hit, row)
-
-
-def _search_local(context: StageContext, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval) -> _LocalHits:
-    held, k = retrieval.local(asked), max(map(retrieval.k, CORPORA))
-    hits: dict[str, list[tuple[str, Hit]]] = {}
-    for corpus, found in best_of_corpora(context, asked, held, **retrieval.ranking(), k=k):
+def _search_local(
+    context: StageContext, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval
+) -> Callable[[str], list[Row]]:
+    """Query id -> its best passages of the corpora stored in files; their texts are in a memory-mapped file."""
+    held = {SPHERE: retrieval.corpus} if retrieval.web else {SPHERE: retrieval.corpus, GS: retrieval.pages}
+    held = {name: rows for name, rows in held.items() if asked.get(name)}
+    hits: defaultdict[str, list[tuple[str, Hit]]] = defaultdict(list)
+    best = best_of_corpora(context, asked, held, **retrieval.ranking(), k=max(map(retrieval.k, CORPORA)))
+    for corpus, found in best:
         for name, own in found.items():
-            hits.setdefault(name, []).extend((corpus, hit) for hit in own[: retrieval.k(corpus)])
-    return _LocalHits(hits, context.scratch() / "passages.arrow", held.values())
+            hits[name] += [(corpus, hit) for hit in own[: retrieval.k(corpus)]]
+    file = context.scratch() / "passages.arrow"
+    wanted = {hit.passage_id for own in hits.values() for _, hit in own}
+    _write_passages(file, held.values(), pa.array(sorted(wanted), pa.string()))
+    table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+    places = {name: place for place, name in enumerate(table.column("passage_id").to_pylist())}
+
+    def passages(query: str) -> list[Row]:
+        rows = [(corpus, hit, table.slice(places[hit.passage_id], 1)) for corpus, hit in hits.get(query, ())]
+        return [_passage(corpus, hit, row.to_pylist()[0]) for corpus, hit, row in rows]
+
+    return passages
 
 
 def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:

@@ -14,20 +14,19 @@ milliseconds. Lines of a commercial system's file: {"question" or "question_id",
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import Source
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from schemas.expertqa import ANSWERS
 from tasks.annotation.values import LONGEST_TIME, Unfit, filled, taken
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import parse_evidence
-from tasks.expertqa.bank import GROUP, jsonl_records
+from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label
 from tasks.sources.files.found import open_files, raw_text
@@ -69,18 +68,15 @@ def answers_of(question: Row) -> Iterator[Row | Rejected]:
 
 def ill_typed(system: str, answer: Any) -> str | None:
     """Reason why later stages could not read a released answer; None if they can."""
-    if not system.strip() or len(system) > SYSTEM_CHARS:
-        return "ill-formed name of a system"
-    if not isinstance(answer, dict):
-        return "ill-formed answer"
-    if not isinstance(answer.get("answer_string"), str):
-        return "missing or ill-formed answer_string"
-    if not is_texts(answer.get("attribution")):
-        return "ill-formed attribution"
-    claims = answer.get("claims")
-    if claims is not None and not (isinstance(claims, list) and all(map(_is_claim, claims))):
-        return "ill-formed claims"
-    return None
+    fields = answer if isinstance(answer, dict) else {}
+    claims = fields.get("claims")
+    return first_fault({
+        "ill-formed name of a system": not system.strip() or len(system) > SYSTEM_CHARS,
+        "ill-formed answer": not isinstance(answer, dict),
+        "missing or ill-formed answer_string": not isinstance(fields.get("answer_string"), str),
+        "ill-formed attribution": not is_texts(fields.get("attribution")),
+        "ill-formed claims": claims is not None and not (isinstance(claims, list) and all(map(_is_claim, claims))),
+    })  # fmt: skip
 
 
 def _is_claim(claim: Any) -> bool:
@@ -137,9 +133,7 @@ def sources_listed(attribution: list[str]) -> list[Row]:
     return list(found.values())
 
 
-def open_commercial(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of files of a commercial system's answers: JSON lines, plain or packed."""
-    return open_files(paths, group=GROUP, endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"), digest=digest)
+open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"))
 
 
 @stage(
@@ -166,24 +160,34 @@ def parse_commercial(
     `asked`: (question id, text). A record names its question by id or by text, white space aside; of questions with
     equal texts it gets the first without an answer.
     """
-    known = QuestionIndex(asked)
+    by_id: dict[str, list[str]] = {}
+    by_text: defaultdict[str, list[str]] = defaultdict(list)
+    for key, words in asked:
+        by_id[key] = [key]
+        by_text[_folded(words)].append(key)
+    answered: set[str] = set()
     for position, record in enumerate(records):
         if isinstance(record, Rejected):
             yield record
             continue
-        wrong = _no_answer(record)
-        question = Rejected("", "defect", wrong) if wrong else known.take(record)
-        if isinstance(question, Rejected):
-            yield replace(question, key=f"record {position}", raw=raw_text(write_exact(record)))
+        name, raw = f"record {position}", raw_text(write_exact(record))
+        named, text = record.get("question_id"), record.get("question")
+        keys = (
+            by_id.get(named, []) if isinstance(named, str) else by_text[_folded(text)] if isinstance(text, str) else []
+        )
+        free = next((key for key in keys if key not in answered), None)
+        faults = {
+            "missing or ill-formed answer_string": not is_filled_text(record.get("answer_string")),
+            "ill-formed attribution": not is_texts(record.get("attribution")),
+            "no such question": not keys,
+        }
+        if wrong := first_fault(faults):
+            yield Rejected(name, "defect", wrong, raw=raw)
+        elif free is None:
+            yield Rejected(name, "filtered", "question answered before", keys[0], raw)
         else:
-            yield commercial_row(record, question, system)
-
-
-def _no_answer(record: dict[str, Any]) -> str | None:
-    text = record.get("answer_string")
-    if not isinstance(text, str) or not text.strip():
-        return "missing or ill-formed answer_string"
-    return None if is_texts(record.get("attribution")) else "ill-formed attribution"
+            answered.add(free)
+            yield commercial_row(record, free, system)
 
 
 def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
@@ -195,34 +199,6 @@ def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
     body, cited = cited_sources(text)
     row = answer_columns(question, system, body if body.strip() else text, attribution)
     return row if attribution else {**row, "cited": cited}
-
-
-class QuestionIndex:
-    """Questions by id and text, to match answers of a file with; each question is matched once."""
-
-    def __init__(self, asked: Iterable[tuple[str, str]]) -> None:
-        self.free: dict[str, bool] = {}
-        self.by_text: dict[str, list[str]] = {}
-        for key, text in asked:
-            self.free[key] = True
-            self.by_text.setdefault(_folded(text), []).append(key)
-
-    def take(self, record: dict[str, Any]) -> str | Rejected:
-        """The id of the record's question; a Rejected if it is unknown or has an answer already."""
-        keys = self._named(record)
-        if not keys:
-            return Rejected("", "defect", "no such question")
-        key = next((key for key in keys if self.free[key]), None)
-        if key is None:
-            return Rejected("", "filtered", "question answered before", keys[0])
-        self.free[key] = False
-        return key
-
-    def _named(self, record: dict[str, Any]) -> list[str]:
-        key, text = record.get("question_id"), record.get("question")
-        if isinstance(key, str):
-            return [key] if key in self.free else []
-        return self.by_text.get(_folded(text), []) if isinstance(text, str) else []
 
 
 def _folded(text: str) -> str:

@@ -47,17 +47,14 @@ def revise_answers(
     found: dict[str, Row | Rejected | None] = {}
     for answer in answers:
         key = answer["answer_id"]
-        found[key] = (
-            by_people(answer, claims_of[key], labels_of[key])
-            if key in sampled
-            else _filtered(key, "answer not sampled")
-        )
+        own = by_people(answer, claims_of[key], labels_of[key]) if key in sampled else None
+        found[key] = own if key in sampled else Rejected(key, "filtered", "answer not sampled")
     if model is not None and prompt is not None:
         without_revision = (answer for answer in answers if found[answer["answer_id"]] is None)
         requests = _requests(without_revision, claims_of, attributions, questions, model, prompt)
         for answer, reply in context.ask(model, requests):
             found[answer["answer_id"]] = by_model(answer, reply, model, prompt)
-    yield from (row or _filtered(key, "no revised answer") for key, row in found.items())
+    yield from (row or Rejected(key, "filtered", "no revised answer") for key, row in found.items())
 
 
 def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row | Rejected | None:
@@ -75,7 +72,7 @@ def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row 
         if any(text is not None for text in revised.values()):
             text = join_revised_claims(claims, revised)
             if not text:
-                return _filtered(answer["answer_id"], "every claim left out by a person")
+                return Rejected(answer["answer_id"], "filtered", "every claim left out by a person")
             return _revised(answer, text, "claims", label["annotator_id"], NO_MODEL)
     return None
 
@@ -125,10 +122,6 @@ def _requests(
                 evidence=[read.get(claim["claim_id"], "")[:EVIDENCE_CHARACTERS] for claim in own],
             ),
         )
-
-
-def _filtered(key: str, reason: str) -> Rejected:
-    return Rejected(key, "filtered", reason)
 
 
 def _revised(answer: Row, text: str, by: str, annotator: str | None, written_by: Row) -> Row:

@@ -12,18 +12,12 @@ from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.expertqa import CLAIMS, SAMPLES
 from tasks.expertqa.answers.released import LEAST_CLAIM, released_at_most
+from tasks.expertqa.bank import first_fault
 
 ABSTAINS, NO_CLAIM, TOO_MANY = "abstains", "no claim", "too many claims"
+WHY_NONE = {ABSTAINS: "all abstain", TOO_MANY: "all have too many claims"}
+NONE_CAN = "no answer can be drawn"
 NOT_DRAWN, RELEASED_INSTEAD = "not drawn", "its question has released answers"
-
-
-def why_not(answer: Row, claims: int, most_claims: int) -> str | None:
-    """Reason why an answer with this number of claims cannot be drawn; None if it can."""
-    if answer["abstention"] is not None:
-        return ABSTAINS
-    if not claims:
-        return NO_CLAIM
-    return TOO_MANY if claims > most_claims else None
 
 
 def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
@@ -47,26 +41,23 @@ def sample(
         yield from (_sample(answer, [answer["system"]]) for answer in released)
         yield from (_left_out(answer, RELEASED_INSTEAD) for answer in answers if answer["kind"] != "released")
         return
-    reasons = {
-        answer["answer_id"]: why_not(answer, claims.get(answer["answer_id"], 0), most_claims) for answer in answers
-    }
-    eligible = {answer["system"]: answer for answer in reversed(answers) if not reasons[answer["answer_id"]]}
+    reasons: dict[str, str | None] = {}
+    eligible: dict[str, Row] = {}
+    for answer in reversed(answers):
+        number = claims.get(answer["answer_id"], 0)
+        faults = {ABSTAINS: answer["abstention"] is not None, NO_CLAIM: not number, TOO_MANY: number > most_claims}
+        reasons[answer["answer_id"]] = first_fault(faults)
+        eligible |= {} if any(faults.values()) else {answer["system"]: answer}
     drawn = eligible[draw(question_id, eligible, seed)]["answer_id"] if eligible else None
     for answer in answers:
-        if answer["answer_id"] == drawn:
+        key = answer["answer_id"]
+        if key == drawn:
             yield _sample(answer, sorted(eligible))
         else:
-            yield _left_out(answer, reasons[answer["answer_id"]] or NOT_DRAWN, claims.get(answer["answer_id"], 0))
+            yield _left_out(answer, reasons[key] or NOT_DRAWN, claims.get(key, 0))
     if drawn is None:
-        yield Rejected(question_id, "filtered", _why_none([*reasons.values()]))
-
-
-def _why_none(reasons: list[str | None]) -> str:
-    if not reasons:
-        return "no answer"
-    if len(set(reasons)) > 1:
-        return "no answer can be drawn"
-    return {ABSTAINS: "all abstain", TOO_MANY: "all have too many claims"}.get(str(reasons[0]), "no answer has a claim")
+        whys = {WHY_NONE.get(str(reason), "no answer has a claim") for reason in reasons.values()}
+        yield Rejected(question_id, "filtered", "no answer" if not whys else min(whys) if len(whys) == 1 else NONE_CAN)
 
 
 def _sample(answer: Row, eligible: list[str]) -> Row:

@@ -13,7 +13,7 @@ from typing import Any
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import UsageError
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure
+from longform.llm.ask.types import Endpoint, Failure
 from schemas.expertqa import ATTRIBUTIONS
 from schemas.replies import Entailment
 from tasks.answers import NO_MODEL, made_by, refused
@@ -133,8 +133,7 @@ def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
 
 def _as_released(claim: Row, label: Any) -> Row:
     """The row of ATTRIBUTIONS for a released label; labels other than `Y` and `N` leave the claim unscored."""
-    row = _attribution(claim, RELEASED, None, None, 1.0)
-    return row if label not in ("Y", "N") else {**row, "attributable": label == "Y", "score": float(label == "Y")}
+    return _attribution(claim, RELEASED, None, {"Y": 1.0, "N": 0.0}.get(str(label)), 1.0)
 
 
 def released_claim(claim: Row) -> Row:
@@ -170,15 +169,11 @@ def _by_model(
         found, answer = read[claim["claim_id"]], replies.get(claim["claim_id"])
         if found is None:
             yield _attribution(claim, model.model, None, None, 1.0)
+        elif isinstance(answer, Failure):
+            yield refused(claim["claim_id"], answer)
         elif answer is not None:  # a plan gets no replies
-            yield _by_answer(claim, found, answer, model, prompt)
-
-
-def _by_answer(claim: Row, read: Evidence, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    if isinstance(answer, Failure):
-        return refused(claim["claim_id"], answer)
-    score = 1.0 if answer.value.verdict == "supported" else 0.0
-    return _attribution(claim, model.model, read, score, 1.0) | made_by(answer, model, prompt)
+            score = float(answer.value.verdict == "supported")
+            yield _attribution(claim, model.model, found, score, 1.0) | made_by(answer, model, prompt)
 
 
 def _attribution(claim: Row, backend: str, read: Evidence | None, score: float | None, threshold: float) -> Row:

@@ -72,17 +72,20 @@ def judge_facts(
     """Whether each atomic claim is true, by a model that reads its retrieved passages; null if there are none."""
     by_id = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
+    texts = ((key, [passage["text"][:PASSAGE_CHARACTERS] for passage in read[key]]) for key in by_id)
     requests = (
-        (key, prompt.request(model, reply=Judgement, fact=fact["text"], passages=_texts(read[key])))
-        for key, fact in by_id.items()
-        if read[key]
+        (key, prompt.request(model, reply=Judgement, fact=by_id[key]["text"], passages=passages))
+        for key, passages in texts
+        if passages
     )
     replies = dict(context.ask(model, requests))
     for key, fact in by_id.items():
         if not read[key]:
             yield _judged(fact, None, []) | NO_MODEL
-        elif key in replies:  # a plan gets no replies
-            yield _by_answer(fact, read[key], replies[key], model, prompt)
+        elif isinstance(reply := replies.get(key), Failure):
+            yield refused(key, reply)
+        elif reply is not None:  # a plan gets no replies
+            yield _judged(fact, reply.value.verdict == "true", read[key]) | made_by(reply, model, prompt)
 
 
 def best_passages(passages: Sequence[Row]) -> list[Row]:
@@ -97,23 +100,9 @@ def best_passages(passages: Sequence[Row]) -> list[Row]:
     return list(distinct.values())
 
 
-def _texts(passages: Sequence[Row]) -> list[str]:
-    return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
-
-
-def _by_answer(
-    fact: Row, read: Sequence[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
-) -> Row | Rejected:
-    if isinstance(answer, Failure):
-        return refused(fact["fact_id"], answer)
-    return _judged(fact, answer.value.verdict == "true", read) | made_by(answer, model, prompt)
-
-
 def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
-    kept = ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")
-    passages = [passage["passage_id"] for passage in read]
-    shared = {name: fact[name] for name in kept}
-    return {**shared, "is_true": is_true, "passages": passages}
+    kept = {name: fact[name] for name in ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")}
+    return {**kept, "is_true": is_true, "passages": [passage["passage_id"] for passage in read]}
 
 
 # ---------------------------------------------------------------- figures
@@ -127,11 +116,10 @@ def fact_score(judgements: Iterable[bool | None]) -> float | None:
 
 def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
     """Claim id -> its atomic claims in the model's order, with `is_true` (None: no verdict), `judge` and `passages`."""
-    verdicts = {row["fact_id"]: row for row in judged}
+    verdicts = {
+        row["fact_id"]: {"is_true": row["is_true"], "judge": row["model"], "passages": row.get("passages")}
+        for row in judged
+    }
     ordered = sorted(facts, key=itemgetter("claim_id", "position"))
-    return dict(grouped((_with_verdict(fact, verdicts.get(fact["fact_id"], {})) for fact in ordered), "claim_id"))
-
-
-def _with_verdict(fact: Row, verdict: Row) -> Row:
-    judge, passages = verdict.get("model"), verdict.get("passages")
-    return {**fact, "is_true": verdict.get("is_true"), "judge": judge, "passages": passages}
+    none = dict.fromkeys(("is_true", "judge", "passages"))
+    return dict(grouped(({**fact, **verdicts.get(fact["fact_id"], none)} for fact in ordered), "claim_id"))

@@ -135,7 +135,7 @@ def _assigned(ranked: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
 
 def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:
     """Question id -> (text, field), of the questions that have a revised answer."""
-    wanted = set(_column(revised, "question_id"))
+    wanted = {row["question_id"] for row in revised.only("question_id")}
     rows = questions.only("question_id", "question", "field")
     return {row["question_id"]: (row["question"], row["field"]) for row in rows if row["question_id"] in wanted}
 
@@ -183,11 +183,14 @@ def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterat
     `inputs`: pairs of rows and columns to read (empty: all). The rows of a question are in the order of their keys.
     """
     first, _ = inputs[0]
-    order = sorted(set(_column(first, "question_id")), key=lambda question: (key_hash(question), question))
+    asked = {row["question_id"] for row in first.only("question_id")}
+    order = sorted(asked, key=lambda question: (key_hash(question), question))
     places = pa.table({"question_id": pa.array(order, pa.string()), "place": pa.array(range(len(order)), pa.int64())})
     config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=config) as database:
-        streams = [_grouped(database.cursor(), rows, columns, places) for rows, columns in inputs]
+        streams = [
+            _grouped(database.cursor(), rows, columns, places) if rows.count else iter(()) for rows, columns in inputs
+        ]
         heads = [next(stream, None) for stream in streams]
         for question in order:
             found: list[list[Row]] = []
@@ -202,8 +205,6 @@ def _grouped(
     database: duckdb.DuckDBPyConnection, rows: Rows, columns: Sequence[str], places: pa.Table
 ) -> Iterator[tuple[str, list[Row]]]:
     """(question id, its rows), in the order of `places`; questions that `places` lacks are left out."""
-    if not rows.count:
-        return
     database.register("places", places)
     query = f"""
         SELECT {", ".join(f'r."{name}"' for name in columns or rows.schema.names)}
@@ -212,10 +213,6 @@ def _grouped(
     batches = database.sql(query).to_arrow_reader(BATCH_ROWS)
     ordered = (row for batch in batches for row in batch.to_pylist())
     yield from ((question, list(group)) for question, group in groupby(ordered, itemgetter("question_id")))
-
-
-def _column(rows: Rows, name: str) -> Iterator[Any]:
-    return (value for batch in rows.batches([name], 20_000) for value in batch.column(0).to_pylist())
 
 
 # ---------------------------------------------------------------- claims and sources
@@ -242,8 +239,8 @@ def publish_claims(
     without a verdict in `judged`. With `released_scores`, FActScore is taken from the released file.
     """
     split_of = {
-        "random_split": dict(zip(_column(random, "question_id"), _column(random, "split"), strict=True)),
-        "domain_split": dict(zip(_column(domain, "question_id"), _column(domain, "split"), strict=True)),
+        name: {row["question_id"]: row["split"] for row in rows.only("question_id", "split")}
+        for name, rows in (("random_split", random), ("domain_split", domain))
     }
     inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
     for question_id, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT)):
@@ -337,7 +334,7 @@ def name_sources(
             if url:
                 kind = address_kind(claim["system"], text, url)
                 cites[url] = min(kind, cites.get(url, kind), key=KINDS.index)
-    licences = dict(zip(_column(questions, "question_id"), _column(questions, "licence"), strict=True))
+    licences = {row["question_id"]: row["licence"] for row in questions.only("question_id", "licence")}
     known = _documents((corpus, pages), {url for cites in named.values() for url in cites})
     for question_id, cites in named.items():
         yield source_row(question_id, "question", None, {"licence": licences[question_id]})
@@ -353,13 +350,12 @@ def address_kind(system: str, text: str, url: str) -> str:
 
 def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
     """A row of SOURCES; `facts` may have title, licence and retrieved_at."""
-    shown = {name: facts.get(name) for name in ("title", "licence", "retrieved_at")}
     return {
         "source_id": f"s_{fingerprint([question_id, url])}",
         "question_id": question_id,
         "kind": kind,
         "url": url,
-        **shown,
+        **{name: facts.get(name) for name in ("title", "licence", "retrieved_at")},
     }
 
 

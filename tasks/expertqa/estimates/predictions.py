@@ -1,4 +1,6 @@
-"""Predictions of long-form QA models, scored against the revised answers of the test split (tables 9 and 14).
+"""Predictions of other models, read from files: of long-form QA models, and of entailment models.
+
+Answers to the test questions are scored against the revised answers of the test split (tables 9 and 14):
 
     {"question_id": "expertqa/…", "model": "a-7b", "prediction": "Tides are …", "config": "domain", "zero_shot": true}
 
@@ -7,6 +9,13 @@
 
 ROUGE as the authors compute it: F measures without stemming, citation marks such as [1] left out of the reference (and
 here of the prediction too: the paper's models wrote none). With more than one revised answer the mean is taken.
+
+Entailments, e.g. of a model fine-tuned on the exported rows, are the second half of table 6:
+
+    {"claim_id": "a_3f…#0", "model": "t5-expertqa", "label": 1}
+
+`label` is 1 or true where the evidence supports the claim, else 0 or false. The table scores all such claims, and
+separately those of the random split's test questions, since a model may be trained on the others.
 """
 
 from __future__ import annotations
@@ -16,37 +25,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import Source
-from longform.engine.stage import AllRows, Rejected, Row, Rows, Shard, StageContext, stage
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.settings import qafacteval_models
-from schemas.expertqa import PREDICTIONS
+from schemas.expertqa import ENTAILED, PREDICTIONS
 from tasks.expertqa.answers.citations import without_marks
+from tasks.expertqa.bank import GROUP, defect, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.estimates.longform_qa import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
 from tasks.sources.files.found import open_files, raw_text
 from tasks.sources.files.lines import read_lines
+from tasks.sources.files.sizes import lines_of, of_source
 
-GROUP = "predictions"
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 CONFIGS = ("random", "domain")
 SCORES = (*KINDS, "qafacteval")
 LONGEST = 50_000
 BATCH_ROWS = 64
-
+LEAST_ENTAILMENT = '{"claim_id":"a","model":"a","label":1}'
 
 Score = Callable[[Sequence[tuple[str, Sequence[str]]]], Sequence[float | None]]
-
-
-def open_predictions(paths: Iterable[str | Path], digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of these files of predictions."""
-    return open_files(paths, group=GROUP, endings=ENDINGS, digest=digest)
+open_predictions = partial(open_files, group="predictions", endings=ENDINGS)
+open_entailments = partial(open_files, group=GROUP, endings=ENDINGS)
 
 
 def scorer_of(models: Path | None) -> str | None:
@@ -103,14 +110,14 @@ def predictions(
     waiting: list[Row] = []
     for number, line in enumerate(lines, start=1):
         item = _prediction(line, number, tests)
-        if not isinstance(item, Rejected):
-            key = tuple(item[name] for name in ("model", "zero_shot", "config", "question_id"))
-            if key in seen:
-                item = Rejected(f"line {number}", "filtered", "predicted before", detail=item["question_id"])
-            seen.add(key)
         if isinstance(item, Rejected):
             yield item
             continue
+        key = itemgetter("model", "zero_shot", "config", "question_id")(item)
+        if key in seen:
+            yield Rejected(f"line {number}", "filtered", "predicted before", detail=item["question_id"])
+            continue
+        seen.add(key)
         waiting.append(item)
         if len(waiting) == BATCH_ROWS:
             yield from _scored(waiting, tests, score)
@@ -146,19 +153,17 @@ def _why_no_prediction(record: Any) -> str | None:
     """Reason why a record is no prediction; None if it is one."""
     if not isinstance(record, dict):
         return "no record"
-    text = record.get("prediction", record.get("text"))
-    if not isinstance(text, str):
-        return "missing or ill-formed prediction"
-    if not isinstance(record.get("model"), str) or not record["model"].strip():
-        return "missing or ill-formed model"
+    text, model = record.get("prediction", record.get("text")), record.get("model")
     asked = [record[name] for name in ("question_id", "question") if record.get(name) is not None]
-    if not asked or not all(isinstance(value, str) and value.strip() for value in asked):
-        return "missing or ill-formed question"
-    if (record.get("config") or "random") not in CONFIGS:
-        return "config is neither random nor domain"
-    if not isinstance(record.get("zero_shot") or False, bool):
-        return "zero_shot is neither true nor false"
-    return f"prediction of more than {LONGEST:,} characters" if len(text) > LONGEST else None
+    faults = {
+        "missing or ill-formed prediction": not isinstance(text, str),
+        "missing or ill-formed model": not is_filled_text(model),
+        "missing or ill-formed question": not asked or not all(map(is_filled_text, asked)),
+        "config is neither random nor domain": (record.get("config") or "random") not in CONFIGS,
+        "zero_shot is neither true nor false": not isinstance(record.get("zero_shot") or False, bool),
+        f"prediction of more than {LONGEST:,} characters": len(str(text)) > LONGEST,
+    }
+    return first_fault(faults)
 
 
 def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | None) -> Iterator[Row]:
@@ -166,3 +171,34 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
     checked = score(pairs) if score and pairs else [None] * len(rows)
     for row, measures, fact in zip(rows, rouge(pairs), checked, strict=True):
         yield {**row, **measures, "qafacteval": fact}
+
+
+# ---------------------------------------------------------------- entailments
+
+
+@stage(ENTAILED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST_ENTAILMENT)))
+def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
+    """Predictions in the order of the file; a Rejected for a model's second prediction for a claim."""
+    known = {row["claim_id"] for row in claims.only("claim_id")}
+    seen: set[tuple[str, str]] = set()
+    for position, record in enumerate(jsonl_records(read_lines(files))):
+        item = record if isinstance(record, Rejected) else entailed(record, position, known)
+        if not isinstance(item, Rejected):
+            key = (item["model"], item["claim_id"])
+            if key in seen:
+                item = Rejected(item["entailed_id"], "filtered", "predicted before")
+            seen.add(key)
+        yield item
+
+
+def entailed(record: dict[str, Any], position: int, known: set[str]) -> Row | Rejected:
+    """The row of ENTAILED of a record; a Rejected if it is no prediction for a known claim."""
+    claim, model, label = (record.get(name) for name in ("claim_id", "model", "label"))
+    if not is_filled_text(model):
+        return defect(position, "missing or ill-formed model", str(record))
+    if not isinstance(label, int | float) or label not in (0, 1):
+        return defect(position, "label is neither 1 nor 0", str(record), repr(label)[:100])
+    if not isinstance(claim, str) or claim not in known:
+        return defect(position, "unknown claim", str(record), str(claim)[:100])
+    row = {"claim_id": claim, "model": model, "attributable": bool(label)}
+    return {"entailed_id": f"e_{fingerprint([model, claim])}", **row}

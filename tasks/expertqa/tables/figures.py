@@ -72,21 +72,22 @@ def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, 
     second = [of_labels(name, counts, "labels") for name, counts in agreement_counts(agreed).items()]
     both = "Of the labels that two people gave, shares; how many these are stands at the right of each bar."
     sums = "Each bar sums up how many questions of the field have each type: one may have several."
-    by_system = list(map(_panel, figure_5_by_system(answers, claims)))
+    by_system, by_field, by_type = (
+        list(map(_panel, counted))
+        for counted in (
+            figure_5_by_system(answers, claims),
+            figures_9_and_10(claims, "field"),
+            figures_9_and_10(claims, "question_types"),
+        )
+    )
     drawn = (
         _drawn("figure-4-agreement", "Agreement with a second labelling (figure 4)", both, second),
         _drawn("figure-5-systems", "Labels by system (figure 5)", SHARES, by_system),
         _drawn("figure-8-question-types", "Question types by field (figure 8)", sums, [types]),
-        _drawn("figure-9-fields", "Labels by field (figure 9)", SHARES, _panels(claims, "field")),
-        _drawn(
-            "figure-10-question-types", "Labels by question type (figure 10)", SHARES, _panels(claims, "question_types")
-        ),
+        _drawn("figure-9-fields", "Labels by field (figure 9)", SHARES, by_field),
+        _drawn("figure-10-question-types", "Labels by question type (figure 10)", SHARES, by_type),
     )
     return [figure for figure in drawn if figure]
-
-
-def _panels(claims: pd.DataFrame, by: Literal["field", "question_types"]) -> list[Panel]:
-    return [_panel(labels) for labels in figures_9_and_10(claims, by)]
 
 
 def _panel(labels: Labels) -> Panel:

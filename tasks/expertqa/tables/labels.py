@@ -2,24 +2,28 @@
 
 A frame of counts has a row a group and a last row ALL, which counts each claim once, also where it is in several
 groups; a column a label, in the order of table 3, and last NO_LABEL: what nobody labelled is counted beside the
-labels, never among them and never dropped.
+labels, never among them and never dropped. Of a second labelling, figure 4: how far it agrees with the reference labels
+(section 4.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.tables.estimates import in_order
+from tasks.annotation.agreement import kappa, pairwise_share
+from tasks.expertqa.tables.tables import in_order
 from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
 
 By = Literal["system", "field", "question_types"]
 ALL, NO_LABEL, NO_TYPE = "all", "", "none"
 GROUPS = {"system": "system", "field": "field", "question_types": "question type"}
 SAME, ANOTHER = "the same label", "another label"
+PROPERTIES = ("usefulness", *LABELLED)
+Pair = tuple[str, str]
 
 
 class Labels(NamedTuple):
@@ -87,6 +91,54 @@ def _order(by: By, sizes: pd.Series[int]) -> list[str]:
     return known + sorted({*sizes.index} - {*known})
 
 
+# ---------------------------------------------------------------- agreement
+
+
+def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> list[Row]:
+    """Of each field, and of all (field None, which comes first), each property of table 3 in its order.
+
+    The rows are of LABELS; `fields`: question_id -> field. Of an answer the first reference row counts, and each
+    second row is compared with it. What either of them left empty is not compared. `labelled` counts claims, of
+    usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
+    """
+    compared = both_labelled(reference, second)
+    of_field: dict[str | None, list[tuple[Row, Row]]] = {None: compared}
+    for row, other in sorted(compared, key=lambda both: fields[both[0]["question_id"]]):
+        of_field.setdefault(fields[row["question_id"]], []).append((row, other))
+    return [
+        _agreed(field, name, [pair for row, other in own for pair in pairs(row, other, name)])
+        for field, own in of_field.items()
+        for name in PROPERTIES
+    ]
+
+
+def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """Of each answer the first reference row, with each second row."""
+    first_of = {row["answer_id"]: row for row in reversed(list(reference))}
+    return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
+
+
+def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
+    """What both rows say of a property: of the answer, or of each claim that both label."""
+    if name == "usefulness":
+        both = [(first[name], second[name])]
+    else:
+        said = {claim["claim_id"]: claim[name] for claim in second["claims"]}
+        both = [(claim[name], said.get(claim["claim_id"])) for claim in first["claims"]]
+    yield from ((one, other) for one, other in both if one is not None and other is not None)
+
+
+def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
+    return {
+        "field": field,
+        "property": name,
+        "labelled": len(both),
+        "agreed": sum(one == other for one, other in both),
+        "agreement": pairwise_share(both),
+        "kappa": kappa(both).value,
+    }
+
+
 def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
     """Figure 4: of each field, and of all fields, how many labels of each property two labellings share.
 
@@ -101,6 +153,9 @@ def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
         str(field): with_total(own.set_index("property")[[SAME, ANOTHER, NO_LABEL]])
         for field, own in labelled.groupby("field", sort=False)
     }
+
+
+# ---------------------------------------------------------------- tables of the counts
 
 
 def with_total(counts: pd.DataFrame) -> pd.DataFrame:

@@ -1,21 +1,55 @@
-"""Tables 2, 4, 9 and 14 of ExpertQA: question types, abstentions, predicted answers. Shares are in percent."""
+"""Tables 2, 4 to 9 and 14 of ExpertQA: question types, abstentions, AutoAIS and FActScore against people, predictions.
+
+Shares are in percent.
+
+Frames of claims have a row a claim of the published table: claim_id, answer_id, system, the labels of people (missing
+where nobody gave one), `autoais` (true or false) and `fact_score`, missing where nothing was scored. What is not
+scored is counted as `unscored` and is in no figure. A figure that is not defined is NaN: nothing scored, or a division
+by zero. Intervals (95 %) are by bootstrap over answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from tasks.expertqa.estimates.autoais import ALL, SYSTEMS
+from tasks.expertqa.estimates.factscore import CORRECT, FACTUAL_ABOVE
 from tasks.expertqa.estimates.predictions import CONFIGS
-from tasks.expertqa.tables.estimates import in_order
 from tasks.expertqa.vocabulary import type_texts
+from tasks.metrics.intervals import ratio_interval
 from tasks.metrics.rouge import KINDS
 from tasks.publishing.printed import beside, printed
 
 PRINTED = Path(__file__).with_name("printed.toml")
 SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "qafacteval": "QAFactEval"}
 OF_A_PREDICTION = ["config", "model", "zero_shot"]
+Selection = Callable[[pd.DataFrame], "pd.Series[bool]"]
+
+
+def _complete(claims: pd.DataFrame) -> pd.Series[bool]:
+    return claims.support == "Complete"
+
+
+def _worthy(claims: pd.DataFrame) -> pd.Series[bool]:
+    return claims.worthiness == "Yes"
+
+
+SELECTIONS: dict[str, Selection] = {
+    "complete support": _complete,
+    "complete support, cite-worthy": lambda claims: _complete(claims) & _worthy(claims),
+    "cite-worthy": _worthy,
+    "all claims": lambda claims: claims.claim_id.notna(),
+}
+OF_THE_PAPER = ("complete support", "complete support, cite-worthy")
+JUDGED: dict[str, Selection] = {
+    "labelled": lambda claims: claims.support.notna(),
+    "labelled, cite-worthy": lambda claims: claims.support.notna() & _worthy(claims),
+}
 
 
 def table_2_question_types(questions: pd.DataFrame) -> pd.DataFrame:
@@ -53,6 +87,133 @@ def table_4_abstentions(answers: pd.DataFrame, samples: pd.DataFrame) -> pd.Data
     return beside(rows, printed(PRINTED, "table_4"), on=["system"])
 
 
+def table_5_autoais(claims: pd.DataFrame) -> pd.DataFrame:
+    """Table 5 (AutoAIS, Num. Claims): the share of claims that AutoAIS calls attributable, by system and over all.
+
+    `macro` is the mean over answers of the share within an answer, `micro` the share over claims; `claims` and
+    `answers` count what went into both. First the claims with complete support, as the paper's text has it, then
+    those of them worth a citation, as its authors' scoring has it: the printed figures stand beside both. Then all
+    claims worth a citation, and all claims.
+    """
+    rows = _selected(claims, SELECTIONS, "claims with", _attributable)
+    paper = printed(PRINTED, "table_5").merge(pd.DataFrame({"claims with": OF_THE_PAPER}), how="cross")
+    return beside(rows, paper, on=["claims with", "system"])
+
+
+def _attributable(claims: pd.DataFrame) -> dict[str, Any]:
+    scored = claims.dropna(subset="autoais")
+    answers = scored.autoais.astype(float).groupby(scored.answer_id)
+    shares = answers.mean()
+    return {
+        "macro, %": 100 * shares.mean(),
+        **_bounds("macro, %", shares, np.ones(len(shares))),
+        "micro, %": 100 * scored.autoais.astype(float).mean(),
+        **_bounds("micro, %", answers.sum(), answers.size()),
+        "claims": len(scored),
+        "answers": len(shares),
+        "unscored": len(claims) - len(scored),
+    }
+
+
+def table_6_autoais_against_people(claims: pd.DataFrame) -> pd.DataFrame:
+    """Table 6, zero-shot (P, R, F1): AutoAIS against people, whose label is positive if it is `Complete`.
+
+    Claims that are both scored and labelled, by system and over all, then those of them worth a citation: `Partial`,
+    `Incomplete`, `Missing` and `N/A` are negatives.
+    """
+    rows = _selected(claims, JUDGED, "claims", _against_people)
+    return beside(rows, _of_all_claims("table_6_zero_shot"), on=["claims", "system"])
+
+
+def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame) -> pd.DataFrame:
+    """Table 6, finetuned (P, R, F1): as the first half, of predictions that were imported.
+
+    `entailed`: claim_id, model, attributable. Of each model all claims, then those of the random split's test
+    questions, beside which the printed figures stand.
+    """
+    last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
+    chosen = {"all": claims, "test": claims[claims.random_split == "test"]}
+    frames = [
+        _selected(own.drop(columns="autoais").merge(said, on="claim_id", how="left"), JUDGED, "claims", _against_people)
+        .assign(model=model, questions=questions)
+        for model, said in last.rename(columns={"attributable": "autoais"}).groupby("model")[["claim_id", "autoais"]]
+        for questions, own in chosen.items()
+    ] or [_selected(claims[:0], JUDGED, "claims", _against_people).assign(model="", questions="")[:0]]  # fmt: skip
+    rows = pd.concat(frames, ignore_index=True)
+    named = rows[["model", "questions", *rows.columns.drop(["model", "questions"])]]
+    paper = _of_all_claims("table_6_finetuned").assign(questions="test")
+    return beside(named, paper, on=["questions", "claims", "system"])
+
+
+def _of_all_claims(table: str) -> pd.DataFrame:
+    return printed(PRINTED, table).assign(claims="labelled")
+
+
+def _against_people(claims: pd.DataFrame) -> dict[str, Any]:
+    scored = claims.dropna(subset="autoais")
+    said, true = scored.autoais.astype(bool), _complete(scored)
+    precision, recall, f1 = _precision_recall_f1(true, said)
+    return {
+        "precision, %": 100 * precision,
+        "recall, %": 100 * recall,
+        "F1, %": 100 * f1,
+        **_f1_bounds("F1, %", true, said, scored.answer_id),
+        "scored": len(scored),
+        "attributable": said.sum(),
+        "complete": true.sum(),
+        "unscored": len(claims) - len(scored),
+    }
+
+
+def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
+    """Table 7: at most `k` claims that people call `Complete` and AutoAIS does not, then `k` the other way round.
+
+    `claims` have `score`, AutoAIS's own in [0, 1]. Claims worth a citation come first, then those of which AutoAIS
+    was surest, ties by claim_id. The rows are those of `claims` with their `kind`.
+    """
+    both = claims.dropna(subset=["autoais", "support"])
+    both = both.assign(said=both.autoais.astype(bool), unworthy=~_worthy(both), sure=both.score.fillna(0.0))
+    missed, granted = both[_complete(both) & ~both.said], both[~_complete(both) & both.said]
+    order = ["unworthy", "sure", "claim_id"]
+    kinds = {
+        "people: Complete, AutoAIS: 0": missed.sort_values(order),
+        "people: not Complete, AutoAIS: 1": granted.sort_values(order, ascending=[True, False, True]),
+    }
+    return pd.concat([found[:k].assign(kind=kind) for kind, found in kinds.items()], ignore_index=True)
+
+
+def table_8_factscore(claims: pd.DataFrame) -> pd.DataFrame:
+    """Table 8 (F1 (T), F1 (F), F1 (overall)): FActScore against people on which claims are factual, by system.
+
+    A claim counts as factual for FActScore above 0.5 (exactly 0.5 does not), for people if it is definitely or
+    probably correct. The three are of claims both scored and labelled; overall is micro-averaged, the share on which
+    both agree. `FActScore` is the mean of all scored claims, labelled or not.
+    """
+    rows = [{"system": system, **_factual(own)} for system, own in by_system(claims, of=claims.system)]
+    return beside(pd.DataFrame(rows), printed(PRINTED, "table_8"), on=["system"])
+
+
+def _factual(claims: pd.DataFrame) -> dict[str, Any]:
+    scored = claims.dropna(subset="fact_score")
+    labelled = scored.dropna(subset="correctness")
+    said, true = labelled.fact_score > FACTUAL_ABOVE, labelled.correctness.isin(CORRECT)
+    agreed, scores = (said == true).groupby(labelled.answer_id), scored.fact_score.astype(float)
+    by_answer = scores.groupby(scored.answer_id)
+    return {
+        "F1 true, %": 100 * _precision_recall_f1(true, said)[2],
+        **_f1_bounds("F1 true, %", true, said, labelled.answer_id),
+        "F1 false, %": 100 * _precision_recall_f1(~true, ~said)[2],
+        **_f1_bounds("F1 false, %", ~true, ~said, labelled.answer_id),
+        "F1 overall, %": 100 * (said == true).mean(),
+        **_bounds("F1 overall, %", agreed.sum(), agreed.size()),
+        "FActScore, %": 100 * scores.mean(),
+        **_bounds("FActScore, %", by_answer.sum(), by_answer.size()),
+        "labelled and scored": len(labelled),
+        "scored": len(scored),
+        "unscored": len(claims) - len(scored),
+    }
+
+
 def table_9_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) -> pd.DataFrame:
     """Table 9 (Split, Model, R1, R2, RL, QFE): predicted answers of tuned models, that is table 14 without zero-shot.
 
@@ -80,3 +241,54 @@ def table_14_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) ->
     rows["zero_shot"] = rows.zero_shot.map({True: "yes", False: "no"})
     named = rows.rename(columns={"config": "split", "zero_shot": "zero-shot", **SCORES})
     return beside(named, printed(PRINTED, "table_14"), on=["split", "model", "zero-shot"])
+
+
+# ---------------------------------------------------------------- shared
+
+
+def by_system(rows: pd.DataFrame, *, of: Iterable[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(system, its rows) of each system in `of`, in the paper's order, others by name; last `all`, all rows."""
+    for system in in_order(of):
+        yield system, rows[rows.system == system]
+    yield ALL, rows
+
+
+def in_order(systems: Iterable[str]) -> list[str]:
+    """Each once, in the paper's order, others by name."""
+    place = {system: at for at, system in enumerate(SYSTEMS)}
+    return sorted(set(systems), key=lambda system: (place.get(system, len(place)), system))
+
+
+def _selected(
+    claims: pd.DataFrame,
+    selections: dict[str, Selection],
+    column: str,
+    figures: Callable[[pd.DataFrame], dict[str, Any]],
+) -> pd.DataFrame:
+    """A row a selection and system: the figures of its claims."""
+    return pd.DataFrame([
+        {column: name, "system": system, **figures(own)}
+        for name, keep in selections.items()
+        for system, own in by_system(claims[keep(claims)], of=claims.system)
+    ])  # fmt: skip
+
+
+def _precision_recall_f1(true: pd.Series[bool], said: pd.Series[bool]) -> tuple[float, float, float]:
+    """NaN where it is not defined: precision where nothing is said to be so, recall where nothing is, F1 where both."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    if not len(true):
+        return np.nan, np.nan, np.nan
+    found = precision_recall_fscore_support(true, said, pos_label=True, average="binary", zero_division=np.nan)
+    return float(found[0]), float(found[1]), float(found[2])
+
+
+def _f1_bounds(name: str, true: pd.Series[bool], said: pd.Series[bool], answers: pd.Series[str]) -> dict[str, float]:
+    """F1 = 2 TP / (said + true), each summed by answer."""
+    parts, wholes = (2 * (true & said)).groupby(answers).sum(), (true.astype(int) + said.astype(int))
+    return _bounds(name, parts, wholes.groupby(answers).sum())
+
+
+def _bounds(name: str, parts: Any, wholes: Any) -> dict[str, float]:
+    low, high = ratio_interval(parts, wholes)
+    return {f"{name} from": 100 * low, f"{name} to": 100 * high}

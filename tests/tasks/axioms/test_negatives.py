@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.axioms.negatives import choose, draw
+from tasks.axioms.pairs import choose
+from tasks.axioms.related import draw
 
 VOTES = st.dictionaries(st.text(max_size=6), st.integers(-5, 300), max_size=12)
 DRAWS = 20_000

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.axioms.votes import margin, ordered_pairs, rejection_reason
+from tasks.axioms.pairs import margin, ordered_pairs
+from tasks.axioms.questions import rejection_reason
 
 VOTES = st.lists(st.integers(-5, 12), max_size=8)
 

@@ -16,7 +16,7 @@ from longform.artifacts.store import Artifact
 from longform.artifacts.versions import Version
 from longform.errors import UsageError
 from schemas.expertqa import ANSWERS, PUBLISHED_CLAIMS, QUESTIONS, RANDOM_SPLIT, REVISED
-from tasks.expertqa.trace import trace_row
+from tasks.expertqa.trace import trace
 
 QUESTION = {"question_id": "expertqa/q", "question": "Why do kites\nneed a tail?", "field": "Other"}
 SOURCE = {"group": "expertqa", "sha256": "abcdef0123456789", "facts": {}, "pieces": 1}
@@ -95,7 +95,7 @@ def published(home: Home, stages: dict[str, str], tables: dict[str, tuple[Rows, 
 
 
 def traced(home: Home, version: Version, key: str) -> tuple[Row, list[str]]:
-    found = trace_row(home.store, version, key)
+    found = trace(home.store, version, key)
     json.dumps(found)
     return found, [f"{title}: {text}" for title, text in found["lines"]]
 
@@ -143,10 +143,10 @@ def test_a_claim_shows_itself_and_is_built_by_fewer_stages(tmp_path: Path) -> No
 def test_the_beginning_of_an_id_is_enough_where_it_is_one_row_only(tmp_path: Path) -> None:
     home = Home(tmp_path)
     version = version_of(home)
-    assert trace_row(home.store, version, "l_b")["row"]["row_id"] == "l_b"
+    assert trace(home.store, version, "l_b")["row"]["row_id"] == "l_b"
     with pytest.raises(UsageError, match=r"More than one row of expertqa v1 begins with l_a: give more"):
-        trace_row(home.store, version, "l_a")
+        trace(home.store, version, "l_a")
     with pytest.raises(UsageError, match=r"expertqa v1 has no row nope: take a row_id or a claim_id"):
-        trace_row(home.store, version, "nope")
+        trace(home.store, version, "nope")
     with pytest.raises(UsageError, match="has no row ' OR 1=1"):
-        trace_row(home.store, version, "' OR 1=1 --")
+        trace(home.store, version, "' OR 1=1 --")

@@ -98,7 +98,7 @@ RECORDS = st.fixed_dictionaries(
 def test_any_example_comes_out_as_it_was_imported(records):
     questions = questions_of(*records)
     answers = released(questions)
-    found = exported(questions, StageRows(answers=answers, claims=claims_of(answers)))
+    found = exported(questions, {"answers": answers, "claims": claims_of(answers)})
     assert found == records
     assert [json.dumps(one) for one in found] == [json.dumps(one) for one in records]  # order of keys, 1 or 1.0
 
@@ -110,7 +110,7 @@ def test_the_released_files_come_out_as_they_were(name):
     records = [json.loads(one) for one in (REAL / name).read_bytes().splitlines()]
     questions = questions_of(*records)
     answers = released(questions)
-    assert exported(questions, StageRows(answers=answers, claims=claims_of(answers))) == records
+    assert exported(questions, {"answers": answers, "claims": claims_of(answers)}) == records
 
 
 # ours, in the released form
@@ -183,7 +183,7 @@ def made_of_ours() -> tuple[list[Row], dict[str, list[Row]]]:
 
 def test_our_answers_are_written_in_the_released_form():
     questions, tables = made_of_ours()
-    (found,) = exported(questions, StageRows(**tables))
+    (found,) = exported(questions, tables)
     nulls = dict.fromkeys(
         ["support", "reason_missing_support", "informativeness", "worthiness", "correctness", "reliability"]
     )
@@ -249,7 +249,7 @@ def test_our_answers_are_written_in_the_released_form():
 
 def test_what_we_export_is_imported_with_all_its_labels():
     questions, tables = made_of_ours()
-    exports = exported(questions, StageRows(**tables))
+    exports = exported(questions, tables)
     (again,) = questions_of(*exports)
     assert [again[name] for name in ("question", "annotator_id", "field", "question_types")] == [
         questions[0][name] for name in ("question", "annotator_id", "field", "question_types")
@@ -264,28 +264,28 @@ def test_what_we_export_is_imported_with_all_its_labels():
         name: given[name] for name in given if name != "claim_id"
     }
     assert {name for name, value in second.items() if value is not None} == {"claim_id"}
-    assert exported([again], StageRows(answers=[gpt4, read])) == exports
+    assert exported([again], {"answers": [gpt4, read]}) == exports
 
 
 def test_our_answers_are_added_to_imported_ones_or_left_out():
     (question,) = questions_of(ASKED)
     answers = [*released([question]), own_answer(question, "bing_chat", "So [1].")]
-    (found,) = exported([question], StageRows(answers=answers))
+    (found,) = exported([question], {"answers": answers})
     assert list(found["answers"]) == ["gpt4", "bing_chat"]
     assert found["answers"]["gpt4"] == ANSWER
     assert {**found, "answers": {"gpt4": ANSWER}} == ASKED
-    assert exported([question], StageRows(answers=answers), only_imported=True) == [ASKED]
-    assert exported([question], StageRows(answers=[own_answer(question, "gpt4", "Not this.")])) == [ASKED]
+    assert exported([question], {"answers": answers}, only_imported=True) == [ASKED]
+    assert exported([question], {"answers": [own_answer(question, "gpt4", "Not this.")]}) == [ASKED]
     own, tables = made_of_ours()
-    assert exported(own, StageRows(**tables), only_imported=True) == []
+    assert exported(own, tables, only_imported=True) == []
 
 
 def test_a_question_imported_without_answers_gets_ours():
     (question,) = questions_of({"question": "Why?", "answers": {}, "metadata": {"field": "Law"}})
-    made = StageRows(answers=[own_answer(question, "gpt4", "So.")])
+    made = {"answers": [own_answer(question, "gpt4", "So.")]}
     (found,) = exported([question], made)
     assert found["answers"]["gpt4"]["answer_string"] == "So."
-    assert exported([question], StageRows()) == [{"question": "Why?", "answers": {}, "metadata": {"field": "Law"}}]
+    assert exported([question], {}) == [{"question": "Why?", "answers": {}, "metadata": {"field": "Law"}}]
 
 
 def estimates(question: Row, answer_id: str) -> dict[str, list[Row]]:
@@ -330,7 +330,7 @@ def test_estimates_are_in_each_claim_as_in_the_full_released_file():
         {**ASKED, "answers": {"gpt4": {**ANSWER, "claims": [{**CLAIM, "fact_score": 1.0}, CLAIM]}}}
     )
     answers = released([question])
-    made = StageRows(answers=answers, **estimates(question, answers[0]["answer_id"]))
+    made = {"answers": answers, **estimates(question, answers[0]["answer_id"])}
     (found,) = exported([question], made, estimates=True)
     assert found["answers"]["gpt4"]["claims"] == [{**CLAIM, **ESTIMATED}, {**CLAIM, **UNSCORED}]
 
@@ -340,22 +340,22 @@ def test_estimates_that_were_released_stay_where_no_others_were_made():
     (question,) = questions_of({**ASKED, "answers": {"gpt4": {**ANSWER, "claims": [{**CLAIM, **own}, CLAIM]}}})
     answers = released([question])
     made = estimates(question, answers[0]["answer_id"])
-    unjudged = StageRows(answers=answers, attributions=made["attributions"])
+    unjudged = {"answers": answers, "attributions": made["attributions"]}
     (found,) = exported([question], unjudged, estimates=True)
     first, second = found["answers"]["gpt4"]["claims"]
     assert (first, second) == ({**CLAIM, **own, "autoais_label": "Y"}, {**CLAIM, "autoais_label": None})
     taken = [{**row, "backend": "released", "attributable": False} for row in made["attributions"]]
-    (found,) = exported([question], StageRows(answers=answers, attributions=taken), estimates=True)
+    (found,) = exported([question], {"answers": answers, "attributions": taken}, estimates=True)
     assert found["answers"]["gpt4"]["claims"] == [{**CLAIM, **own}, CLAIM]
 
 
 def test_estimates_of_our_claims():
     questions, tables = made_of_ours()
-    made = StageRows(**tables, **estimates(questions[0], "a_gpt4"))
+    made = {**tables, **estimates(questions[0], "a_gpt4")}
     (found,) = exported(questions, made, estimates=True)
     gpt4, read = found["answers"]["gpt4"]["claims"], found["answers"]["rr_gs_gpt4"]["claims"]
     assert [{name: claim[name] for name in UNSCORED} for claim in (*gpt4, *read)] == [ESTIMATED, UNSCORED, UNSCORED]
-    (plain,) = exported(questions, StageRows(**tables, **estimates(questions[0], "a_gpt4")))
+    (plain,) = exported(questions, {**tables, **estimates(questions[0], "a_gpt4")})
     assert not UNSCORED.keys() & plain["answers"]["gpt4"]["claims"][0].keys()
 
 
@@ -363,7 +363,7 @@ def test_rows_in_another_order_are_an_error_and_no_loss():
     first, second = questions_of(ASKED, {**ASKED, "question": "How?"})
     answers = released([second, first])
     with pytest.raises(StoreError, match=r"answers of question .* are not in the order"):
-        exported([first, second], StageRows(answers=answers))
+        exported([first, second], {"answers": answers})
 
 
 def test_a_line_is_a_line_for_every_reader():

@@ -126,7 +126,8 @@ A, B = "https://a.example/x", "https://b.example/y_(z)"
 )  # fmt: skip
 def test_a_list_of_references_at_the_end_is_split_off(tail: str, expected: dict[int, str]) -> None:
     body = "Tin melts at 232 degrees [1]. Lead melts later [2]."
-    end, found = references(body + tail)
+    end, sources = references(body + tail)
+    found = {number: source.url for number, source in sources.items() if source.url}
     assert (body + tail)[:end].rstrip() == body
     assert found == expected
 

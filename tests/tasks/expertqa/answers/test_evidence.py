@@ -110,7 +110,11 @@ class Toy:
         return found
 
     def corpus(self, builder: Build, records: list[Row], read: Any = read_corpus, **cut: Any) -> Rows:
-        sources = open_corpora([self.jsonl(f"{read.name}.jsonl", records)], "corpus", sha256_of) if records else []
+        sources = (
+            open_corpora([self.jsonl(f"{read.name}.jsonl", records)], group="corpus", digest=sha256_of)
+            if records
+            else []
+        )
         found: Rows = read(builder, sources, **{**CUT, **cut})
         return found
 
@@ -195,7 +199,7 @@ def write(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "jsonl.zst"])
 def test_a_corpus_is_read_as_windows(toy: Toy, kind: str) -> None:
     with building(toy.home) as run:
-        rows = list(read_corpus(run, open_corpora([write(toy.folder, kind)], "sphere", sha256_of), **CUT))
+        rows = list(read_corpus(run, open_corpora([write(toy.folder, kind)], group="sphere", digest=sha256_of), **CUT))
     short, *long, bare = rows
     assert (short["url"], short["title"], short["licence"]) == ("https://tea.example/steep", "Of steep", "CC BY 4.0")
     assert short["retrieved_at"] == datetime(2024, 5, 1, tzinfo=UTC)
@@ -211,7 +215,7 @@ def test_a_corpus_is_read_as_windows(toy: Toy, kind: str) -> None:
 def test_a_parquet_corpus_is_the_same(toy: Toy) -> None:
     with building(toy.home) as run:
         plain, packed = (
-            list(read_corpus(run, open_corpora([write(toy.folder, kind)], "sphere", sha256_of), **CUT))
+            list(read_corpus(run, open_corpora([write(toy.folder, kind)], group="sphere", digest=sha256_of), **CUT))
             for kind in ("jsonl", "parquet")
         )
     assert plain == packed
@@ -251,7 +255,7 @@ def test_hostile_records_are_rejected_each_with_its_reason(toy: Toy) -> None:
     with path.open("ab") as file:
         file.write(b"\n".join(LINES) + b"\n\n" + json.dumps(good).encode())
     with building(toy.home) as run:
-        corpus = read_corpus(run, open_corpora([path], "sphere", sha256_of), **CUT)
+        corpus = read_corpus(run, open_corpora([path], group="sphere", digest=sha256_of), **CUT)
         assert [row["text"] for row in corpus] == [good["text"]]
         (part,) = corpus.parts or ()
         rejected = pq.read_table(run.store.rejected_path(part)).to_pylist()
@@ -276,21 +280,21 @@ def test_a_broken_file_is_named(toy: Toy, damage: str) -> None:
     if damage == "odd columns":
         pq.write_table(pa.table({"a": [1]}), path)
     with building(toy.home) as run, pytest.raises(SourceError, match=path.name):
-        list(read_corpus(run, open_corpora([path], "sphere", sha256_of), **CUT))
+        list(read_corpus(run, open_corpora([path], group="sphere", digest=sha256_of), **CUT))
 
 
 def test_a_date_that_none_is_has_a_name(toy: Toy) -> None:
     far = pa.array([2**62], pa.timestamp("ms"))
     pq.write_table(pa.table({"url": ["u"], "text": ["t"], "retrieved_at": far}), toy.folder / "c.parquet")
     with building(toy.home) as run, pytest.raises(SourceError, match=r"c\.parquet"):
-        list(read_corpus(run, open_corpora([toy.folder / "c.parquet"], "sphere", sha256_of), **CUT))
+        list(read_corpus(run, open_corpora([toy.folder / "c.parquet"], group="sphere", digest=sha256_of), **CUT))
 
 
 def test_a_repeated_document_is_rejected_and_counted_once(toy: Toy) -> None:
     twice = [page("a", "tea pot"), page("a", "tea pot"), page("a", "tea cup")]
     one, two = toy.jsonl("one.jsonl", twice), toy.jsonl("two.jsonl", [*twice[:1], page("b", "ale")])
     with building(toy.home) as run:
-        corpus = read_corpus(run, open_corpora([one, two], "sphere", sha256_of), **CUT)
+        corpus = read_corpus(run, open_corpora([one, two], group="sphere", digest=sha256_of), **CUT)
         assert [row["text"] for row in corpus] == ["tea pot", "tea cup", "tea pot", "ale"]
         files = [run.store.rejected_path(part) for part in corpus.parts or () if part.rejected_sha256]
         assert [row["reason"] for file in files for row in pq.read_table(file).to_pylist()] == [

@@ -9,7 +9,7 @@ from expertqa_tables import Home, filled
 
 from longform.files import sha256_of
 from schemas.expertqa import PUBLISHED_CLAIMS
-from tasks.expertqa.estimates.entailed import open_entailments, read_entailments
+from tasks.expertqa.estimates.predictions import open_entailments, read_entailments
 
 LINES = [
     {"claim_id": "a_1#0", "model": "tuned", "label": 1, "claim": "an exported column"},

@@ -219,7 +219,7 @@ def test_only_the_test_side_of_a_split_counts(tmp_path: Path) -> None:
     records.append({"question_id": "expertqa/q2", "model": "m", "text": "tea is hot", "config": "domain"})
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    made = home.run(read_predictions, open_predictions([file], sha256_of), *tables, scorer=None)
+    made = home.run(read_predictions, open_predictions([file], digest=sha256_of), *tables, scorer=None)
     found = {(row["config"], row["question_id"][9:]): row["rouge1"] for row in made}
     assert found == {("random", "q1"): 1.0, ("domain", "q2"): pytest.approx((0.8 + 0.4) / 2)}
     assert home.rejected(made) == {"line 2": "not in the test split", "line 3": "not in the test split"}
@@ -228,9 +228,9 @@ def test_only_the_test_side_of_a_split_counts(tmp_path: Path) -> None:
 def test_empty_and_missing_files_are_source_errors(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(SourceError, match="is empty"):
-        open_predictions([tmp_path / "empty.jsonl"], sha256_of)
+        open_predictions([tmp_path / "empty.jsonl"], digest=sha256_of)
     with pytest.raises(SourceError, match="does not exist"):
-        open_predictions([tmp_path / "none.jsonl"], sha256_of)
+        open_predictions([tmp_path / "none.jsonl"], digest=sha256_of)
 
 
 # ---------------------------------------------------------------- QAFactEval

@@ -13,14 +13,16 @@ import pandas
 import pytest
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.tables.estimates import (
+from tasks.expertqa.tables.tables import (
+    table_4_abstentions,
     table_5_autoais,
     table_6_autoais_against_people,
     table_6_imported_against_people,
     table_7_disagreements,
     table_8_factscore,
+    table_9_predictions,
+    table_14_predictions,
 )
-from tasks.expertqa.tables.tables import table_4_abstentions, table_9_predictions, table_14_predictions
 from tasks.publishing.card import ReportTable
 
 COLUMNS = ("claim_id", "answer_id", "system", "autoais", "support", "worthiness", "score", "fact_score", "correctness")
