@@ -13,13 +13,14 @@ from a thread.
 from __future__ import annotations
 
 import ctypes
-import queue
+import os
 import struct
 import tempfile
-import threading
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -28,7 +29,6 @@ from tasks.sources.files.found import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bo
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
 BLOCK_BYTES = 1 << 20
-QUEUED_BLOCKS = 4
 DEEPEST = 3
 MOST_FILES = 10_000
 
@@ -144,10 +144,9 @@ def _check_header(file: IO[bytes], subject: str) -> None:
 
 def _blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
     file.seek(0)
-    libarchive = _libarchive()
-    if libarchive is None:
-        return py7zr_blocks(file, name, subject)
-    return libarchive_blocks(libarchive, file, name, subject)
+    if libarchive := _libarchive():
+        return libarchive_blocks(libarchive, file, name, subject)
+    return py7zr_blocks(file, name, subject)
 
 
 def _libarchive() -> Any:
@@ -179,81 +178,24 @@ def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str)
 
 
 def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The same bytes from py7zr, whose thread is ended when the iterator is, however early."""
-    feed = _Feed()
-    thread = threading.Thread(target=_push, args=(file, name, feed))
-    thread.start()
-    try:
-        while (block := feed.blocks.get()) is not None:
-            yield block
-    finally:
-        feed.stopped.set()
-        thread.join()
-    if feed.error is not None:
-        with _readable(subject):
-            raise feed.error
+    """The same bytes from py7zr, whose thread writes into a pipe and is ended when the iterator is, however early."""
+    end, start = os.pipe()
+    with ThreadPoolExecutor(1) as pool, _readable(subject):
+        pushed = pool.submit(_push, file, name, start)
+        with open(end, "rb", BLOCK_BYTES) as pipe:
+            yield from iter(partial(pipe.read, BLOCK_BYTES), b"")
+        pushed.result()
 
 
-class _StoppedError(Exception):
-    """The reader went away."""
+def _push(file: IO[bytes], name: str, start: int) -> None:
+    from py7zr.io import WriterFactory
 
+    class Piped(WriterFactory):
+        def create(self, filename: str) -> Any:
+            return pipe
 
-class _Feed:
-    """What py7zr writes one member into and a reader takes blocks from; the last one is None."""
-
-    def __init__(self) -> None:
-        self.blocks: queue.Queue[bytes | None] = queue.Queue(QUEUED_BLOCKS)
-        self.stopped = threading.Event()
-        self.error: Exception | None = None
-
-    def put(self, block: bytes | None) -> None:
-        while not self.stopped.is_set():
-            try:
-                return self.blocks.put(block, timeout=0.1)
-            except queue.Full:
-                continue
-        if block is not None:
-            raise _StoppedError
-
-
-def _push(file: IO[bytes], name: str, feed: _Feed) -> None:
-    py7zr = _py7zr()
-    try:
-        with py7zr.SevenZipFile(file) as archive:
-            archive.extract(targets=[name], factory=_writers(feed))
-    except _StoppedError:
-        return
-    except Exception as error:  # handed to the reading thread, which raises it
-        feed.error = error
-    finally:
-        feed.put(None)
-
-
-def _writers(feed: _Feed) -> Any:
-    """A py7zr writer factory whose files are `feed`."""
-    from py7zr.io import Py7zIO, WriterFactory
-
-    class Writer(Py7zIO):
-        def write(self, s: bytes | bytearray) -> int:
-            feed.put(bytes(s))
-            return len(s)
-
-        def read(self, size: int | None = None) -> bytes:
-            return b""
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            return 0
-
-        def flush(self) -> None: ...
-
-        def size(self) -> int:
-            return 0
-
-    class Writers(WriterFactory):
-        def create(self, filename: str) -> Py7zIO:
-            return Writer()
-
-    return Writers()
+    with open(start, "wb") as pipe, _py7zr().SevenZipFile(file) as archive:
+        archive.extract(targets=[name], factory=Piped())
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from longform.errors import SourceError
 from tasks.sources.files.found import WHOLE, refuse_bomb, refuse_chaff
 
 BLOCK_BYTES = 1 << 20
-PACKED_BYTES = 64 << 10
 MAX_LINE_BYTES = 64 << 20
 ZSTD_WINDOW_LOG = 31
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -107,11 +106,13 @@ def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> 
 def unpacked(path: Path) -> Iterator[bytes]:
     """The content of a file in blocks, unpacked as its first bytes say."""
     with path.open("rb") as file:
-        kind = _kind(path, file.read(8))
-        file.seek(0)
-        with _readable(path):
+        kind, named = packing(path), _ENDINGS.get(path.suffix.lower())
+        if kind is None and named is not None:
+            start = file.read(4).hex(" ")
+            raise SourceError(f"{path} is no {named} file (its first bytes are {start}): fetch it again.")
+        with _readable(path), _opened(file, kind) as stream:
             read = 0
-            for block in _unpacked(file, kind):
+            for block in _blocks(stream):
                 read += len(block)
                 if kind:
                     refuse_bomb(path, read, file.tell())
@@ -125,42 +126,11 @@ def packing(path: Path) -> str | None:
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 
 
-def _kind(path: Path, start: bytes) -> str | None:
-    """How a file is packed, if it is; SourceError where its name says so and its first bytes do not."""
-    kind = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
-    named = _ENDINGS.get(path.suffix.lower())
-    if kind is None and named is not None:
-        raise SourceError(f"{path} is no {named} file (its first bytes are {start[:4].hex(' ')}): fetch it again.")
-    return kind
-
-
-def _unpacked(file: IO[bytes], kind: str | None) -> Iterator[bytes]:
-    if kind == "gzip":
-        yield from _gunzipped(file)
-        return
-    with _opened(file, kind) as stream:
-        yield from _blocks(stream)
-
-
-def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
-    """The members of a file, one after the other, zeros after them left out: as gzip.GzipFile, in half the time."""
-    from isal import isal_zlib
-
-    packed = file.read(PACKED_BYTES)
-    while packed:
-        member = isal_zlib.decompressobj(wbits=16 + isal_zlib.MAX_WBITS)  # 16: with the header and the sums of gzip
-        while not member.eof:
-            if not packed and not (packed := file.read(PACKED_BYTES)):
-                raise EOFError
-            if block := member.decompress(packed, BLOCK_BYTES):
-                yield block
-            packed = member.unconsumed_tail
-        packed = member.unused_data.lstrip(b"\0")
-        while not packed and (more := file.read(PACKED_BYTES)):
-            packed = more.lstrip(b"\0")
-
-
 def _opened(file: IO[bytes], kind: str | None) -> Any:
+    if kind == "gzip":
+        from isal import igzip
+
+        return igzip.IGzipFile(fileobj=file, mode="rb")
     if kind == "zstd":
         from backports import zstd
 
