@@ -31,8 +31,7 @@ from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.stackexchange.posts import open_dumps, read_posts
 from tasks.sources.stackexchange.scrubbing import scrub_posts
-from tasks.sources.stackexchange.threads import join_threads
-from tasks.sources.stackexchange.users import open_users, read_users
+from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent

@@ -17,8 +17,7 @@ from longform.errors import HttpError, SourceError, UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_posts
 from tasks.sources.stackexchange.posts import host_of_today, open_dumps, read_posts
-from tasks.sources.stackexchange.threads import join_threads
-from tasks.sources.stackexchange.users import open_users, read_users
+from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 
 BASE_URL = "https://archive.org"
 ITEM = "stackexchange"

@@ -21,8 +21,7 @@ from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from schemas.sources.reddit import ITEMS, REDDIT_THREADS
 from tasks.sources.reddit.dumps import Reading, base36
-from tasks.sources.reddit.reddit_threads import threads
-from tasks.sources.reddit.selection import title_tag, without_eli5
+from tasks.sources.reddit.reddit_threads import threads, title_tag, without_eli5
 
 SAMPLES = paths.SAMPLES / "reddit"
 
