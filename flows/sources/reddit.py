@@ -17,7 +17,6 @@ from longform.pseudonyms import Pseudonyms
 from longform.settings import reddit_client
 from tasks.sources.admission import admit, admit_items
 from tasks.sources.reddit.dumps import GROUP, LICENCE, open_dumps, read_items
-from tasks.sources.reddit.reddit_api import API, REQUESTS_A_MINUTE, TOKEN_URL, RedditApi
 from tasks.sources.reddit.reddit_threads import (
     ELI5_SUBREDDITS,
     PROMPT_SUBREDDITS,
@@ -25,7 +24,17 @@ from tasks.sources.reddit.reddit_threads import (
     select_eli5,
     select_prompts,
 )
-from tasks.sources.reddit.states import States, check, names_of, refresh_threads, write_takedowns
+from tasks.sources.reddit.states import (
+    API,
+    REQUESTS_A_MINUTE,
+    TOKEN_URL,
+    RedditApi,
+    States,
+    check,
+    names_of,
+    refresh_threads,
+    write_takedowns,
+)
 
 STATES_FILE = "states.jsonl"
 GONE_FILE = "gone.jsonl"
