@@ -39,9 +39,9 @@ def members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
             if header.isreg():
                 yield name or header.name, header.size, stream.take(header.size)
             name = ""
-        stream.skip(end - stream.at)
-        stream.skip(-header.size % _BLOCK)
-    stream.drain()
+        stream.skip(end - stream.at + -header.size % _BLOCK)
+    for _ in stream.blocks:
+        pass  # so that a damaged packing is noticed
 
 
 def _header(stream: _Stream) -> tarfile.TarInfo | None:
@@ -62,11 +62,8 @@ def _header(stream: _Stream) -> tarfile.TarInfo | None:
 
 def _extended_name(content: bytes) -> str:
     """The path in a PAX header, `<length> path=<name>` in a line of its own."""
-    for line in content.split(b"\n"):
-        _, _, field = line.partition(b" ")
-        if field.startswith(b"path="):
-            return field[5:].decode(errors="replace")
-    return ""
+    fields = (line.partition(b" ")[2] for line in content.split(b"\n"))
+    return next((field[5:].decode(errors="replace") for field in fields if field.startswith(b"path=")), "")
 
 
 class _Stream:
@@ -87,20 +84,11 @@ class _Stream:
         """The next `size` bytes, in blocks."""
         while size:
             if self.offset == len(self.held):
-                self.held, self.offset = self._next(), 0
+                self.held, self.offset = next(self.blocks, b""), 0
+            if not self.held:
+                raise SourceError(f"{self.path} is truncated: its last member is not whole; fetch it again.")
             found = self.held[self.offset : self.offset + size]
             self.offset += len(found)
             self.at += len(found)
             size -= len(found)
             yield found
-
-    def _next(self) -> bytes:
-        block = next(self.blocks, b"")
-        if not block:
-            raise SourceError(f"{self.path} is truncated: its last member is not whole; fetch it again.")
-        return block
-
-    def drain(self) -> None:
-        """Read to the end, so that a damaged packing is noticed."""
-        for _ in self.blocks:
-            pass

@@ -18,7 +18,6 @@ named by a site's first host (beer), links need its host of today (alcohol).
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -36,7 +35,7 @@ from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, counted
-from tasks.sources.files.found import WHOLE, fetched_at, moment, raw_text
+from tasks.sources.files.found import WHOLE, check_file, fetched_at, moment, ranges, raw_text
 from tasks.sources.stackexchange.tables import (
     check_table,
     file_name,
@@ -112,10 +111,9 @@ def open_dump(
     when = fetched_at(file, retrieved_at)
     if is_archive(file):
         archives.check(file, POSTS_XML)
-        pieces: tuple[tuple[int, int], ...] = (WHOLE,)
     else:
         check_table(file, TABLE)
-        pieces = ranges(file.stat().st_size, piece_bytes)
+    pieces = (WHOLE,) if is_archive(file) else ranges(file.stat().st_size, piece_bytes)
     return Source(host, str(file), digest(file), (("site", host), ("retrieved_at", when)), pieces)
 
 
@@ -123,10 +121,7 @@ def _posts_file(path: Path) -> Path:
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a dump's .7z, its Posts.xml or the folder of it.")
     file = _inside(path) if path.is_dir() else path
-    if not os.access(file, os.R_OK):
-        raise SourceError(f"{file} may not be read by this user: change its permissions.")
-    if not file.stat().st_size:
-        raise SourceError(f"{file} is empty: fetch the dump again.")
+    check_file(file, "fetch the dump again")
     return file
 
 
@@ -164,13 +159,7 @@ def host_of_today(host: str) -> str:
     if match := _META_OF_LANGUAGE.fullmatch(host):
         return f"{match[1]}.meta.stackoverflow.com"
     first, _, rest = host.partition(".")
-    if rest in ("stackexchange.com", "meta.stackexchange.com"):
-        return f"{RENAMED.get(first, first)}.{rest}"
-    return host
-
-
-def ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
-    return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
+    return f"{RENAMED.get(first, first)}.{rest}" if rest in ("stackexchange.com", "meta.stackexchange.com") else host
 
 
 def open_dumps(
@@ -189,16 +178,12 @@ def open_dumps(
         open_dump(Path(path), site=host or None, retrieved_at=retrieved_at, digest=digest)
         for path, host in zip(paths, hosts, strict=True)
     ]
-    _check_once(found)
-    return sorted(found, key=lambda source: (source.group, source.sha256))
-
-
-def _check_once(sources: list[Source]) -> None:
-    for other, source in combinations(sources, 2):
+    for other, source in combinations(found, 2):
         if other.group == source.group:
             raise UsageError(
                 f"{other.path} and {source.path} are both of {source.group}: keep one, or set site for each of them."
             )
+    return sorted(found, key=lambda source: (source.group, source.sha256))
 
 
 # ---------------------------------------------------------------- parsing

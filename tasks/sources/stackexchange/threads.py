@@ -25,9 +25,9 @@ from schemas.sources.stackexchange import POSTS, THREADS
 from schemas.sources.users import USERS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
-from tasks.sources.files.found import RAW_CHARS
+from tasks.sources.files.found import RAW_CHARS, WHOLE, ranges
 from tasks.sources.files.ranges import in_lists, joined
-from tasks.sources.stackexchange.posts import PIECE_BYTES, is_archive, ranges
+from tasks.sources.stackexchange.posts import PIECE_BYTES, is_archive
 from tasks.sources.stackexchange.tables import check_table, file_name, parse_row, read_rows, row_parser, table_bytes
 
 TABLE = "users"
@@ -61,9 +61,10 @@ def _beside(file: Path, name: str) -> Path | None:
 def _source(dump: Source, file: Path, digest: Callable[[Path], str]) -> Source:
     if is_archive(file):
         archives.check(file, file_name(TABLE))
-        return Source(dump.group, str(file), digest(file), (("table", TABLE),), ((0, -1),))
-    check_table(file, TABLE)
-    return Source(dump.group, str(file), digest(file), (("table", TABLE),), ranges(file.stat().st_size, PIECE_BYTES))
+    else:
+        check_table(file, TABLE)
+    pieces = (WHOLE,) if is_archive(file) else ranges(file.stat().st_size, PIECE_BYTES)
+    return Source(dump.group, str(file), digest(file), (("table", TABLE),), pieces)
 
 
 @stage(
