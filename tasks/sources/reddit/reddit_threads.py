@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,19 +101,17 @@ def title_tag(title: str) -> tuple[str | None, str]:
     return (match[1].upper(), title[match.end() :].strip()) if match else (None, title)
 
 
-def month_of(created: datetime) -> str:
-    return f"{created:%Y-%m}"
-
-
-Judge = Callable[[Row], str | None]
-
-
-def sift(context: StageContext, thread: Row, leave_out: Judge) -> list[Row]:
+def sift(context: StageContext, thread: Row, leave_out: Callable[[Row], str | None]) -> list[Row]:
     """The answers that stay, in their order; the others are counted by reason, as they are no rows of their own."""
     reasons = [leave_out(answer) for answer in thread["answers"]]
     for reason in filter(None, reasons):
         context.count(f"answers: {reason}", 1)
     return [answer for answer, reason in zip(thread["answers"], reasons, strict=True) if reason is None]
+
+
+def first_reason(*rules: tuple[str, Any]) -> str | None:
+    """Of the first rule that holds; None where none does."""
+    return next((reason for reason, holds in rules if holds), None)
 
 
 def too_few(votes: int | None, least: int | None) -> bool:
@@ -135,42 +132,30 @@ def select_eli5(
     """Questions and answers by ELI5's rules. Months are those of the question, e.g. 2011-07, both included."""
 
     def leave_out(answer: Row) -> str | None:
-        if answer["bot"]:
-            return "a bot's"
-        if answer["text"].startswith(_REMOVED):
-            return "notice of removal"
-        if too_few(answer["votes"], min_score):
-            return "too few votes"
-        return "too few words" if len(answer["text"].split()) < min_words else None
+        return first_reason(
+            ("a bot's", answer["bot"]),
+            ("notice of removal", answer["text"].startswith(_REMOVED)),
+            ("too few votes", too_few(answer["votes"], min_score)),
+            ("too few words", len(answer["text"].split()) < min_words),
+        )
 
     for thread in threads:
-        reason = _no_question(thread, min_score) or _out_of(thread, first_month, last_month)
-        title = without_eli5(thread["title"])
+        month, title = f"{thread['created']:%Y-%m}", without_eli5(thread["title"])
+        reason = first_reason(
+            ("a link, no question", thread["is_self"] is False),
+            ("a bot's or moderator's", thread["bot"] or thread["distinguished"]),
+            ("no comments", thread["num_comments"] == 0),
+            ("too few votes", too_few(thread["votes"], min_score)),
+            ("outside the months", month < (first_month or month) or month > (last_month or month)),
+        )
         answers = [] if reason else sift(context, thread, leave_out)
         if reason or not title or not answers:
             yield Rejected(thread["question_id"], "filtered", reason or ("no answer left" if title else "empty title"))
         else:
-            yield {**thread, "title": title, "answers": sorted(answers, key=_by_score, reverse=True)}
-
-
-def _no_question(thread: Row, min_score: int) -> str | None:
-    if thread["is_self"] is False:
-        return "a link, no question"
-    if thread["bot"] or thread["distinguished"]:
-        return "a bot's or moderator's"
-    if thread["num_comments"] == 0:
-        return "no comments"
-    return "too few votes" if too_few(thread["votes"], min_score) else None
-
-
-def _out_of(thread: Row, first_month: str | None, last_month: str | None) -> str | None:
-    month = month_of(thread["created"])
-    early, late = first_month is not None and month < first_month, last_month is not None and month > last_month
-    return "outside the months" if early or late else None
-
-
-def _by_score(answer: Row) -> Any:
-    return answer["votes"], len(answer["text"].split()), answer["answer_id"]
+            best = sorted(
+                answers, key=lambda one: (one["votes"], len(one["text"].split()), one["answer_id"]), reverse=True
+            )
+            yield {**thread, "title": title, "answers": best}
 
 
 @stage(REDDIT_THREADS, revision=1)
@@ -181,27 +166,22 @@ def select_prompts(
     wanted = {tag.upper() for tag in tags}
 
     def leave_out(story: Row) -> str | None:
-        if story["bot"] or story["stickied"] or story["distinguished"]:
-            return "a bot's, sticky or moderator's"
-        if too_few(story["votes"], min_score):
-            return "too few votes"
-        return "too few words" if len(story["text"].split()) < min_words else None
+        return first_reason(
+            ("a bot's, sticky or moderator's", story["bot"] or story["stickied"] or story["distinguished"]),
+            ("too few votes", too_few(story["votes"], min_score)),
+            ("too few words", len(story["text"].split()) < min_words),
+        )
 
     for thread in threads:
         tag, prompt = title_tag(thread["title"])
-        reason = _no_prompt(thread, tag, wanted) or (None if prompt else "empty prompt")
+        reason = first_reason(
+            ("no prompt by its tag", tag not in wanted),
+            ("a bot's or moderator's", thread["bot"] or thread["stickied"] or thread["distinguished"]),
+            ("empty prompt", not prompt),
+        )
         stories = [] if reason else sift(context, thread, leave_out)
         if reason or not stories:
             yield Rejected(thread["question_id"], "filtered", reason or "no story left")
         else:
-            yield {**thread, "title": prompt, "tags": _with(thread["tags"], tag), "answers": stories}
-
-
-def _no_prompt(thread: Row, tag: str | None, wanted: set[str]) -> str | None:
-    if tag not in wanted:
-        return "no prompt by its tag"
-    return "a bot's or moderator's" if thread["bot"] or thread["stickied"] or thread["distinguished"] else None
-
-
-def _with(tags: list[str], tag: str | None) -> list[str]:
-    return tags if tag is None or tag in tags else [*tags, tag]
+            tags = list(dict.fromkeys([*thread["tags"], tag]))
+            yield {**thread, "title": prompt, "tags": tags, "answers": stories}

@@ -34,7 +34,7 @@ from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
-from tasks.sources.files.batches import batch_of, counted
+from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.files.found import WHOLE, check_file, fetched_at, moment, ranges, raw_text
 from tasks.sources.stackexchange.tables import (
     check_table,
@@ -192,15 +192,9 @@ def open_dumps(
 def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of POSTS in the rows' order, and a Rejected for every row that is no readable post."""
     retrieved = None if retrieved_at is None else moment(retrieved_at)
-    block: list[bytes] = []
-    held = 0
-    for row in rows:
-        block.append(row)
-        held += len(row)
-        if len(block) == BATCH_ROWS or held > BATCH_BYTES:
-            yield from _posts(block, site, retrieved)
-            block, held = [], 0
-    yield from _posts(block, site, retrieved)
+    weighed = ((row, len(row)) for row in rows)
+    for items in batched(weighed, lambda some: _posts(some, site, retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1):
+        yield from items
 
 
 def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
@@ -260,14 +254,14 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
 
 def _left_out(get: Attribute) -> str | None:
     """Why the method has no use for this post."""
-    if get("PostTypeId") not in ("1", "2") and get("PostTypeId", "").isdecimal():
-        return "not a question or answer"
-    owner, number = get("OwnerUserId"), get("Id", "")
-    if owner == _ANSWER_BOT:
-        return "answer bot"
-    if owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM:
-        return "fabricated post"
-    return None
+    kind, owner, number = get("PostTypeId", ""), get("OwnerUserId"), get("Id", "")
+    fabricated = owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM
+    rules = (
+        ("not a question or answer", kind not in ("1", "2") and kind.isdecimal()),
+        ("answer bot", owner == _ANSWER_BOT),
+        ("fabricated post", fabricated),
+    )
+    return next((reason for reason, holds in rules if holds), None)
 
 
 def _ill_formed(get: Attribute, title: str) -> str | None:
@@ -306,15 +300,10 @@ def _key(row: bytes, site: str) -> str:
     return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
 
 
-def posts_at_most(size: float) -> float:
-    """How many posts a dump of so many bytes can hold."""
-    return size / len(LEAST_POST) + 1
-
-
 @stage(
     POSTS,
     revision=1,
-    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: posts_at_most(of.bytes)),
+    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(LEAST_POST) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""

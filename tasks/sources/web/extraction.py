@@ -57,12 +57,8 @@ _CHARSETS = re.compile(
 _STATEFUL = re.compile(r"utf[-_]?(16|32)|iso[-_]?2022|hz", re.I)
 
 
-class Unusable(Exception):
+class Unusable(UnreadableError):
     """A page without a text to use; `reason` is a short fixed phrase."""
-
-    def __init__(self, reason: str, detail: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason, self.detail = reason, detail
 
 
 class Text(NamedTuple):
