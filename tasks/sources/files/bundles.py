@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from tasks.sources.files import tarballs
+from tasks.sources.files.archives import tar_members
 from tasks.sources.files.found import WHOLE, check_access, fetched_at, files_in, ranges, refuse_bomb
 from tasks.sources.files.lines import unpacked
 
@@ -137,7 +137,7 @@ def first_member(archive: Path, endings: Sequence[str]) -> str:
     if archive.name.lower().endswith(ZIPS):
         with _zip(archive) as opened:
             return next((info.filename for info in opened.infolist() if _has(info.filename, endings)), "")
-    return next((name for name, _, _ in tarballs.members(archive) if _has(name, endings)), "")
+    return next((name for name, _, _ in tar_members(archive) if _has(name, endings)), "")
 
 
 # ---------------------------------------------------------------- reading
@@ -237,6 +237,6 @@ def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tu
 
 
 def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
-    for name, size, content in tarballs.members(Path(piece.source.path)):
+    for name, size, content in tar_members(Path(piece.source.path)):
         if _has(name, endings):
             yield name, b"".join(content) if size <= max_bytes else None

@@ -35,8 +35,7 @@ from longform.pseudonyms import Pseudonyms
 from schemas.sources.reddit import ITEMS
 from tasks.sources.files.batches import batch_of, batched
 from tasks.sources.files.found import RAW_CHARS, open_files, raw_text, retrieved_at
-from tasks.sources.files.lines import read_lines
-from tasks.sources.files.zst_blocks import block_rows
+from tasks.sources.files.lines import block_rows, read_lines
 
 GROUP = "reddit"
 ENDINGS = (".zst", ".zst_blocks", ".bz2", ".xz", ".gz", ".jsonl", ".ndjson")
@@ -287,7 +286,8 @@ def _submission(
         return _defect(post_id, "missing or ill-formed title")
     if not (text is None or isinstance(text, str)):
         return _defect(post_id, "missing or ill-formed selftext")
-    text = unescaped(text or "")
+    text, flair = unescaped(text or ""), _text(record.get("link_flair_text"))
+    link = _text(record.get("url")) if record.get("is_self") is False else None
     return (
         post_id,
         "submission",
@@ -299,14 +299,14 @@ def _submission(
         int(own, 36),
         title,
         text,
-        _tags(record),
+        [unescaped(flair)] if flair else [],
         votes(record.get("score")),
         ratio(record.get("upvote_ratio")),
         votes(record.get("num_comments")),
         *_circumstances(record, text, created, pseudonym),
         _flag(record, "over_18"),
         _flag(record, "is_self"),
-        _link(record),
+        unescaped(link) if link else None,
         permalink(community, own),
         *last,
     )
@@ -371,11 +371,6 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
     )
 
 
-def _tags(record: Record) -> list[str]:
-    flair = _text(record.get("link_flair_text"))
-    return [unescaped(flair)] if flair else []
-
-
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -383,11 +378,6 @@ def _text(value: Any) -> str | None:
 def _flag(record: Record, name: str) -> bool | None:
     value = record.get(name)
     return value if isinstance(value, bool) else None
-
-
-def _link(record: Record) -> str | None:
-    link = _text(record.get("url")) if record.get("is_self") is False else None
-    return unescaped(link) if link else None
 
 
 def _parent(value: Any, thread: str) -> str | None:

@@ -52,15 +52,13 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
         first=_NEWEST,
         kind="submission",
         leave_out=_left_out,
-        sift=lambda items: {"reply to a comment": _is_reply(items)},
+        sift=lambda items: {
+            "reply to a comment": pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False)
+        },
         nest=_threads,
         alone="no submission in these dumps",
         memory_limit_mb=memory_limit_mb,
     )
-
-
-def _is_reply(items: pa.RecordBatch) -> pa.BooleanArray:
-    return pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False)
 
 
 def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:

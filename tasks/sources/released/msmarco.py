@@ -31,10 +31,10 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
+from tasks.sources.files.archives import tar_members
 from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
-from tasks.sources.files.tarballs import members
 
 GROUP = "msmarco"
 LICENCE = "MS MARCO terms: non-commercial research"
@@ -106,7 +106,7 @@ def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     if not is_tar(piece.source.path):
         yield Path(piece.source.path).name, read_lines(piece)
         return
-    for written, _, blocks in members(Path(piece.source.path)):
+    for written, _, blocks in tar_members(Path(piece.source.path)):
         name = PurePosixPath(written.replace("\\", "/")).name
         if kind_of(name) == kind:
             yield name, split_lines(blocks, piece.source.path)

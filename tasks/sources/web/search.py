@@ -66,7 +66,8 @@ def search_passages(
     for _, hits in best_passages(context, asked, rows, backend=backend, embedding=embedding, k=k):
         found |= hits
     for name in (name for batch in questions.batches([questions.key]) for name in batch.column(0).to_pylist()):
-        yield {"query_id": name, "results": _ranked(found.get(name, []))}
+        hits = enumerate(found.get(name, []), start=1)
+        yield {"query_id": name, "results": [{**hit._asdict(), "rank": rank} for rank, hit in hits]}
     context.count("queries without a passage", questions.count - sum(map(bool, found.values())))
 
 
@@ -269,7 +270,3 @@ def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searc
         return GrowingIndex(folder / "tantivy")
     dense = DenseIndex(folder, lambda asked: [queries[text] for text in asked])
     return dense if backend == "dense" else Hybrid([FixedIndex(folder / "bm25"), dense])
-
-
-def _ranked(hits: Sequence[Hit]) -> list[Row]:
-    return [{"passage_id": hit.passage_id, "score": hit.score, "rank": rank} for rank, hit in enumerate(hits, start=1)]
