@@ -49,7 +49,8 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     """Fetch the submissions of these years as JSON lines; with `pdfs` also their PDFs, into the folder pdfs."""
     if odd := sorted(set(config.decisions) - set(DECISIONS)):
         raise UsageError(f'OpenReview has no decision "{odd[0]}": choose of {", ".join(DECISIONS)}.')
-    apis = {1: Api(http, _base_url_v1(config), 1), 2: Api(http, config.base_url.rstrip("/"), 2)}
+    v1 = config.base_url_v1 or (API_V1 if config.base_url == API_V2 else config.base_url)
+    apis = {1: Api(http, v1.rstrip("/"), 1), 2: Api(http, config.base_url.rstrip("/"), 2)}
     found: list[Path] = []
     for year in years(what):
         wanted = Wanted(config.venue, year, config.ratings, config.replies_page, config.limit)
@@ -68,11 +69,6 @@ def _fetch_pdfs(
     notes = [file for file in files if not file.name.endswith(REPLIES)]
     replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
     return fetch_pdfs(api, papers(notes, replies, frozenset(config.decisions)), folder, progress)
-
-
-def _base_url_v1(config: Fetch) -> str:
-    url = config.base_url_v1 or (API_V1 if config.base_url == API_V2 else config.base_url)
-    return url.rstrip("/")
 
 
 class Read(BaseModel):

@@ -76,11 +76,12 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
             "https://www.reddit.com/prefs/apps, and set both."
         )
     names = names_of(what)
+    own = TOKEN_URL if config.base_url == API else config.base_url.rstrip("/") + "/api/v1/access_token"
     api = RedditApi(
         http,
         client,
         base_url=config.base_url,
-        token_url=_token_url(config),
+        token_url=config.token_url or own,
         account=config.account,
         requests_a_minute=config.requests_a_minute,
     )
@@ -93,11 +94,6 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     progress.end(STATES_FILE)
     write_takedowns(states, folder / GONE_FILE, also_missing=config.missing)
     return [states, folder / GONE_FILE]
-
-
-def _token_url(config: Fetch) -> str:
-    own = config.base_url.rstrip("/") + "/api/v1/access_token"
-    return config.token_url or (TOKEN_URL if config.base_url == API else own)
 
 
 class Read(BaseModel):
@@ -135,17 +131,12 @@ def _selected(builder: Builder, threads: Rows, config: Read) -> Rows:
         return select_eli5(
             builder,
             threads,
-            min_score=_or(config.min_score, 2),
-            min_words=_or(config.min_words, 8),
+            min_score=2 if config.min_score is None else config.min_score,
+            min_words=8 if config.min_words is None else config.min_words,
             first_month=config.first_month,
             last_month=config.last_month,
         )
     if config.preset == "writing_prompts":
-        min_words = _or(config.min_words, 30)
+        min_words = 30 if config.min_words is None else config.min_words
         return select_prompts(builder, threads, tags=config.tags, min_words=min_words, min_score=config.min_score)
     return threads
-
-
-def _or(value: int | None, default: int) -> int:
-    """The value, or the default if it is None."""
-    return default if value is None else value

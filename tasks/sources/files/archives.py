@@ -87,10 +87,12 @@ def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Itera
 
 def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
     """The member's bytes, as long as they are no bomb."""
-    packed, unpacked = file.seek(0, 2), 0
-    for block in _blocks(file, name, subject):
-        unpacked += len(block)
-        refuse_bomb(f"{name} in {subject}", unpacked, packed)
+    packed, read, libarchive = file.seek(0, 2), 0, _libarchive()
+    file.seek(0)
+    blocks = libarchive_blocks(libarchive, file, name, subject) if libarchive else py7zr_blocks(file, name, subject)
+    for block in blocks:
+        read += len(block)
+        refuse_bomb(f"{name} in {subject}", read, packed)
         yield block
 
 
@@ -153,13 +155,6 @@ def _check_header(file: IO[bytes], subject: str) -> None:
     if 32 + offset + length > size:
         raise SourceError(f"{subject} is truncated: it has {size} of {32 + offset + length} bytes: fetch it again.")
     file.seek(0)
-
-
-def _blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    file.seek(0)
-    if libarchive := _libarchive():
-        return libarchive_blocks(libarchive, file, name, subject)
-    return py7zr_blocks(file, name, subject)
 
 
 def _libarchive() -> Any:

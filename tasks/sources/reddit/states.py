@@ -138,13 +138,9 @@ class RedditApi:
         self.login = Login(self._log_in)
         http.keep_rate(self.base_url, requests_a_minute / 60)
 
-    def info(self, names: Sequence[str]) -> Any:
-        """The listing of up to 100 items."""
-        return self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
-
     def states(self, names: Sequence[str], checked_at: str) -> list[Record]:
         """The state of each of up to 100 items, in their order."""
-        listing = self.info(names)
+        listing = self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
         if not (isinstance(listing, dict) and listing.get("kind") == "Listing"):
             raise SourceError(f"{self.base_url}/api/info answers no listing: is it the address of Reddit's Data API?")
         found = [state for kind, data in things(listing) if (state := state_of(kind, data, checked_at))]
@@ -188,26 +184,21 @@ def names_of(what: Iterable[str]) -> list[str]:
 
     A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or an id a line.
     """
-    found: dict[str, None] = {}
-    for text in what:
-        if name := fullname(text):
-            found[name] = None
-        elif Path(text).is_file():
-            found.update(dict.fromkeys(_in_file(Path(text))))
-        else:
-            raise UsageError(f'"{text}" is neither an id of Reddit, such as reddit/t1_kod0b1, nor a file of them.')
-    return list(found)
+    return list(dict.fromkeys(name for text in what for name in _names(text)))
 
 
-def _in_file(path: Path) -> Iterator[str]:
-    if path.suffix == ".parquet":
+def _names(text: str) -> Iterator[str]:
+    path = Path(text)
+    if name := fullname(text):
+        yield name
+    elif not path.is_file():
+        raise UsageError(f'"{text}" is neither an id of Reddit, such as reddit/t1_kod0b1, nor a file of them.')
+    elif path.suffix == ".parquet":
         yield from _in_parquet(path)
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            text = line.decode(errors="replace").strip()
-            if text:
-                yield _in_line(text, f"{path}, line {number}")
+    else:
+        with path.open("rb") as file:
+            lines = ((number, line.decode(errors="replace").strip()) for number, line in enumerate(file, 1))
+            yield from (_in_line(line, f"{path}, line {number}") for number, line in lines if line)
 
 
 def _in_line(text: str, place: str) -> str:
