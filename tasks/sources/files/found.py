@@ -135,3 +135,8 @@ def raw_text(raw: str | bytes) -> str:
     """The beginning of a record that is left out, as UTF-8 holds it."""
     text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
     return text.decode("utf-8", "replace")[:RAW_CHARS]
+
+
+def text_or_none(value: Any) -> str | None:
+    """A text of a record; None where it is empty, or something else."""
+    return value if isinstance(value, str) and value else None

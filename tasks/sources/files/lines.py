@@ -66,22 +66,14 @@ def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
         start = piece.start
         if start:
             file.seek(start - 1)
-            start += _rest_of_line(file) - 1
+            while (chunk := file.readline(BLOCK_BYTES)) and not chunk.endswith(b"\n"):
+                pass  # a line that starts before the piece
+            start = file.tell()
         yield from _until(_measured(_blocks(file), path, max_line_bytes), piece.end - start)
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(BLOCK_BYTES), b"")
-
-
-def _rest_of_line(file: IO[bytes]) -> int:
-    """Read on to the start of the next line; the bytes read."""
-    read = 0
-    while chunk := file.readline(BLOCK_BYTES):
-        read += len(chunk)
-        if chunk.endswith(b"\n"):
-            break
-    return read
 
 
 def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
@@ -141,7 +133,7 @@ def _opened(file: IO[bytes], kind: str | None) -> Any:
     if kind == "gzip":
         from isal import igzip
 
-        return igzip.IGzipFile(fileobj=file, mode="rb")
+        return igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
     if kind == "zstd":
         from backports import zstd
 

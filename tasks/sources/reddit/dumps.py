@@ -34,7 +34,7 @@ from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
 from schemas.sources.reddit import ITEMS
 from tasks.sources.files.batches import batch_of, batched
-from tasks.sources.files.found import RAW_CHARS, open_files, raw_text, retrieved_at
+from tasks.sources.files.found import RAW_CHARS, open_files, raw_text, retrieved_at, text_or_none
 from tasks.sources.files.lines import block_rows, read_lines
 
 GROUP = "reddit"
@@ -286,8 +286,8 @@ def _submission(
         return _defect(post_id, "missing or ill-formed title")
     if not (text is None or isinstance(text, str)):
         return _defect(post_id, "missing or ill-formed selftext")
-    text, flair = unescaped(text or ""), _text(record.get("link_flair_text"))
-    link = _text(record.get("url")) if record.get("is_self") is False else None
+    text, flair = unescaped(text or ""), text_or_none(record.get("link_flair_text"))
+    link = text_or_none(record.get("url")) if record.get("is_self") is False else None
     return (
         post_id,
         "submission",
@@ -364,15 +364,11 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
         None if seen is None else seen - created,
         pseudonym(name) if name else None,
         author == "[deleted]",
-        _text(record.get("distinguished")),
+        text_or_none(record.get("distinguished")),
         record.get("stickied") is True,
         (name is not None and name.endswith(_BOT_NAMES)) or _SAYS_BOT in text,
         record.get("locked") is True,
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _flag(record: Record, name: str) -> bool | None:

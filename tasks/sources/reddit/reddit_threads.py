@@ -181,5 +181,5 @@ def select_prompts(
         if reason or not stories:
             yield Rejected(thread["question_id"], "filtered", reason or "no story left")
         else:
-            tags = list(dict.fromkeys([*thread["tags"], tag]))
-            yield {**thread, "title": prompt, "tags": tags, "answers": stories}
+            tagged = list(dict.fromkeys((*thread["tags"], tag)))
+            yield {**thread, "title": prompt, "tags": tagged, "answers": stories}

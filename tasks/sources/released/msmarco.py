@@ -140,21 +140,15 @@ def repaired(text: str) -> tuple[str, int]:
 # ---------------------------------------------------------------- passages
 
 
-class Seen:
-    """Which upstream ids came already, 1 byte each."""
-
-    def __init__(self) -> None:
-        self.seen = np.zeros(PIDS, bool)
-
-    def again(self, ids: np.ndarray) -> np.ndarray:
-        """Which of these came before, or earlier in this array."""
-        again: np.ndarray = self.seen[ids]
-        self.seen[ids] = True
-        if len(ids) > 1 and not (np.diff(ids) > 0).all():
-            first = np.zeros(len(ids), bool)
-            first[np.unique(ids, return_index=True)[1]] = True
-            again |= ~first
-        return again
+def came_before(ids: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Which of these upstream ids came before, or earlier in this array; `seen` has a byte for each, and notes them."""
+    again: np.ndarray = seen[ids]
+    seen[ids] = True
+    if len(ids) > 1 and not (np.diff(ids) > 0).all():
+        first = np.zeros(len(ids), bool)
+        first[np.unique(ids, return_index=True)[1]] = True
+        again |= ~first
+    return again
 
 
 Values = tuple[Any, ...]
@@ -171,7 +165,7 @@ def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: st
 
 
 def passages(
-    lines: Iterable[bytes], seen: Seen, *, repair: bool, retrieved: int | None
+    lines: Iterable[bytes], seen: np.ndarray, *, repair: bool, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of PASSAGES in the lines' order, and a Rejected for every line that is none."""
     lines = iter(lines)
@@ -180,7 +174,7 @@ def passages(
         repairs = pa.repeat(pa.scalar(0, pa.int32()), len(texts))
         if repair:
             texts, repairs = _repaired(texts)
-        yield from _first(_batch(pids, texts, repairs, retrieved), seen.again(pids.to_numpy()))
+        yield from _first(_batch(pids, texts, repairs, retrieved), came_before(pids.to_numpy(), seen))
 
 
 Columns = tuple[pa.Array, pa.Array]
@@ -292,7 +286,7 @@ def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch 
 @stage(PASSAGES, revision=1)
 def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Iterator[pa.RecordBatch | Rejected]:
     """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
-    seen = Seen()
+    seen = np.zeros(PIDS, bool)
     for _, lines in lines_of(files, COLLECTION):
         for item in counted(context, passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source))):
             if not isinstance(item, Rejected):

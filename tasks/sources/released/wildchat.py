@@ -32,7 +32,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
 from schemas.sources.conversations import CONVERSATIONS, LOGGED, TURN
-from tasks.sources.files.found import retrieved_at
+from tasks.sources.files.found import retrieved_at, text_or_none
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -68,9 +68,9 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
         raise ValueError("empty conversation")
     return {
         "conversation_id": f"{GROUP}/{number}",
-        "model": _text(record.get("model")),
+        "model": text_or_none(record.get("model")),
         "created": created(record.get("timestamp")),
-        "language": _text(record.get("language")),
+        "language": text_or_none(record.get("language")),
         "turns": turns,
         "toxic": bool(record.get("toxic") or any(turn["toxic"] for turn in turns)),
         "redacted": bool(record.get("redacted") or any(turn["redacted"] for turn in turns)),
@@ -91,14 +91,10 @@ def turn_of(turn: Any) -> Row:
     return {
         "role": turn["role"],
         "content": turn["content"],
-        "language": _text(turn.get("language")),
+        "language": text_or_none(turn.get("language")),
         "toxic": _flag(turn.get("toxic")),
         "redacted": _flag(turn.get("redacted")),
     }
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _flag(value: Any) -> bool | None:
@@ -129,7 +125,8 @@ Item: TypeAlias = pa.RecordBatch | Row | Rejected
 def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
     """Rows of CONVERSATIONS, and a Rejected for every record that becomes none: broken ones, those at a position in
     `again`, and toxic ones if these are not asked for."""
-    for places, item in _read(piece, _origin(piece)):
+    origin = {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
+    for places, item in _read(piece, origin):
         if isinstance(item, Rejected):
             yield item
             continue
@@ -144,11 +141,6 @@ def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[I
 def _filtered(batch: pa.RecordBatch, which: np.ndarray, reason: str) -> Iterator[Rejected]:
     for conversation_id in batch["conversation_id"].filter(pa.array(which)).to_pylist():
         yield Rejected(conversation_id, "filtered", reason)
-
-
-def _origin(piece: Shard) -> dict[str, Any]:
-    """The columns that are the same for all rows of a file."""
-    return {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
 
 
 Placed: TypeAlias = tuple[np.ndarray, Item]

@@ -196,8 +196,9 @@ def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -
     """Record batches of POSTS in the rows' order, and a Rejected for every row that is no readable post."""
     retrieved = None if retrieved_at is None else moment(retrieved_at)
     weighed = ((row, len(row)) for row in rows)
-    for items in batched(weighed, lambda some: _posts(some, site, retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1):
-        yield from items
+    made = batched(weighed, lambda some: _posts(some, site, retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
+    for items in made:
+        yield from [items] if isinstance(items, Rejected) else items
 
 
 def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
