@@ -57,18 +57,12 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
         files = fetch_year(apis, wanted, folder, progress)
         found += files
         if config.pdfs:
-            found += _fetch_pdfs(apis, wanted, files, folder, config, progress)
+            query = held(files[0], submissions_queries(wanted))
+            notes = [file for file in files if not file.name.endswith(REPLIES)]
+            replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
+            chosen = papers(notes, replies, frozenset(config.decisions))
+            found += fetch_pdfs(apis[query.version if query else 2], chosen, folder, progress)
     return found
-
-
-def _fetch_pdfs(
-    apis: dict[int, Api], wanted: Wanted, files: list[Path], folder: Path, config: Fetch, progress: Progress
-) -> list[Path]:
-    query = held(files[0], submissions_queries(wanted))
-    api = apis[query.version if query else 2]
-    notes = [file for file in files if not file.name.endswith(REPLIES)]
-    replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
-    return fetch_pdfs(api, papers(notes, replies, frozenset(config.decisions)), folder, progress)
 
 
 class Read(BaseModel):

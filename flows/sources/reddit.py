@@ -109,14 +109,12 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    digest = builder.digests
-    dumps = open_dumps(paths, digest, config.retrieved_at)
-    authors = Pseudonyms(builder.store.home)
+    dumps, authors = open_dumps(paths, builder.digests, config.retrieved_at), Pseudonyms(builder.store.home)
     items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
     threads = join_reddit(builder, admitted)
     if config.states:
-        threads = refresh_threads(builder, threads, states=States(Path(config.states), digest))
+        threads = refresh_threads(builder, threads, states=States(Path(config.states), builder.digests))
     return [admitted, _selected(builder, threads, config)]
 
 

@@ -20,12 +20,10 @@ def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
     """How many ranges these files' rows make, each of which is sorted in memory: by their number and by their bytes."""
     from pyarrow import parquet
 
-    rows = unpacked = 0
-    for path in paths:
-        found = parquet.read_metadata(path)
-        rows += found.num_rows
-        unpacked += sum(found.row_group(index).total_byte_size for index in range(found.num_row_groups))
-    return max(rows // (ROWS_PER_MB * memory_limit_mb), unpacked // (memory_limit_mb << 18))
+    files = [parquet.read_metadata(path) for path in paths]
+    rows = sum(file.num_rows for file in files)
+    unpacked = sum(file.row_group(index).total_byte_size for file in files for index in range(file.num_row_groups))
+    return int(max(rows // (ROWS_PER_MB * memory_limit_mb), unpacked // (memory_limit_mb << 18)))
 
 
 class Ranges:
@@ -63,21 +61,17 @@ class Ranges:
     def _spill(self) -> None:
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         for index, table in self._dealt():
-            with self._file(index).open("ab") as file, pa.ipc.new_stream(file, self.schema, options=options) as stream:
+            path = self.folder / f"range-{index:05}.arrows"
+            with path.open("ab") as file, pa.ipc.new_stream(file, self.schema, options=options) as stream:
                 stream.write_table(table)
 
     def _spilled(self, index: int) -> Iterator[pa.Table]:
-        if not self._file(index).exists():
-            return
-        with self._file(index).open("rb") as file:
-            end = file.seek(0, 2)
-            file.seek(0)
-            while file.tell() < end:
-                yield pa.ipc.open_stream(file).read_all()
-        self._file(index).unlink()
-
-    def _file(self, index: int) -> Path:
-        return self.folder / f"range-{index:05}.arrows"
+        path = self.folder / f"range-{index:05}.arrows"
+        if path.exists():
+            with path.open("rb") as file:
+                while file.peek(1):
+                    yield pa.ipc.open_stream(file).read_all()
+            path.unlink()
 
 
 def marked(

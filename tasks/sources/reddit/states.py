@@ -111,12 +111,6 @@ def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
     }
 
 
-def missing(name: str, checked_at: str) -> Record:
-    """The state of an item that Reddit no longer knows, or shows to nobody: of a closed or private subreddit."""
-    unknown = dict.fromkeys(("votes", "upvote_ratio", "num_comments"))
-    return {"id": f"{GROUP}/{name}", "state": "missing", **unknown, "author_deleted": False, "checked_at": checked_at}
-
-
 # ---------------------------------------------------------------- requests
 
 
@@ -145,7 +139,13 @@ class RedditApi:
             raise SourceError(f"{self.base_url}/api/info answers no listing: is it the address of Reddit's Data API?")
         found = [state for kind, data in things(listing) if (state := state_of(kind, data, checked_at))]
         known = {state["id"]: state for state in found}
-        return [known.get(f"{GROUP}/{name}") or missing(name, checked_at) for name in names]
+        missing = {  # what Reddit no longer knows, or shows to nobody: of a closed or private subreddit
+            "state": "missing",
+            **dict.fromkeys(("votes", "upvote_ratio", "num_comments")),
+            "author_deleted": False,
+            "checked_at": checked_at,
+        }
+        return [known.get(f"{GROUP}/{name}") or {"id": f"{GROUP}/{name}", **missing} for name in names]
 
     def get(self, path: str, params: Mapping[str, str | int]) -> Any:
         """The document at `path`."""
@@ -345,13 +345,9 @@ def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> 
         here = [refreshed(answer, own) for answer, own in answers if own.get("state", "present") == "present"]
         context.count("answers gone from Reddit", len(answers) - len(here))
         context.count("refreshed", bool(state) + sum(bool(own) for _, own in answers))
-        yield {**refreshed(thread, state), "answers": sorted(here, key=_by_votes)}
-
-
-def _by_votes(answer: Row) -> tuple[bool, int, int, str]:
-    """As threads are joined: most votes first, unknown last, then by id, which counts in base 36."""
-    votes, own = answer["votes"], answer["answer_id"]
-    return votes is None, -(votes or 0), len(own), own
+        # as threads are joined: most votes first, unknown last, then by id, which counts in base 36
+        here.sort(key=lambda one: (one["votes"] is None, -(one["votes"] or 0), len(one["answer_id"]), one["answer_id"]))
+        yield {**refreshed(thread, state), "answers": here}
 
 
 def refreshed(row: Row, state: Record) -> Row:

@@ -214,12 +214,12 @@ def instructions(listed: Iterable[Any], origin: dict[str, Any], *, corrected: bo
             row = instruction(record, corrected=corrected)
         except ValueError as error:
             yield _rejected(record, error)
-            continue
-        if row["instruction_id"] in seen:
-            yield Rejected(row["instruction_id"], "filtered", "repeated record")
-            continue
-        seen.add(row["instruction_id"])
-        yield {**row, **origin}
+        else:
+            if row["instruction_id"] in seen:
+                yield Rejected(row["instruction_id"], "filtered", "repeated record")
+            else:
+                seen.add(row["instruction_id"])
+                yield {**row, **origin}
 
 
 def _rejected(record: Any, error: ValueError) -> Rejected:

@@ -112,12 +112,17 @@ def open_dump(
     file = _posts_file(Path(path))
     host = _host(Path(path), file, site)
     when = fetched_at(file, retrieved_at)
+    facts, pieces = (("site", host), ("retrieved_at", when)), pieces_of(file, TABLE, piece_bytes)
+    return Source(host, str(file), digest(file), facts, pieces)
+
+
+def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:
+    """Ranges of a plain file, an archive whole; SourceError where it does not hold the table."""
     if is_archive(file):
-        archives.check(file, POSTS_XML)
-    else:
-        check_table(file, TABLE)
-    pieces = (WHOLE,) if is_archive(file) else ranges(file.stat().st_size, piece_bytes)
-    return Source(host, str(file), digest(file), (("site", host), ("retrieved_at", when)), pieces)
+        archives.check(file, file_name(table))
+        return (WHOLE,)
+    check_table(file, table)
+    return ranges(file.stat().st_size, piece_bytes)
 
 
 def _posts_file(path: Path) -> Path:
@@ -241,7 +246,7 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
         int(number),
         title if asks else None,
         body,
-        _tags(get("Tags")) if asks else [],
+        [tag for tag in _BETWEEN_TAGS.split(get("Tags", "")[1:-1]) if tag] if asks else [],
         int(score),
         (created - _EPOCH) // _MILLISECOND,
         f"{site}/{accepted}" if asks and _ID.fullmatch(accepted) else None,
@@ -288,10 +293,6 @@ def _created(text: str) -> datetime | None:
         return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):  # of a zone that moves it out of the years 1 to 9999
         return None
-
-
-def _tags(text: str | None) -> list[str]:
-    return [tag for tag in _BETWEEN_TAGS.split(text[1:-1]) if tag] if text else []
 
 
 def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:

@@ -25,10 +25,10 @@ from schemas.sources.stackexchange import POSTS, THREADS
 from schemas.sources.users import USERS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
-from tasks.sources.files.found import RAW_CHARS, WHOLE, ranges
+from tasks.sources.files.found import RAW_CHARS
 from tasks.sources.files.ranges import in_lists, joined
-from tasks.sources.stackexchange.posts import PIECE_BYTES, is_archive
-from tasks.sources.stackexchange.tables import check_table, file_name, parse_row, read_rows, row_parser, table_bytes
+from tasks.sources.stackexchange.posts import is_archive, pieces_of
+from tasks.sources.stackexchange.tables import file_name, parse_row, read_rows, row_parser, table_bytes
 
 TABLE = "users"
 LEAST_USER = '<row Id="1" DisplayName="a"/>'
@@ -42,7 +42,11 @@ _COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name 
 def open_users(dumps: Iterable[Source], digest: Callable[[Path], str]) -> list[Source]:
     """The users of these dumps of posts, where they stand in the same archive or beside the file of posts."""
     found = ((dump, _users_file(Path(dump.path))) for dump in dumps)
-    return [_source(dump, file, digest) for dump, file in found if file is not None]
+    return [
+        Source(dump.group, str(file), digest(file), (("table", TABLE),), pieces_of(file, TABLE))
+        for dump, file in found
+        if file is not None
+    ]
 
 
 def _users_file(posts: Path) -> Path | None:
@@ -56,15 +60,6 @@ def _users_file(posts: Path) -> Path | None:
 
 def _beside(file: Path, name: str) -> Path | None:
     return next((other for other in sorted(file.parent.iterdir()) if other.name.lower() == name.lower()), None)
-
-
-def _source(dump: Source, file: Path, digest: Callable[[Path], str]) -> Source:
-    if is_archive(file):
-        archives.check(file, file_name(TABLE))
-    else:
-        check_table(file, TABLE)
-    pieces = (WHOLE,) if is_archive(file) else ranges(file.stat().st_size, PIECE_BYTES)
-    return Source(dump.group, str(file), digest(file), (("table", TABLE),), pieces)
 
 
 @stage(
@@ -87,14 +82,14 @@ def parse_users(rows: Iterable[bytes], *, site: str) -> Iterator[tuple[str, str]
             element, _ = parse_row(row, parser)
         except etree.XMLSyntaxError as error:
             yield Rejected(_unknown(row, site), "defect", "unreadable row", str(error))
-            continue
-        number, name = element.get("Id", ""), " ".join(element.get("DisplayName", "").split())
-        if not number.lstrip("-").isdecimal():
-            yield Rejected(_unknown(row, site), "defect", "missing or ill-formed Id")
-        elif not name:
-            yield Rejected(f"{site}/u{number}", "defect", "missing or ill-formed DisplayName")
         else:
-            yield f"{site}/u{number}", name
+            number, name = element.get("Id", ""), " ".join(element.get("DisplayName", "").split())
+            if not number.lstrip("-").isdecimal():
+                yield Rejected(_unknown(row, site), "defect", "missing or ill-formed Id")
+            elif not name:
+                yield Rejected(f"{site}/u{number}", "defect", "missing or ill-formed DisplayName")
+            else:
+                yield f"{site}/u{number}", name
 
 
 def named(posts: pa.RecordBatch, users: Sequence[str], memory_limit_mb: int) -> pa.RecordBatch:
