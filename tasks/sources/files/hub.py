@@ -121,9 +121,7 @@ def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB)
 
 def _files(entries: Any, repo: str) -> Iterator[HubFile]:
     try:
-        for entry in entries:
-            if entry["type"] == "file":
-                yield hub_file(entry)
+        yield from (hub_file(entry) for entry in entries if entry["type"] == "file")
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(
             f"{repo}: its listing is not what the hub's interface gives ({error}): is base_url a hub?"

@@ -62,8 +62,7 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
 
 
 def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
-    for key in items["post_id"].to_pylist():
-        yield Rejected(key, "filtered", reason)
+    yield from (Rejected(key, "filtered", reason) for key in items["post_id"].to_pylist())
 
 
 def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:

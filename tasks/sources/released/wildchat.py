@@ -134,13 +134,9 @@ def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[I
         left = _array(batch["toxic"]) & (not toxic)
         repeated = np.isin(places, again) & ~left
         yield batch.filter(pa.array(~(left | repeated)))
-        yield from _filtered(batch, left, "toxic")
-        yield from _filtered(batch, repeated, "same conversation logged again")
-
-
-def _filtered(batch: pa.RecordBatch, which: np.ndarray, reason: str) -> Iterator[Rejected]:
-    for conversation_id in batch["conversation_id"].filter(pa.array(which)).to_pylist():
-        yield Rejected(conversation_id, "filtered", reason)
+        for which, reason in ((left, "toxic"), (repeated, "same conversation logged again")):
+            keys = batch["conversation_id"].filter(pa.array(which)).to_pylist()
+            yield from (Rejected(key, "filtered", reason) for key in keys)
 
 
 Placed: TypeAlias = tuple[np.ndarray, Item]
