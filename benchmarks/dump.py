@@ -163,8 +163,7 @@ def ours(dump: Path) -> dict[str, Any]:
     from benchmarks.building import building
     from longform.artifacts.store import Digests
     from tasks.sources.stackexchange.posts import open_dump, read_posts
-    from tasks.sources.stackexchange.threads import join_threads
-    from tasks.sources.stackexchange.users import read_users
+    from tasks.sources.stackexchange.threads import join_threads, read_users
 
     home = Path(tempfile.mkdtemp(prefix="home-", dir=dump))
     try:

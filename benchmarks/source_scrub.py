@@ -141,7 +141,7 @@ def _post(draw: random.Random, number: int) -> str:
 
 def ours(path: Path, home: Path) -> int:
     """Scrub every post, batch by batch as the stage does; returns how many there are."""
-    from tasks.sources.stackexchange.scrubbing import scrubbed_texts
+    from tasks.sources.stackexchange.posts import scrubbed_texts
     from tasks.text.scrub import REGIONS
 
     posts = marks = 0

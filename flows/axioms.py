@@ -27,10 +27,8 @@ from tasks.axioms.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, publish
 from tasks.sources.admission import admit_posts, taken_down
-from tasks.sources.stackexchange.posts import open_dumps, read_posts
-from tasks.sources.stackexchange.scrubbing import scrub_posts
-from tasks.sources.stackexchange.threads import join_threads
-from tasks.sources.stackexchange.users import open_users, read_users
+from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
+from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent

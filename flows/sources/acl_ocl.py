@@ -73,11 +73,8 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Sour
     )
     if not (files or texts):
         raise UsageError("No .parquet and no .json file was named: give the table of publications, or folders of JSON.")
-    if not files:
-        return [], texts
-    tables = open_files(
-        files, group=GROUP, endings=(".parquet",), digest=builder.digests, retrieved_at=config.retrieved_at
-    )
+    retrieved_at, digest = config.retrieved_at, builder.digests
+    tables = open_files(files, group=GROUP, endings=(), digest=digest, retrieved_at=retrieved_at) if files else []
     return tables, texts
 
 

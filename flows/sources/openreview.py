@@ -49,30 +49,20 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     """Fetch the submissions of these years as JSON lines; with `pdfs` also their PDFs, into the folder pdfs."""
     if odd := sorted(set(config.decisions) - set(DECISIONS)):
         raise UsageError(f'OpenReview has no decision "{odd[0]}": choose of {", ".join(DECISIONS)}.')
-    apis = {1: Api(http, _base_url_v1(config), 1), 2: Api(http, config.base_url.rstrip("/"), 2)}
+    v1 = config.base_url_v1 or (API_V1 if config.base_url == API_V2 else config.base_url)
+    apis = {1: Api(http, v1.rstrip("/"), 1), 2: Api(http, config.base_url.rstrip("/"), 2)}
     found: list[Path] = []
     for year in years(what):
         wanted = Wanted(config.venue, year, config.ratings, config.replies_page, config.limit)
         files = fetch_year(apis, wanted, folder, progress)
         found += files
         if config.pdfs:
-            found += _fetch_pdfs(apis, wanted, files, folder, config, progress)
+            query = held(files[0], submissions_queries(wanted))
+            notes = [file for file in files if not file.name.endswith(REPLIES)]
+            replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
+            chosen = papers(notes, replies, frozenset(config.decisions))
+            found += fetch_pdfs(apis[query.version if query else 2], chosen, folder, progress)
     return found
-
-
-def _fetch_pdfs(
-    apis: dict[int, Api], wanted: Wanted, files: list[Path], folder: Path, config: Fetch, progress: Progress
-) -> list[Path]:
-    query = held(files[0], submissions_queries(wanted))
-    api = apis[query.version if query else 2]
-    notes = [file for file in files if not file.name.endswith(REPLIES)]
-    replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
-    return fetch_pdfs(api, papers(notes, replies, frozenset(config.decisions)), folder, progress)
-
-
-def _base_url_v1(config: Fetch) -> str:
-    url = config.base_url_v1 or (API_V1 if config.base_url == API_V2 else config.base_url)
-    return url.rstrip("/")
 
 
 class Read(BaseModel):

@@ -17,10 +17,24 @@ from longform.pseudonyms import Pseudonyms
 from longform.settings import reddit_client
 from tasks.sources.admission import admit, admit_items
 from tasks.sources.reddit.dumps import GROUP, LICENCE, open_dumps, read_items
-from tasks.sources.reddit.reddit_api import API, REQUESTS_A_MINUTE, TOKEN_URL, RedditApi
-from tasks.sources.reddit.reddit_threads import join_reddit
-from tasks.sources.reddit.selection import ELI5_SUBREDDITS, PROMPT_SUBREDDITS, select_eli5, select_prompts
-from tasks.sources.reddit.states import States, check, names_of, refresh_threads, write_takedowns
+from tasks.sources.reddit.reddit_threads import (
+    ELI5_SUBREDDITS,
+    PROMPT_SUBREDDITS,
+    join_reddit,
+    select_eli5,
+    select_prompts,
+)
+from tasks.sources.reddit.states import (
+    API,
+    REQUESTS_A_MINUTE,
+    TOKEN_URL,
+    RedditApi,
+    States,
+    check,
+    names_of,
+    refresh_threads,
+    write_takedowns,
+)
 
 STATES_FILE = "states.jsonl"
 GONE_FILE = "gone.jsonl"
@@ -62,11 +76,12 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
             "https://www.reddit.com/prefs/apps, and set both."
         )
     names = names_of(what)
+    own = TOKEN_URL if config.base_url == API else config.base_url.rstrip("/") + "/api/v1/access_token"
     api = RedditApi(
         http,
         client,
         base_url=config.base_url,
-        token_url=_token_url(config),
+        token_url=config.token_url or own,
         account=config.account,
         requests_a_minute=config.requests_a_minute,
     )
@@ -79,11 +94,6 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     progress.end(STATES_FILE)
     write_takedowns(states, folder / GONE_FILE, also_missing=config.missing)
     return [states, folder / GONE_FILE]
-
-
-def _token_url(config: Fetch) -> str:
-    own = config.base_url.rstrip("/") + "/api/v1/access_token"
-    return config.token_url or (TOKEN_URL if config.base_url == API else own)
 
 
 class Read(BaseModel):
@@ -99,14 +109,12 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    digest = builder.digests
-    dumps = open_dumps(paths, digest, config.retrieved_at)
-    authors = Pseudonyms(builder.store.home)
+    dumps, authors = open_dumps(paths, builder.digests, config.retrieved_at), Pseudonyms(builder.store.home)
     items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
     threads = join_reddit(builder, admitted)
     if config.states:
-        threads = refresh_threads(builder, threads, states=States(Path(config.states), digest))
+        threads = refresh_threads(builder, threads, states=States(Path(config.states), builder.digests))
     return [admitted, _selected(builder, threads, config)]
 
 
@@ -121,17 +129,12 @@ def _selected(builder: Builder, threads: Rows, config: Read) -> Rows:
         return select_eli5(
             builder,
             threads,
-            min_score=_or(config.min_score, 2),
-            min_words=_or(config.min_words, 8),
+            min_score=2 if config.min_score is None else config.min_score,
+            min_words=8 if config.min_words is None else config.min_words,
             first_month=config.first_month,
             last_month=config.last_month,
         )
     if config.preset == "writing_prompts":
-        min_words = _or(config.min_words, 30)
+        min_words = 30 if config.min_words is None else config.min_words
         return select_prompts(builder, threads, tags=config.tags, min_words=min_words, min_score=config.min_score)
     return threads
-
-
-def _or(value: int | None, default: int) -> int:
-    """The value, or the default if it is None."""
-    return default if value is None else value

@@ -17,8 +17,7 @@ from longform.errors import HttpError, SourceError, UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_posts
 from tasks.sources.stackexchange.posts import host_of_today, open_dumps, read_posts
-from tasks.sources.stackexchange.threads import join_threads
-from tasks.sources.stackexchange.users import open_users, read_users
+from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 
 BASE_URL = "https://archive.org"
 ITEM = "stackexchange"
@@ -64,7 +63,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
         http.download(
             f"{base_url}/download/{config.item}/{name}",
             folder / name,
-            size=_size(known.get(name, {})),
+            size=int(size) if (size := str(known.get(name, {}).get("size", ""))).isdecimal() else None,
             md5=known.get(name, {}).get("md5"),
             facts=facts,
             progress=progress,
@@ -105,11 +104,6 @@ def archive_of(host: str, known: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(host, hosts, n=1)
     hint = f'did you mean "{near[0]}"?' if near else f"it lists {len(hosts)} archives."
     raise UsageError(f'The item lists no dump of "{host}"; {hint}')
-
-
-def _size(entry: Mapping[str, Any]) -> int | None:
-    text = str(entry.get("size", ""))
-    return int(text) if re.fullmatch(r"\d{1,15}", text) else None
 
 
 class Read(BaseModel):

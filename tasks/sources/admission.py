@@ -62,8 +62,7 @@ def admitted(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]
     for name in columns:
         hit = pc.or_(hit, pc.is_in(batch.column(name), value_set=listed))
     yield batch.filter(pc.invert(hit)) if pc.any(hit, min_count=0).as_py() else batch
-    for key in batch.column(columns[0]).filter(hit).to_pylist():
-        yield Rejected(key, "filtered", REASON)
+    yield from (Rejected(key, "filtered", REASON) for key in batch.column(columns[0]).filter(hit).to_pylist())
 
 
 def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from itertools import dropwhile
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from longform.addresses import page_of
 from longform.errors import UsageError
@@ -19,6 +20,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _BASE36 = re.compile(r"[0-9a-z]{1,13}")
 _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+")
+_ACL_ENDING = re.compile(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z")
 _PRINTABLE = re.compile(r"[!-~]{1,400}")
 _SITES = re.compile(
     r"(?:.+\.)?(?:(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps|reddit)\.com|mathoverflow\.net"
@@ -60,10 +62,9 @@ def names_of(record: str) -> list[str]:
     """The id, and what it is under the hosts that its site had before: a dump may have been read as one of those."""
     from tasks.sources.stackexchange.posts import RENAMED
 
-    host, _, number = record.partition("/")
-    first, _, rest = host.partition(".")
-    before = [old for old, new in RENAMED.items() if new == first and rest.endswith("stackexchange.com")]
-    return [record, *(f"{old}.{rest}/{number}" for old in before)]
+    first, _, rest = record.partition(".")
+    renamed = rest.partition("/")[0].endswith("stackexchange.com")
+    return [record, *(f"{old}.{rest}" for old, new in RENAMED.items() if renamed and new == first)]
 
 
 def names_of_address(url: str) -> list[str]:
@@ -108,12 +109,14 @@ def _of_address(text: str) -> str | None:
     path = [unquote(piece) for piece in url.path.split("/") if piece]
     if host == "redd.it" or host == "reddit.com" or host.endswith(".reddit.com"):
         return _of_reddit(host, path, text)
-    if host == "openreview.net":
-        return _of_openreview(url)
+    if host == "openreview.net":  # forum?id=N, pdf?id=N, attachment?id=N; with noteId the reply it names
+        query = parse_qs(url.query)
+        return _of_id(f"openreview/{(query.get('noteId') or query.get('id') or [''])[0]}")
     if host.endswith("semanticscholar.org"):
         return next(filter(None, map(_of_name, path)), None)
     if host in ("aclanthology.org", "aclanthology.info", "aclweb.org"):
-        return _of_anthology(path)
+        names = (_ACL_ENDING.sub("", piece) for piece in path)
+        return next((f"acl/{name}" for name in names if _ACL.fullmatch(name)), None)
     return _of_stackexchange(host, path, url.fragment, text)
 
 
@@ -148,20 +151,7 @@ def _of_reddit(host: str, path: list[str], text: str) -> str | None:
         path = ["comments", *path]
     if "s" in path[2:3] or host in ("i.redd.it", "v.redd.it"):
         raise UsageError(f'"{text}" is a link that leads on: open it, and give the address it ends at.')
-    place = next((place for place, piece in enumerate(path) if piece in ("comments", "gallery")), None)
-    ids = [] if place is None else [piece.lower() for piece in path[place + 1 :]]
+    ids = [piece.lower() for piece in [*dropwhile(lambda piece: piece not in ("comments", "gallery"), path)][1:]]
     if not ids or not all(_BASE36.fullmatch(piece) for piece in (ids[0], *ids[2:3])):
         return None
     return f"reddit/t1_{ids[2]}" if len(ids) > 2 else f"reddit/t3_{ids[0]}"
-
-
-def _of_openreview(url: SplitResult) -> str | None:
-    """forum?id=N, pdf?id=N, attachment?id=N; with noteId the reply it names."""
-    values = parse_qs(url.query)
-    note = (values.get("noteId") or values.get("id") or [""])[0]
-    return _of_id(f"openreview/{note}")
-
-
-def _of_anthology(path: list[str]) -> str | None:
-    names = (re.sub(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z", "", piece) for piece in path)
-    return next((f"acl/{name}" for name in names if _ACL.fullmatch(name)), None)

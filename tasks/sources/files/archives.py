@@ -1,4 +1,4 @@
-"""Members of .7z archives as streams of bytes, in constant memory; names never become paths.
+"""Members of .7z and tar archives as streams of bytes, in constant memory; names never become paths.
 
     stackoverflow.com-Posts.7z   -> Posts.xml
     beer.stackexchange.com.7z    -> Badges.xml, ..., Posts.xml, ...
@@ -8,29 +8,42 @@ A .7z keeps its list of members at its end, so a truncated download is seen at o
 while reading (checksums). Members before the wanted one are decompressed as well: an archive cannot be entered
 in its middle. libarchive, where the system has it, is pulled from; py7zr, which needs no system library, pushes
 from a thread.
+
+A tar is 512-byte blocks: a header (name, size, kind), the content, zeros up to a full block, and so on, and a
+block of zeros at the end. Kinds other than a plain file (folders, links, devices) are passed over; so are headers of
+long names beyond MAX_NAME_BYTES: the library's own reader takes those into memory whole, however large they say
+they are, and keeps every member it saw.
 """
 
 from __future__ import annotations
 
 import ctypes
-import queue
+import os
 import struct
+import tarfile
 import tempfile
-import threading
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from longform.errors import SourceError
 from tasks.sources.files.found import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
+from tasks.sources.files.lines import unpacked
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
 BLOCK_BYTES = 1 << 20
-QUEUED_BLOCKS = 4
 DEEPEST = 3
 MOST_FILES = 10_000
+MAX_NAME_BYTES = 64 << 10
+
+_TAR_BLOCK = 512
+_LONG_NAMES = b"L"
+_EXTENDED = b"x"
+_NO_CONTENT = {tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE}
 
 
 def check(path: Path, member: str) -> None:
@@ -74,10 +87,12 @@ def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Itera
 
 def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
     """The member's bytes, as long as they are no bomb."""
-    packed, unpacked = file.seek(0, 2), 0
-    for block in _blocks(file, name, subject):
-        unpacked += len(block)
-        refuse_bomb(f"{name} in {subject}", unpacked, packed)
+    packed, read, libarchive = file.seek(0, 2), 0, _libarchive()
+    file.seek(0)
+    blocks = libarchive_blocks(libarchive, file, name, subject) if libarchive else py7zr_blocks(file, name, subject)
+    for block in blocks:
+        read += len(block)
+        refuse_bomb(f"{name} in {subject}", read, packed)
         yield block
 
 
@@ -142,14 +157,6 @@ def _check_header(file: IO[bytes], subject: str) -> None:
     file.seek(0)
 
 
-def _blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    file.seek(0)
-    libarchive = _libarchive()
-    if libarchive is None:
-        return py7zr_blocks(file, name, subject)
-    return libarchive_blocks(libarchive, file, name, subject)
-
-
 def _libarchive() -> Any:
     """The binding, or None where the system has no libarchive."""
     try:
@@ -179,81 +186,24 @@ def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str)
 
 
 def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The same bytes from py7zr, whose thread is ended when the iterator is, however early."""
-    feed = _Feed()
-    thread = threading.Thread(target=_push, args=(file, name, feed))
-    thread.start()
-    try:
-        while (block := feed.blocks.get()) is not None:
-            yield block
-    finally:
-        feed.stopped.set()
-        thread.join()
-    if feed.error is not None:
-        with _readable(subject):
-            raise feed.error
+    """The same bytes from py7zr, whose thread writes into a pipe and is ended when the iterator is, however early."""
+    end, start = os.pipe()
+    with ThreadPoolExecutor(1) as pool, _readable(subject):
+        pushed = pool.submit(_push, file, name, start)
+        with open(end, "rb", BLOCK_BYTES) as pipe:
+            yield from iter(partial(pipe.read, BLOCK_BYTES), b"")
+        pushed.result()
 
 
-class _StoppedError(Exception):
-    """The reader went away."""
+def _push(file: IO[bytes], name: str, start: int) -> None:
+    from py7zr.io import WriterFactory
 
+    class Piped(WriterFactory):
+        def create(self, filename: str) -> Any:
+            return pipe
 
-class _Feed:
-    """What py7zr writes one member into and a reader takes blocks from; the last one is None."""
-
-    def __init__(self) -> None:
-        self.blocks: queue.Queue[bytes | None] = queue.Queue(QUEUED_BLOCKS)
-        self.stopped = threading.Event()
-        self.error: Exception | None = None
-
-    def put(self, block: bytes | None) -> None:
-        while not self.stopped.is_set():
-            try:
-                return self.blocks.put(block, timeout=0.1)
-            except queue.Full:
-                continue
-        if block is not None:
-            raise _StoppedError
-
-
-def _push(file: IO[bytes], name: str, feed: _Feed) -> None:
-    py7zr = _py7zr()
-    try:
-        with py7zr.SevenZipFile(file) as archive:
-            archive.extract(targets=[name], factory=_writers(feed))
-    except _StoppedError:
-        return
-    except Exception as error:  # handed to the reading thread, which raises it
-        feed.error = error
-    finally:
-        feed.put(None)
-
-
-def _writers(feed: _Feed) -> Any:
-    """A py7zr writer factory whose files are `feed`."""
-    from py7zr.io import Py7zIO, WriterFactory
-
-    class Writer(Py7zIO):
-        def write(self, s: bytes | bytearray) -> int:
-            feed.put(bytes(s))
-            return len(s)
-
-        def read(self, size: int | None = None) -> bytes:
-            return b""
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            return 0
-
-        def flush(self) -> None: ...
-
-        def size(self) -> int:
-            return 0
-
-    class Writers(WriterFactory):
-        def create(self, filename: str) -> Py7zIO:
-            return Writer()
-
-    return Writers()
+    with open(start, "wb") as pipe, _py7zr().SevenZipFile(file) as archive:
+        archive.extract(targets=[name], factory=Piped())
 
 
 @contextmanager
@@ -271,3 +221,77 @@ def _readable(subject: str) -> Iterator[None]:
 
 def _damaged(subject: str, why: object) -> str:
     return f"{subject} is damaged ({why}): fetch it again and compare its SHA-256."
+
+
+# ---------------------------------------------------------------- tar
+
+
+def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+    """(name as written, size, content in blocks) of each plain file, in the archive's order.
+
+    What a reader leaves of a content is passed over. SourceError where the archive is damaged or ends early.
+    """
+    stream, name = _Stream(unpacked(path), path), ""
+    while header := _tar_header(stream):
+        end = stream.at + header.size
+        if header.type == _LONG_NAMES and header.size <= MAX_NAME_BYTES:
+            name = stream.read(header.size).rstrip(b"\0").decode(errors="replace")
+        elif header.type == _EXTENDED and header.size <= MAX_NAME_BYTES:
+            name = _extended_name(stream.read(header.size)) or name
+        else:
+            if header.isreg():
+                yield name or header.name, header.size, stream.take(header.size)
+            name = ""
+        stream.skip(end - stream.at + -header.size % _TAR_BLOCK)
+    for _ in stream.blocks:
+        pass  # so that a damaged packing is noticed
+
+
+def _tar_header(stream: _Stream) -> tarfile.TarInfo | None:
+    """The next header; None at the archive's end, which is a block of zeros."""
+    block = stream.read(_TAR_BLOCK)
+    if not block.strip(b"\0"):
+        return None
+    try:
+        header = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
+    except tarfile.HeaderError as error:
+        raise SourceError(f"{stream.path} is no tar archive, or a damaged one ({error}): fetch it again.") from error
+    if header.size < 0:
+        raise SourceError(f"{stream.path} is damaged (a member of negative size): fetch it again.")
+    if header.type in _NO_CONTENT:
+        header.size = 0
+    return header
+
+
+def _extended_name(content: bytes) -> str:
+    """The path in a PAX header, `<length> path=<name>` in a line of its own."""
+    fields = (line.partition(b" ")[2] for line in content.split(b"\n"))
+    return next((field[5:].decode(errors="replace") for field in fields if field.startswith(b"path=")), "")
+
+
+class _Stream:
+    """Bytes of an iterator of blocks, a given number at a time."""
+
+    def __init__(self, blocks: Iterator[bytes], path: Path) -> None:
+        self.blocks, self.path = blocks, path
+        self.held, self.offset, self.at = b"", 0, 0
+
+    def read(self, size: int) -> bytes:
+        return b"".join(self.take(size))
+
+    def skip(self, size: int) -> None:
+        for _ in self.take(size):
+            pass
+
+    def take(self, size: int) -> Iterator[bytes]:
+        """The next `size` bytes, in blocks."""
+        while size:
+            if self.offset == len(self.held):
+                self.held, self.offset = next(self.blocks, b""), 0
+            if not self.held:
+                raise SourceError(f"{self.path} is truncated: its last member is not whole; fetch it again.")
+            found = self.held[self.offset : self.offset + size]
+            self.offset += len(found)
+            self.at += len(found)
+            size -= len(found)
+            yield found

@@ -14,6 +14,7 @@ from longform.engine.stage import StageContext
 __all__ = ["batch_of", "batched", "bitmap", "counted", "text_array"]
 
 T = TypeVar("T")
+Built = TypeVar("Built")
 
 
 def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
@@ -31,11 +32,11 @@ def counted(context: StageContext, items: Iterable[pa.RecordBatch | Rejected]) -
 
 def batched(
     items: Iterable[tuple[T, int] | Rejected],
-    build: Callable[[list[T]], pa.RecordBatch],
+    build: Callable[[list[T]], Built],
     *,
     rows: int,
     size: float = inf,
-) -> Iterator[pa.RecordBatch | Rejected]:
+) -> Iterator[Built | Rejected]:
     """What `build` makes of rows, in their order, and each Rejected as it comes.
 
     An item is a row and its weight: a batch has at most so many `rows`, and ends where their weight comes to `size`.

@@ -9,21 +9,19 @@ them together, have a bound. A .zip is cut into ranges of its members, MAX_PIECE
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from tasks.sources.files import tarballs
-from tasks.sources.files.found import SIDE_FILE, WHOLE, fetched_at, refuse_bomb
+from tasks.sources.files.archives import tar_members
+from tasks.sources.files.found import WHOLE, check_access, fetched_at, files_in, ranges, refuse_bomb
 from tasks.sources.files.lines import unpacked
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -78,7 +76,9 @@ def open_bundles(
     An archive of several kinds of files is a source of each kind: nothing in it is passed over because of what comes
     first. Empty where there are none. Equal files count once.
     """
-    found = sorted({file for path in paths for file in _files(Path(path))})
+    found = sorted({file for path in paths for file in files_in(Path(path))})
+    for file in found:
+        check_access(file)
     archives = [file for file in found if file.name.lower().endswith((*TARS, *ZIPS))]
     plain = [file for file in found if _has(file.name, endings) and file not in set(archives)]
     bundles: list[Source] = [_bundle(files, group, facts) for files in _dealt(_listed(plain), mean)]
@@ -87,26 +87,11 @@ def open_bundles(
     return list({source.sha256: source for source in bundles}.values())
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.exists():
-        raise SourceError(f"{path} does not exist: give a file or a folder that is there.")
-    inside = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    files = [file for file in inside if not file.name.startswith(".") and not file.name.endswith(SIDE_FILE)]
-    for file in files:
-        if not os.access(file, os.R_OK):
-            raise SourceError(f"{file} may not be read by this user: change its permissions.")
-    return files
-
-
 def _has(name: str, endings: Sequence[str]) -> bool:
     """Whether a file's name ends so, packed or not; files that systems hide do not count."""
     base = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    return base.endswith(_packed(tuple(endings))) and not base.startswith(".")
-
-
-@cache
-def _packed(endings: tuple[str, ...]) -> tuple[str, ...]:
-    return (*endings, *(f"{ending}{packing}" for ending in endings for packing in PACKED))
+    unpacked_name = base.removesuffix(PurePosixPath(base).suffix) if base.endswith(PACKED) else base
+    return any(each.endswith(tuple(endings)) for each in (base, unpacked_name)) and not base.startswith(".")
 
 
 def _listed(files: Iterable[Path]) -> list[Listed]:
@@ -143,8 +128,7 @@ def _archive(
     if file.name.lower().endswith(ZIPS):
         with _zip(file) as archive:
             number = len(_wanted(archive, endings))
-        size = max(mean, -(-number // MAX_PIECES))
-        pieces = tuple((start, min(start + size, number)) for start in range(0, number, size))
+        pieces = ranges(number, max(mean, -(-number // MAX_PIECES)))
     return Source(group, str(file), sha256, (("retrieved_at", when), *facts), pieces)
 
 
@@ -153,7 +137,7 @@ def first_member(archive: Path, endings: Sequence[str]) -> str:
     if archive.name.lower().endswith(ZIPS):
         with _zip(archive) as opened:
             return next((info.filename for info in opened.infolist() if _has(info.filename, endings)), "")
-    return next((name for name, _, _ in tarballs.members(archive) if _has(name, endings)), "")
+    return next((name for name, _, _ in tar_members(archive) if _has(name, endings)), "")
 
 
 # ---------------------------------------------------------------- reading
@@ -162,7 +146,7 @@ def first_member(archive: Path, endings: Sequence[str]) -> str:
 def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
     """The piece's files, one in memory at a time; those of other kinds are passed over."""
     if isinstance(piece.source, Bundle):
-        yield from (_member(file, max_bytes) for file in piece.source.files)
+        yield from (_listed_member(file, max_bytes) for file in piece.source.files)
         return
     seen: set[str] = set()
     for member in _archived(piece, endings, max_bytes):
@@ -171,39 +155,39 @@ def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator
 
 
 def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
-    source = piece.source
-    when = dict(source.facts).get("retrieved_at")
-    unread = hashlib.sha256(source.sha256.encode())
-    read = _zipped if source.path.lower().endswith(ZIPS) else _tarred
+    when = dict(piece.source.facts).get("retrieved_at")
+    unread = hashlib.sha256(piece.source.sha256.encode())
+    read = _zipped if piece.source.path.lower().endswith(ZIPS) else _tarred
     for name, content in read(piece, endings, max_bytes):
         if content is None:
             unread.update(name.encode(errors="replace"))
-            yield Member(name, unread.hexdigest(), b"", when, "too large")
-        else:
-            fault = None if content else "empty file"
-            yield Member(name, hashlib.sha256(content).hexdigest(), content, when, fault)
+        yield _member(name, content, when, unread.hexdigest())
 
 
-def _member(file: Listed, max_bytes: int) -> Member:
+def _listed_member(file: Listed, max_bytes: int) -> Member:
     path = Path(file.path)
-    content = _bounded(path, max_bytes)
-    if content is None:
-        return Member(path.name, file.sha256, b"", file.retrieved_at, "too large")
-    sha256 = hashlib.sha256(content).hexdigest()
-    if sha256 != file.sha256 and not path.name.lower().endswith(PACKED):
+    content = _bounded(unpacked(path), max_bytes)
+    member = _member(path.name, content, file.retrieved_at, file.sha256)
+    if member.sha256 != file.sha256 and not path.name.lower().endswith(PACKED):
         raise SourceError(f"{path} changed while it was being read: run the same command again.")
-    return Member(path.name, sha256, content, file.retrieved_at, None if content else "empty file")
+    return member
 
 
-def _bounded(path: Path, max_bytes: int) -> bytes | None:
-    """The content, unpacked; None where it is larger."""
-    blocks, size = [], 0
-    for block in unpacked(path):
-        blocks.append(block)
-        size += len(block)
-        if size > max_bytes:
+def _member(name: str, content: bytes | None, when: str | None, unread: str) -> Member:
+    """The member; `unread` is the hash of one that is too large, of which there is no content."""
+    if content is None:
+        return Member(name, unread, b"", when, "too large")
+    return Member(name, hashlib.sha256(content).hexdigest(), content, when, None if content else "empty file")
+
+
+def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
+    """The content; None where it is larger."""
+    content = bytearray()
+    for block in blocks:
+        content += block
+        if len(content) > max_bytes:
             return None
-    return b"".join(blocks)
+    return bytes(content)
 
 
 # ---------------------------------------------------------------- zip
@@ -242,11 +226,9 @@ def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tu
     path, read = Path(piece.source.path), 0
     with _zip(path) as archive:
         for info in _wanted(archive, endings)[piece.start : piece.end]:
-            content = None
-            if info.file_size <= max_bytes:
-                with archive.open(info) as file:
-                    content = file.read(max_bytes + 1)
-                read += len(content)
+            with archive.open(info) as file:
+                content = file.read(max_bytes + 1) if info.file_size <= max_bytes else None
+            read += len(content or b"")
             refuse_bomb(path, read, path.stat().st_size)
             yield info.filename, content if content is not None and len(content) <= max_bytes else None
 
@@ -255,6 +237,6 @@ def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tu
 
 
 def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
-    for name, size, content in tarballs.members(Path(piece.source.path)):
+    for name, size, content in tar_members(Path(piece.source.path)):
         if _has(name, endings):
             yield name, b"".join(content) if size <= max_bytes else None

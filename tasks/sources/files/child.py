@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any
 
 BLOCK_BYTES = 1 << 20
 
@@ -23,15 +23,12 @@ class Child:
         self._command, self._max_bytes = list(command), max_bytes
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def ask(self, request: Any, seconds: float) -> Any:
         """What it answers. TimeoutError where that takes longer, EOFError where it ends or answers too much."""
-        process = self._process = self._process or self._started()
+        pipe = subprocess.PIPE
+        process = self._process = self._process or subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         assert process.stdin
         try:
             with suppress(BrokenPipeError):
@@ -54,12 +51,6 @@ class Child:
             if not block or len(line) > self._max_bytes:
                 raise EOFError
         return bytes(line)
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
-        )
 
     def close(self) -> None:
         process, self._process = self._process, None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -46,10 +45,9 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
 
 
 def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) -> Iterator[list[str] | Rejected]:
-    waiting: deque[str] = deque()
     for _ in range(most_broken):
         consumed: list[str] = []
-        reader = csv.reader(_bounded(_first(waiting, lines), consumed), strict=True, delimiter=separator)
+        reader = csv.reader(_bounded(lines, consumed), strict=True, delimiter=separator)
         try:
             for row in reader:
                 consumed.clear()
@@ -57,15 +55,9 @@ def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) 
                     yield row
             return
         except csv.Error as error:
-            waiting.extendleft(reversed(consumed[1:]))
+            lines = chain(consumed[1:], lines)
             yield Rejected("record 0", "defect", "ill-formed CSV", str(error), raw_text(consumed[0]))
     raise SourceError(f"{subject} has more than {most_broken:,} lines that are no CSV: give it as JSONL.")
-
-
-def _first(waiting: deque[str], lines: Iterator[str]) -> Iterator[str]:
-    while waiting:
-        yield waiting.popleft()
-    yield from lines
 
 
 def _bounded(lines: Iterator[str], consumed: list[str]) -> Iterator[str]:

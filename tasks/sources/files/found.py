@@ -38,49 +38,47 @@ def open_files(
     Each file once, however often it is named. A plain file is cut at multiples of `piece_bytes`, if given; a packed
     one is one piece. `retrieved_at` is that of the fetch's side file, else the one given.
     """
-    files = [file for path in paths for file in _files(Path(path), endings)]
-    if not files:
-        raise UsageError("No file was named: give a file, a folder, or several.")
     found: dict[str, Source] = {}
-    for file in files:
-        _check(file)
-        source = _source(file, group, digest(file), retrieved_at, facts, piece_bytes)
-        found.setdefault(source.sha256, source)
+    for path in map(Path, paths):
+        files = [file for file in files_in(path) if file == path or file.name.lower().endswith(tuple(endings))]
+        if not files:
+            raise SourceError(f"{path} holds no file that ends in {', '.join(endings)}: give the files themselves.")
+        for file in files:
+            size, cut = check_file(file), None if file.name.lower().endswith(PACKED) else piece_bytes
+            noted = (("name", file.name), ("retrieved_at", fetched_at(file, retrieved_at)), *facts)
+            source = Source(group, str(file), digest(file), noted, ranges(size, cut) if cut else (WHOLE,))
+            found.setdefault(source.sha256, source)
+    if not found:
+        raise UsageError("No file was named: give a file, a folder, or several.")
     return list(found.values())
 
 
-def _files(path: Path, endings: Sequence[str]) -> list[Path]:
+def files_in(path: Path) -> list[Path]:
+    """The file itself, or those of the folder, by name, without hidden ones and what stands beside a fetched one."""
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a file or a folder that is there.")
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file() and file.name.lower().endswith(tuple(endings)))
-    files = [file for file in files if not file.name.endswith(NOTES)]
-    if not files:
-        raise SourceError(f"{path} holds no file that ends in {', '.join(endings)}: give the files themselves.")
-    return [file for file in files if not file.name.startswith(".")]
+    files = (file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
+    return sorted(file for file in files if not file.name.endswith(NOTES))
 
 
-def _check(file: Path) -> None:
+def check_access(file: Path) -> None:
     if not os.access(file, os.R_OK):
         raise SourceError(f"{file} may not be read by this user: change its permissions.")
-    if not file.stat().st_size:
-        raise SourceError(f"{file} is empty: give a file that holds records, or fetch it again.")
 
 
-def _source(
-    file: Path,
-    group: str,
-    sha256: str,
-    retrieved_at: str | None,
-    facts: Sequence[tuple[str, str | None]],
-    piece_bytes: int | None,
-) -> Source:
-    when = fetched_at(file, retrieved_at)
-    size = file.stat().st_size
-    cut = piece_bytes if piece_bytes and not file.name.lower().endswith(PACKED) else None
-    pieces = tuple((start, min(start + cut, size)) for start in range(0, size, cut)) if cut else (WHOLE,)
-    return Source(group, str(file), sha256, (("name", file.name), ("retrieved_at", when), *facts), pieces)
+def check_file(file: Path, advice: str = "give a file that holds records, or fetch it again") -> int:
+    """Its bytes; SourceError where it has none, or may not be read."""
+    check_access(file)
+    if not (size := file.stat().st_size):
+        raise SourceError(f"{file} is empty: {advice}.")
+    return size
+
+
+def ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
+    """Pieces of so many bytes, the last one of what is left."""
+    return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
 
 
 def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
@@ -137,3 +135,8 @@ def raw_text(raw: str | bytes) -> str:
     """The beginning of a record that is left out, as UTF-8 holds it."""
     text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
     return text.decode("utf-8", "replace")[:RAW_CHARS]
+
+
+def text_or_none(value: Any) -> str | None:
+    """A text of a record; None where it is empty, or something else."""
+    return value if isinstance(value, str) and value else None

@@ -85,16 +85,14 @@ def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
 
 def pinned(sources: Sequence[Source], *, repository: str | None, revision: str | None) -> list[Source]:
     """The sources with the repository and commit they are of as facts: as a fetch noted, else these."""
-    return [_pinned(source, repository, revision) for source in sources]
-
-
-def _pinned(source: Source, repository: str | None, revision: str | None) -> Source:
     if revision is not None and not _COMMIT.fullmatch(revision):
         raise UsageError(f'revision "{revision}" is no commit: give its 40 hex digits, or leave it out.')
-    known = noted(side_file(Path(source.path))).get("facts")
-    known = known if isinstance(known, dict) else {}
-    facts = {"repository": known.get("repository", repository), "revision": known.get("revision", revision)}
-    return replace(source, facts=(*source.facts, *facts.items()))
+    given, found = {"repository": repository, "revision": revision}, []
+    for source in sources:
+        known = noted(side_file(Path(source.path))).get("facts")
+        facts = {name: known.get(name, fact) if isinstance(known, dict) else fact for name, fact in given.items()}
+        found.append(replace(source, facts=(*source.facts, *facts.items())))
+    return found
 
 
 def origin_of(source: Source) -> dict[str, str | None]:
@@ -123,9 +121,7 @@ def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB)
 
 def _files(entries: Any, repo: str) -> Iterator[HubFile]:
     try:
-        for entry in entries:
-            if entry["type"] == "file":
-                yield hub_file(entry)
+        yield from (hub_file(entry) for entry in entries if entry["type"] == "file")
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(
             f"{repo}: its listing is not what the hub's interface gives ({error}): is base_url a hub?"

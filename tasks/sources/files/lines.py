@@ -2,12 +2,21 @@
 
 Lines end with a line feed and nothing else: other characters that Python's `splitlines` takes for line ends stand
 inside texts. A packed file that ends early is a SourceError of the reader, never a shorter file.
+
+.zst_blocks is a container of independent blocks that archives of Reddit used from 2023-04 to 2024-03.
+
+    file  = block*             block = compressed size (uint32), that many bytes of zstd
+    bytes = row count (uint32), (offset, size) of each row (uint32 each), rows      offsets count from the first row
+
+All numbers are little-endian (https://github.com/ArthurHeitmann/zst_blocks_format). Nothing says how many blocks a
+file has: one that was cut between two blocks looks whole.
 """
 
 from __future__ import annotations
 
 import bz2
 import lzma
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
@@ -19,10 +28,11 @@ from longform.errors import SourceError
 from tasks.sources.files.found import WHOLE, refuse_bomb, refuse_chaff
 
 BLOCK_BYTES = 1 << 20
-PACKED_BYTES = 64 << 10
-MAX_LINE_BYTES = 64 << 20
+MAX_LINE_BYTES = MAX_BLOCK_BYTES = 64 << 20
 ZSTD_WINDOW_LOG = 31
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SIZE = struct.Struct("<I")
+_PLACE = struct.Struct("<II")
 
 _ENDINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 _SKIPPED = tuple(bytes((byte, 0x2A, 0x4D, 0x18)) for byte in range(0x50, 0x60))  # frames of notes, pzstd's first one
@@ -56,22 +66,14 @@ def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
         start = piece.start
         if start:
             file.seek(start - 1)
-            start += _rest_of_line(file) - 1
+            while (chunk := file.readline(BLOCK_BYTES)) and not chunk.endswith(b"\n"):
+                pass  # a line that starts before the piece
+            start = file.tell()
         yield from _until(_measured(_blocks(file), path, max_line_bytes), piece.end - start)
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(BLOCK_BYTES), b"")
-
-
-def _rest_of_line(file: IO[bytes]) -> int:
-    """Read on to the start of the next line; the bytes read."""
-    read = 0
-    while chunk := file.readline(BLOCK_BYTES):
-        read += len(chunk)
-        if chunk.endswith(b"\n"):
-            break
-    return read
 
 
 def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
@@ -107,11 +109,13 @@ def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> 
 def unpacked(path: Path) -> Iterator[bytes]:
     """The content of a file in blocks, unpacked as its first bytes say."""
     with path.open("rb") as file:
-        kind = _kind(path, file.read(8))
-        file.seek(0)
-        with _readable(path):
+        kind, named = packing(path), _ENDINGS.get(path.suffix.lower())
+        if kind is None and named is not None:
+            start = file.read(4).hex(" ")
+            raise SourceError(f"{path} is no {named} file (its first bytes are {start}): fetch it again.")
+        with _readable(path), _opened(file, kind) as stream:
             read = 0
-            for block in _unpacked(file, kind):
+            for block in _blocks(stream):
                 read += len(block)
                 if kind:
                     refuse_bomb(path, read, file.tell())
@@ -125,42 +129,11 @@ def packing(path: Path) -> str | None:
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 
 
-def _kind(path: Path, start: bytes) -> str | None:
-    """How a file is packed, if it is; SourceError where its name says so and its first bytes do not."""
-    kind = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
-    named = _ENDINGS.get(path.suffix.lower())
-    if kind is None and named is not None:
-        raise SourceError(f"{path} is no {named} file (its first bytes are {start[:4].hex(' ')}): fetch it again.")
-    return kind
-
-
-def _unpacked(file: IO[bytes], kind: str | None) -> Iterator[bytes]:
-    if kind == "gzip":
-        yield from _gunzipped(file)
-        return
-    with _opened(file, kind) as stream:
-        yield from _blocks(stream)
-
-
-def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
-    """The members of a file, one after the other, zeros after them left out: as gzip.GzipFile, in half the time."""
-    from isal import isal_zlib
-
-    packed = file.read(PACKED_BYTES)
-    while packed:
-        member = isal_zlib.decompressobj(wbits=16 + isal_zlib.MAX_WBITS)  # 16: with the header and the sums of gzip
-        while not member.eof:
-            if not packed and not (packed := file.read(PACKED_BYTES)):
-                raise EOFError
-            if block := member.decompress(packed, BLOCK_BYTES):
-                yield block
-            packed = member.unconsumed_tail
-        packed = member.unused_data.lstrip(b"\0")
-        while not packed and (more := file.read(PACKED_BYTES)):
-            packed = more.lstrip(b"\0")
-
-
 def _opened(file: IO[bytes], kind: str | None) -> Any:
+    if kind == "gzip":
+        from isal import igzip
+
+        return igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
     if kind == "zstd":
         from backports import zstd
 
@@ -183,3 +156,57 @@ def _readable(path: Path) -> Iterator[None]:
         raise SourceError(f"{path} is truncated: its packed stream ends early; fetch it again.") from error
     except damage as error:
         raise SourceError(f"{path} is damaged ({error}): fetch it again and compare its SHA-256.") from error
+
+
+# ---------------------------------------------------------------- .zst_blocks
+
+
+def block_rows(path: Path) -> Iterator[bytes]:
+    """The rows of all blocks in order, one block in memory at a time."""
+    unpacked = 0
+    with path.open("rb") as file:
+        while head := file.read(_SIZE.size):
+            content = _unpacked_block(_read_block(file, head, path), path)
+            unpacked += len(content)
+            refuse_bomb(path, unpacked, file.tell())
+            yield from _rows_of_block(content, path)
+
+
+def _read_block(file: IO[bytes], head: bytes, path: Path) -> bytes:
+    size = _SIZE.unpack(head)[0] if len(head) == _SIZE.size else -1
+    if size > MAX_BLOCK_BYTES:
+        raise _damaged_block(path, f"a block claims {size:,} bytes")
+    block = file.read(max(0, size))
+    if len(block) != size:
+        raise SourceError(f"{path} is truncated: its last block ends early; fetch it again.")
+    return block
+
+
+def _unpacked_block(block: bytes, path: Path) -> bytes:
+    from backports import zstd
+
+    unpacker = zstd.ZstdDecompressor()
+    try:
+        content: bytes = unpacker.decompress(block, max_length=MAX_BLOCK_BYTES)
+    except zstd.ZstdError as error:
+        raise _damaged_block(path, str(error)) from error
+    if not unpacker.eof:
+        raise _damaged_block(path, f"a block is incomplete, or unpacks to more than {MAX_BLOCK_BYTES:,} bytes")
+    return content
+
+
+def _rows_of_block(content: bytes, path: Path) -> Iterator[bytes]:
+    count = _SIZE.unpack_from(content)[0] if len(content) >= _SIZE.size else -1
+    start = _SIZE.size + max(0, count) * _PLACE.size
+    if count < 0 or start > len(content):
+        raise _damaged_block(path, "a block is shorter than its index")
+    end = start
+    for offset, size in _PLACE.iter_unpack(content[_SIZE.size : start]):
+        end += size
+        if start + offset + size > len(content) or end > len(content):
+            raise _damaged_block(path, "a row lies outside its block, or on another")
+        yield content[start + offset : start + offset + size]
+
+
+def _damaged_block(path: Path, why: str) -> SourceError:
+    return SourceError(f"{path} is damaged ({why}): fetch it again, or take the month's .zst instead.")

@@ -44,14 +44,17 @@ def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> I
 
     path = piece.source.path
     with readable(piece), parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
-        refuse_bomb(path, _unpacked(file.metadata), Path(path).stat().st_size)
-        columns = [name for name in _leaves(file) if wanted(name)]
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
+        refuse_bomb(path, sum(chunk.total_uncompressed_size for chunk in chunks), Path(path).stat().st_size)
+        names = [file.schema.column(index).path for index in range(len(file.schema))]
+        columns = [name for name in names if wanted(name)]
         if not columns:
             raise SourceError(f"{path} has none of the columns that rows are made of: is it of this source?")
-        groups = [group for group in range(file.num_row_groups) if _is_in(piece, file.metadata.row_group(group))]
-        if groups:
-            at_once = FEWEST_ROWS if _ratio(file.metadata) > USUAL_RATIO else ROWS_AT_ONCE
-            few = file.iter_batches(at_once, row_groups=groups, columns=columns, use_threads=False)
+        if own := [number for number, group in enumerate(groups) if _is_in(piece, group)]:
+            grown = (chunk.total_uncompressed_size / max(1, chunk.total_compressed_size) for chunk in chunks)
+            at_once = FEWEST_ROWS if max(grown) > USUAL_RATIO else ROWS_AT_ONCE
+            few = file.iter_batches(at_once, row_groups=own, columns=columns, use_threads=False)
             yield from _gathered(few, rows, path)
 
 
@@ -82,28 +85,10 @@ def readable(piece: Shard) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise SourceError(
-            f"{piece.source.path} is no whole Parquet file of this source ({_first_line(error)}): fetch it again."
+            f"{piece.source.path} is no whole Parquet file of this source ({why}): fetch it again."
         ) from error
-
-
-def _leaves(file: Any) -> list[str]:
-    return [file.schema.column(index).path for index in range(len(file.schema))]
-
-
-def _chunks(metadata: Any) -> Iterator[Any]:
-    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
-    return (group.column(index) for group in groups for index in range(group.num_columns))
-
-
-def _unpacked(metadata: Any) -> int:
-    return sum(chunk.total_uncompressed_size for chunk in _chunks(metadata))
-
-
-def _ratio(metadata: Any) -> float:
-    """How much the column chunk grows that grows the most."""
-    ratios = (chunk.total_uncompressed_size / max(1, chunk.total_compressed_size) for chunk in _chunks(metadata))
-    return max(ratios, default=1)
 
 
 def _is_in(piece: Shard, group: Any) -> bool:
@@ -112,7 +97,3 @@ def _is_in(piece: Shard, group: Any) -> bool:
     column = group.column(0)
     start = column.dictionary_page_offset or column.data_page_offset
     return bool(piece.start <= start < piece.end)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longform.artifacts.rows import read_batches
+from longform.artifacts.rows import Rejected, read_batches
 
 ROWS_PER_MB = 128
+BATCH_ROWS = 2_000
 
 
 def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
     """How many ranges these files' rows make, each of which is sorted in memory: by their number and by their bytes."""
     from pyarrow import parquet
 
-    rows = unpacked = 0
-    for path in paths:
-        found = parquet.read_metadata(path)
-        rows += found.num_rows
-        unpacked += sum(found.row_group(index).total_byte_size for index in range(found.num_row_groups))
-    return max(rows // (ROWS_PER_MB * memory_limit_mb), unpacked // (memory_limit_mb << 18))
+    files = [parquet.read_metadata(path) for path in paths]
+    rows = sum(file.num_rows for file in files)
+    unpacked = sum(file.row_group(index).total_byte_size for file in files for index in range(file.num_row_groups))
+    return int(max(rows // (ROWS_PER_MB * memory_limit_mb), unpacked // (memory_limit_mb << 18)))
 
 
 class Ranges:
@@ -62,21 +61,17 @@ class Ranges:
     def _spill(self) -> None:
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         for index, table in self._dealt():
-            with self._file(index).open("ab") as file, pa.ipc.new_stream(file, self.schema, options=options) as stream:
+            path = self.folder / f"range-{index:05}.arrows"
+            with path.open("ab") as file, pa.ipc.new_stream(file, self.schema, options=options) as stream:
                 stream.write_table(table)
 
     def _spilled(self, index: int) -> Iterator[pa.Table]:
-        if not self._file(index).exists():
-            return
-        with self._file(index).open("rb") as file:
-            end = file.seek(0, 2)
-            file.seek(0)
-            while file.tell() < end:
-                yield pa.ipc.open_stream(file).read_all()
-        self._file(index).unlink()
-
-    def _file(self, index: int) -> Path:
-        return self.folder / f"range-{index:05}.arrows"
+        path = self.folder / f"range-{index:05}.arrows"
+        if path.exists():
+            with path.open("rb") as file:
+                while file.peek(1):
+                    yield pa.ipc.open_stream(file).read_all()
+            path.unlink()
 
 
 def marked(
@@ -97,21 +92,18 @@ def repeated(paths: list[str], scratch: Path, *, same: str, first: str, memory_l
     """
     import duckdb
 
-    settings = {"memory_limit": f"{memory_limit_mb}MB", "temp_directory": str(scratch)}
-    escaped = {glob.escape(path): path for path in paths}
-    with duckdb.connect(config={**settings, "preserve_insertion_order": False}) as database:
-        database.read_parquet(list(escaped), filename=True, file_row_number=True).create_view("posts")
-        files, positions = database.sql(_repeated_query(same, first)).fetchnumpy().values()
-    return {path: positions[files == path] for path in paths}
-
-
-def _repeated_query(same: str, first: str) -> str:
-    return f"""
+    query = f"""
         with twice as (select {same} from posts group by {same} having count(*) > 1)
         select filename, file_row_number from posts semi join twice using ({same})
         qualify row_number() over (partition by {same} order by {first}, filename, file_row_number) > 1
         order by all
     """
+    settings = {"memory_limit": f"{memory_limit_mb}MB", "temp_directory": str(scratch)}
+    escaped = {glob.escape(path): path for path in paths}
+    with duckdb.connect(config={**settings, "preserve_insertion_order": False}) as database:
+        database.read_parquet(list(escaped), filename=True, file_row_number=True).create_view("posts")
+        files, positions = database.sql(query).fetchnumpy().values()
+    return {path: positions[files == path] for path in paths}
 
 
 THREAD_ORDER = [
@@ -121,25 +113,57 @@ THREAD_ORDER = [
     ("votes", "descending"),
     ("number", "ascending"),
 ]
-Families = Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]
+LeftOut = Callable[[pa.RecordBatch, str], Iterator[Rejected]]
 
 
-def families(rows: pa.RecordBatch, kind: str, questions: int) -> tuple[pa.RecordBatch, Families]:
-    """The rows without a question, and the others: so many `questions` at once, their answers, and how many each has.
+def joined(
+    paths: list[str],
+    scratch: Path,
+    schema: pa.Schema,
+    *,
+    same: str,
+    first: str,
+    kind: str,
+    leave_out: LeftOut,
+    sift: Callable[[pa.RecordBatch], Mapping[str, pa.BooleanArray]] = lambda rows: {},
+    complete: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
+    nest: Callable[[pa.RecordBatch, pa.RecordBatch, np.ndarray], pa.RecordBatch],
+    alone: str,
+    memory_limit_mb: int,
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """What `nest` makes of questions, their answers and how many each has, in order of (question_hash, question_id).
 
-    Rows are in THREAD_ORDER, those of a question together; `kind` is that of questions.
+    Rows of `schema` come in any order; `kind` is that of questions. `leave_out` rejects, with a reason: repeated ids,
+    but the `first` of the `same`; what `sift` says, by reason; and rows whose question is not there (`alone`).
+    `complete` works on sorted rows. Rows are sorted in two steps, so that memory has a bound and disk is read twice at
+    most: into ranges of the hash, in `scratch`, then each range in memory.
     """
-    ids = rows["question_id"]
-    group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
-    asks = pc.equal(rows["kind"], kind).to_numpy(zero_copy_only=False)
-    asked = np.isin(group, group[asks])
-    return rows.filter(pa.array(~asked)), _portions(rows.filter(pa.array(asked)), asks[asked], questions)
+    again = repeated(paths, scratch, same=same, first=first, memory_limit_mb=memory_limit_mb)
+    ranges = Ranges(schema, scratch, number_of_ranges(paths, memory_limit_mb), memory_limit_mb << 18)
+    for path in paths:
+        for batch, is_repeated in marked(path, schema, again[path], BATCH_ROWS):
+            left = pa.array(np.zeros(len(batch), bool))
+            for reason, which in {"duplicate id": is_repeated, **sift(batch)}.items():
+                yield from leave_out(batch.filter(pc.and_not(which, left)), reason)
+                left = pc.or_(left, which)
+            ranges.add(batch.filter(pc.invert(left)))
+    for table in ranges.tables():
+        (rows,) = table.sort_by(THREAD_ORDER).combine_chunks().to_batches()
+        rows = complete(rows)
+        ids = rows["question_id"]
+        group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
+        asks = pc.equal(rows["kind"], kind).to_numpy(zero_copy_only=False)
+        asked = np.isin(group, group[asks])
+        yield from leave_out(rows.filter(pa.array(~asked)), alone)
+        for questions, answers, counts in _families(rows.filter(pa.array(asked)), asks[asked]):
+            yield nest(questions, answers, counts)
 
 
-def _portions(rows: pa.RecordBatch, asks: np.ndarray, questions: int) -> Families:
+def _families(rows: pa.RecordBatch, asks: np.ndarray) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]:
+    """BATCH_ROWS questions at once, their answers, and how many each has; each question stands before its answers."""
     starts = np.append(np.flatnonzero(asks), len(asks))
-    for first in range(0, len(starts) - 1, questions):
-        cut = starts[first : first + questions + 1]
+    for first in range(0, len(starts) - 1, BATCH_ROWS):
+        cut = starts[first : first + BATCH_ROWS + 1]
         some, own = rows.slice(cut[0], cut[-1] - cut[0]), asks[cut[0] : cut[-1]]
         yield some.filter(pa.array(own)), some.filter(pa.array(~own)), np.diff(cut) - 1
 

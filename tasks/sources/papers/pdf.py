@@ -21,6 +21,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain, groupby, pairwise, repeat
@@ -126,7 +127,7 @@ class Pdfium:
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
         """What each PDF says, in their order."""
-        with TemporaryDirectory(prefix="pdf-") as folder, Reader(self, Path(folder)) as reader:
+        with TemporaryDirectory(prefix="pdf-") as folder, closing(Reader(self, Path(folder))) as reader:
             for member in members:
                 yield member, reader.paper(member)
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import xxhash
@@ -31,10 +33,9 @@ from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
 from schemas.sources.reddit import ITEMS
-from tasks.sources.files.batches import batched
-from tasks.sources.files.found import RAW_CHARS, moment, open_files, raw_text
-from tasks.sources.files.lines import read_lines
-from tasks.sources.files.zst_blocks import block_rows
+from tasks.sources.files.batches import batch_of, batched
+from tasks.sources.files.found import RAW_CHARS, open_files, raw_text, retrieved_at, text_or_none
+from tasks.sources.files.lines import block_rows, read_lines
 
 GROUP = "reddit"
 ENDINGS = (".zst", ".zst_blocks", ".bz2", ".xz", ".gz", ".jsonl", ".ndjson")
@@ -65,12 +66,9 @@ _AUTHOR = re.compile(rb'("author[a-z_]*"\s*:\s*")[^"]*')
 _GONE_LATER = re.compile(rb'"was_deleted_later"\s*:\s*true')
 _SAYS_BOT = "I am a bot, and this action was performed automatically"
 _BOT_NAMES = ("AutoModerator", "Bot", "-bot", "_bot", "BOT")
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 Record = dict[str, Any]
 Item = tuple[Any, ...]
-_BY_BATCH = ("question_hash", "licence", "retrieved_at")
-_COLUMNS = [name for name in ITEMS.names if name not in _BY_BATCH]
 Pseudonym = Callable[[str], str]
 
 
@@ -122,16 +120,10 @@ def _mended(line: bytes) -> tuple[Record, int] | None:
         record = json.loads(line.decode("utf-8", "surrogateescape").lstrip("\ufeff"))
     except (ValueError, RecursionError):
         return None
-    return _without_surrogates(record) if isinstance(record, dict) else None
-
-
-def _without_surrogates(record: Record) -> tuple[Record, int]:
-    repairs = 0
-    for name, value in record.items():
-        if isinstance(value, str):
-            record[name], found = _SURROGATE.subn("\ufffd", value)
-            repairs += found
-    return record, repairs
+    if not isinstance(record, dict):
+        return None
+    found = {name: _SURROGATE.subn("\ufffd", value) for name, value in record.items() if isinstance(value, str)}
+    return record | {name: text for name, (text, _) in found.items()}, sum(repairs for _, repairs in found.values())
 
 
 # ---------------------------------------------------------------- fields
@@ -172,18 +164,10 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def base36(number: int) -> str:
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits or "0"
-
-
 def bare_id(value: Any, prefix: str) -> str | None:
     """The id without its prefix (t1_, t3_): of "t3_87", "87", or the number that 87 is in base 36. Else None."""
     if type(value) is int:
-        value = base36(value) if 0 <= value < 36**12 else ""
+        value = np.base_repr(value, 36).lower() if 0 <= value < 36**12 else ""
     if not isinstance(value, str):
         return None
     value = value.removeprefix(prefix)
@@ -214,9 +198,11 @@ def gone(record: Record) -> tuple[str, str | None] | None:
             return LATER, _short(meta.get("removal_type"))
         if meta.get("was_initially_deleted"):
             return None
-    if record.get("removed_by_category") or record.get("banned_by") or record.get("removal_reason"):
-        return _withheld(record)
-    return None
+    if category := record.get("removed_by_category"):
+        return _CATEGORIES.get(category if isinstance(category, str) else "", BY_REDDIT), _short(category)
+    if record.get("banned_by"):
+        return BY_MODERATORS, None
+    return (BY_REDDIT, _short(why)) if (why := record.get("removal_reason")) else None
 
 
 def _says_gone(text: Any) -> str | None:
@@ -224,13 +210,6 @@ def _says_gone(text: Any) -> str | None:
         return None
     text = text[:200].strip().lower()
     return BY_REDDIT if text.startswith(_BY_REDDIT) else _TEXTS_OF_NOTHING.get(text)
-
-
-def _withheld(record: Record) -> tuple[str, str | None]:
-    """As `gone`, by the fields that tell who removed what, whether or not its text is still in the line."""
-    if category := record.get("removed_by_category"):
-        return _CATEGORIES.get(category if isinstance(category, str) else "", BY_REDDIT), _short(category)
-    return (BY_MODERATORS, None) if record.get("banned_by") else (BY_REDDIT, _short(record.get("removal_reason")))
 
 
 def _short(value: Any) -> str | None:
@@ -260,10 +239,10 @@ def permalink(community: str, thread: str, comment: str | None = None) -> str:
 
 
 def item_of(
-    record: Record, pseudonym: Pseudonym, *, wanted: frozenset[str] = frozenset(), repairs: int = 0
+    record: Record, pseudonym: Pseudonym, wanted: frozenset[str], retrieved: int | None, *, repairs: int
 ) -> Item | Rejected | None:
-    """The record's columns of ITEMS but for those of a batch; Rejected with its key and reason, without raw text;
-    None for a record of another subreddit than the wanted.
+    """The record's columns of ITEMS; Rejected with its key and reason, without raw text; None for a record of another
+    subreddit than the wanted.
 
     All values are worked out line by line, as 2,000 parsed records held for a batch cost more than all else.
     """
@@ -291,7 +270,7 @@ def item_of(
     if created is None:
         return _defect(post_id, "missing or ill-formed created_utc")
     make = _comment if kind == "comment" else _submission
-    return make(record, post_id, own, community, created, pseudonym, repairs)
+    return make(record, post_id, own, community, created, pseudonym, (LICENCE, retrieved, repairs))
 
 
 def _defect(post_id: str, reason: str) -> Rejected:
@@ -299,7 +278,7 @@ def _defect(post_id: str, reason: str) -> Rejected:
 
 
 def _submission(
-    record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, repairs: int
+    record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
     title, text = record.get("title"), record.get("selftext")
     title = " ".join(unescaped(title).split()) if isinstance(title, str) else ""
@@ -307,35 +286,38 @@ def _submission(
         return _defect(post_id, "missing or ill-formed title")
     if not (text is None or isinstance(text, str)):
         return _defect(post_id, "missing or ill-formed selftext")
-    text = unescaped(text or "")
+    text, flair = unescaped(text or ""), text_or_none(record.get("link_flair_text"))
+    link = text_or_none(record.get("url")) if record.get("is_self") is False else None
     return (
         post_id,
         "submission",
         post_id,
+        xxhash.xxh3_64_intdigest(post_id.encode()),
         None,
         record["subreddit"],
         community,
         int(own, 36),
         title,
         text,
-        _tags(record),
+        [unescaped(flair)] if flair else [],
         votes(record.get("score")),
         ratio(record.get("upvote_ratio")),
         votes(record.get("num_comments")),
         *_circumstances(record, text, created, pseudonym),
         _flag(record, "over_18"),
         _flag(record, "is_self"),
-        _link(record),
+        unescaped(link) if link else None,
         permalink(community, own),
-        repairs,
+        *last,
     )
 
 
 def _comment(
-    record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, repairs: int
+    record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
     text, parent_id = record.get("body"), record.get("parent_id")
-    thread = bare_id(record.get("link_id"), "t3_") or _thread_of(parent_id)
+    answers = isinstance(parent_id, str) and parent_id.startswith("t3_")
+    thread = bare_id(record.get("link_id"), "t3_") or (bare_id(parent_id, "t3_") if answers else None)
     if thread is None:
         return _defect(post_id, "missing or ill-formed link_id")
     parent = _parent(parent_id, thread)
@@ -343,13 +325,14 @@ def _comment(
         return _defect(post_id, "missing or ill-formed parent_id")
     if not isinstance(text, str):
         return _defect(post_id, "missing or ill-formed body")
-    text = unescaped(text)
+    text, question_id = unescaped(text), f"{GROUP}/t3_{thread}"
     if not text or text.isspace():
         return _defect(post_id, "empty comment")
     return (
         post_id,
         "comment",
-        f"{GROUP}/t3_{thread}",
+        question_id,
+        xxhash.xxh3_64_intdigest(question_id.encode()),
         parent,
         record["subreddit"],
         community,
@@ -365,7 +348,7 @@ def _comment(
         None,
         None,
         permalink(community, thread, own),
-        repairs,
+        *last,
     )
 
 
@@ -381,34 +364,16 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
         None if seen is None else seen - created,
         pseudonym(name) if name else None,
         author == "[deleted]",
-        _text(record.get("distinguished")),
+        text_or_none(record.get("distinguished")),
         record.get("stickied") is True,
         (name is not None and name.endswith(_BOT_NAMES)) or _SAYS_BOT in text,
         record.get("locked") is True,
     )
 
 
-def _tags(record: Record) -> list[str]:
-    flair = _text(record.get("link_flair_text"))
-    return [unescaped(flair)] if flair else []
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _flag(record: Record, name: str) -> bool | None:
     value = record.get(name)
     return value if isinstance(value, bool) else None
-
-
-def _link(record: Record) -> str | None:
-    link = _text(record.get("url")) if record.get("is_self") is False else None
-    return unescaped(link) if link else None
-
-
-def _thread_of(parent: Any) -> str | None:
-    return bare_id(parent, "t3_") if isinstance(parent, str) and parent.startswith("t3_") else None
 
 
 def _parent(value: Any, thread: str) -> str | None:
@@ -424,56 +389,42 @@ def _parent(value: Any, thread: str) -> str | None:
 # ---------------------------------------------------------------- the stage
 
 
-def batch_of(items: Sequence[Item], retrieved: int | None) -> pa.RecordBatch:
-    """Rows of ITEMS."""
-    columns: dict[str, Sequence[Any]] = dict(zip(_COLUMNS, zip(*items, strict=True), strict=True))
-    columns["question_hash"] = [xxhash.xxh3_64_intdigest(thread.encode()) for thread in columns["question_id"]]
-    columns["licence"], columns["retrieved_at"] = [LICENCE] * len(items), [retrieved] * len(items)
-    arrays = [pa.array(columns[field.name], field.type) for field in ITEMS]
-    return pa.RecordBatch.from_arrays(arrays, schema=ITEMS)
+COUNTED = ("read", "of other subreddits", "blank lines", "repaired")
 
 
-class Reading:
-    """Lines on their way to batches: what they became is counted."""
+def parse_items(
+    lines: Iterable[bytes], wanted: Iterable[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item.
 
-    def __init__(self, wanted: Iterable[str], pseudonym: Pseudonym, retrieved_at: str | None) -> None:
-        self.wanted = frozenset(name.lower() for name in wanted)
-        self.pseudonym = lru_cache(1 << 16)(pseudonym)
-        self.retrieved = None if retrieved_at is None else moment(retrieved_at)
-        self.lines = self.elsewhere = self.blank = self.repaired = 0
+    What lines became is counted under the names of COUNTED.
+    """
+    names = frozenset(name.lower() for name in wanted)
+    items = _items(lines, names, lru_cache(1 << 16)(pseudonym), retrieved, counts)
+    yield from batched(items, lambda some: batch_of(some, ITEMS), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
 
-    def batches(self, lines: Iterable[bytes]) -> Iterator[pa.RecordBatch | Rejected]:
-        """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item."""
-        items = self._items(lines)
-        yield from batched(items, lambda some: batch_of(some, self.retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
 
-    def _items(self, lines: Iterable[bytes]) -> Iterator[tuple[Item, int] | Rejected]:
-        """Each item with the bytes of its line."""
-        for line in lines:
-            self.lines += 1
-            item = self._read(line)
-            if item is not None:
-                yield item if isinstance(item, Rejected) else (item, len(line))
-
-    def _read(self, line: bytes) -> Item | Rejected | None:
-        if self.wanted and is_elsewhere(line, self.wanted):
-            self.elsewhere += 1
-            return None
-        found = record_of(line)
-        if found is None:
-            return self._no_record(line)
-        item = item_of(found[0], self.pseudonym, wanted=self.wanted, repairs=found[1])
-        if isinstance(item, Rejected):
-            return _completed(item, line)
-        self.elsewhere += item is None
-        self.repaired += item is not None and bool(found[1])
-        return item
-
-    def _no_record(self, line: bytes) -> Rejected | None:
-        if not line.strip():
-            self.blank += 1
-            return None
-        return _completed(_defect("", "no JSON object"), line)
+def _items(
+    lines: Iterable[bytes], wanted: frozenset[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
+) -> Iterator[tuple[Item, int] | Rejected]:
+    """Each item with the bytes of its line."""
+    for line in lines:
+        counts["read"] += 1
+        if wanted and is_elsewhere(line, wanted):
+            counts["of other subreddits"] += 1
+        elif found := record_of(line):
+            item = item_of(found[0], pseudonym, wanted, retrieved, repairs=found[1])
+            if item is None:
+                counts["of other subreddits"] += 1
+            elif isinstance(item, Rejected):
+                yield _completed(item, line)
+            else:
+                counts["repaired"] += bool(found[1])
+                yield item, len(line)
+        elif line.strip():
+            yield _completed(_defect("", "no JSON object"), line)
+        else:
+            counts["blank lines"] += 1
 
 
 def _completed(item: Rejected, line: bytes) -> Rejected:
@@ -495,9 +446,7 @@ def read_items(
 
     Lines of other subreddits are counted.
     """
-    reading = Reading(subreddits, authors.of, dict(dumps.source.facts)["retrieved_at"])
-    yield from reading.batches(dump_lines(dumps))
-    context.count("read", reading.lines)
-    context.count("of other subreddits", reading.elsewhere)
-    context.count("blank lines", reading.blank)
-    context.count("repaired", reading.repaired)
+    counts = Counter(dict.fromkeys(COUNTED, 0))
+    yield from parse_items(dump_lines(dumps), subreddits, authors.of, retrieved_at(dumps.source), counts)
+    for name, number in counts.items():
+        context.count(name, number)

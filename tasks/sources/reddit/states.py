@@ -1,4 +1,16 @@
-"""What Reddit says today of items that are held: a file of states, what follows from it, and a newer score.
+"""What Reddit says today of items that are held: asked of its Data API, a file of states, what follows from it.
+
+    GET /api/info?id=t3_1afw2c,t1_kod0b1&raw_json=1            up to 100 ids; those that are gone for good are left out
+    {"kind": "Listing", "data": {"after": null, "children": [
+        {"kind": "t3", "data": {"id": "1afw2c", "score": 12, "removed_by_category": null, ...}},
+        {"kind": "t1", "data": {"id": "kod0b1", "body": "[deleted]", "author": "[deleted]", "replies": "", ...}}]}}
+
+A page of comments is a list of two listings, the submission and the comments; `replies` is a listing or ""; a `more`
+stands for comments that were left out. With raw_json=1 nothing is escaped. The token of an app is asked for with
+HTTP Basic at another host, is good for a day at most, and goes to the API's host only. 100 requests a minute are
+granted; X-Ratelimit-Remaining and X-Ratelimit-Reset say what is left.
+
+The file has a line for each item:
 
     {"id": "reddit/t1_x", "state": "present", "votes": 12, ..., "checked_at": "2026-11-21T10:00:00+00:00"}
 
@@ -8,24 +20,37 @@ gone for good, or its subreddit is private or banned).
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from longform import __version__
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import StageContext, stage
-from longform.errors import SourceError, UsageError
+from longform.errors import HttpError, SourceError, UsageError
 from longform.files import unwritable, write_bytes
+from longform.net.download import Progress
+from longform.net.http import Http, Login
 from schemas.sources.reddit import REDDIT_THREADS
-from tasks.sources.reddit.dumps import GROUP, Record
-from tasks.sources.reddit.reddit_api import IDS_A_REQUEST, fullname
+from tasks.sources.permalinks import record_of
+from tasks.sources.reddit.dumps import BY_AUTHOR, GROUP, Record, bare_id, gone, ratio, votes
 
+API = "https://oauth.reddit.com"
+TOKEN_URL = "https://www.reddit.com/api/v1/access_token"
+IDS_A_REQUEST = 100
+REQUESTS_A_MINUTE = 100
 STATES = ("present", "deleted", "removed", "missing")
 REASONS = {"deleted": "deleted on Reddit", "removed": "removed on Reddit", "missing": "no longer on Reddit"}
+
+_KINDS = {"t1": "t1_", "t3": "t3_"}
+_FULLNAME = re.compile(r"reddit/(t[13]_[0-9a-z]{1,12})")
 _EVER = datetime.min.replace(tzinfo=UTC)
 _ID_FIELDS = ("id", "post_id", "question_id", "answer_id", "name")
 
@@ -33,8 +58,122 @@ Ask = Callable[[list[str], str], list[Record]]
 Clock = Callable[[], datetime]
 
 
-class Advance(Protocol):
-    def advance(self, name: str, bytes: int) -> None: ...
+# ---------------------------------------------------------------- documents
+
+
+def fullname(text: str) -> str | None:
+    """t3_<id> or t1_<id> of "reddit/t1_x", "t1_x" or a permalink; None for anything else."""
+    try:
+        match = _FULLNAME.fullmatch(record_of(text))
+    except UsageError:
+        return None
+    return match[1] if match else None
+
+
+def things(document: Any) -> Iterator[tuple[str, Record]]:
+    """(kind, data) of all that a listing, a page of comments or one thing holds, a comment before its replies.
+
+    Kinds are t1 (comment), t3 (submission), more and others; what has no such form is passed over.
+    """
+    waiting = [document]
+    while waiting:
+        thing = waiting.pop()
+        if isinstance(thing, list):
+            waiting += reversed(thing)
+        elif isinstance(thing, dict) and isinstance(thing.get("data"), dict):
+            kind, data = thing.get("kind"), thing["data"]
+            if kind == "Listing":
+                waiting.append(data.get("children"))
+            elif isinstance(kind, str):
+                yield kind, data
+                waiting.append(data.get("replies"))
+
+
+def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
+    """What became of an item, without its text and author; None for what is neither comment nor submission.
+
+    {"id": "reddit/t1_x", "state": "present", "votes": 12, "upvote_ratio": null, "num_comments": null,
+     "author_deleted": false, "checked_at": "2026-11-21T10:00:00+00:00"}
+    """
+    own = bare_id(data.get("id"), _KINDS[kind]) if kind in _KINDS else None
+    if own is None:
+        return None
+    reason = gone(data)
+    state = "present" if reason is None else "deleted" if reason[0] == BY_AUTHOR else "removed"
+    return {
+        "id": f"{GROUP}/{_KINDS[kind]}{own}",
+        "state": state,
+        "votes": votes(data.get("score")) if state == "present" else None,
+        "upvote_ratio": ratio(data.get("upvote_ratio")),
+        "num_comments": votes(data.get("num_comments")) if kind == "t3" else None,
+        "author_deleted": data.get("author") == "[deleted]",
+        "checked_at": checked_at,
+    }
+
+
+# ---------------------------------------------------------------- requests
+
+
+class RedditApi:
+    """The API under one app's token, which is asked for when first needed and when it has expired."""
+
+    def __init__(
+        self,
+        http: Http,
+        client: tuple[str, str],
+        *,
+        base_url: str = API,
+        token_url: str = TOKEN_URL,
+        account: str | None = None,
+        requests_a_minute: int = REQUESTS_A_MINUTE,
+    ) -> None:
+        self.http, self.client, self.base_url, self.token_url = http, client, base_url.rstrip("/"), token_url
+        self.headers = {"User-Agent": f"{sys.platform}:longform:{__version__} (by /u/{account})"} if account else {}
+        self.login = Login(self._log_in)
+        http.keep_rate(self.base_url, requests_a_minute / 60)
+
+    def states(self, names: Sequence[str], checked_at: str) -> list[Record]:
+        """The state of each of up to 100 items, in their order."""
+        listing = self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
+        if not (isinstance(listing, dict) and listing.get("kind") == "Listing"):
+            raise SourceError(f"{self.base_url}/api/info answers no listing: is it the address of Reddit's Data API?")
+        found = [state for kind, data in things(listing) if (state := state_of(kind, data, checked_at))]
+        known = {state["id"]: state for state in found}
+        missing = {  # what Reddit no longer knows, or shows to nobody: of a closed or private subreddit
+            "state": "missing",
+            **dict.fromkeys(("votes", "upvote_ratio", "num_comments")),
+            "author_deleted": False,
+            "checked_at": checked_at,
+        }
+        return [known.get(f"{GROUP}/{name}") or {"id": f"{GROUP}/{name}", **missing} for name in names]
+
+    def get(self, path: str, params: Mapping[str, str | int]) -> Any:
+        """The document at `path`."""
+        url = f"{self.base_url}{path}"
+        return self.login.use(
+            lambda token: self.http.get(url, params=params, credentials=token, headers=self.headers).json()
+        )
+
+    def _log_in(self) -> dict[str, str]:
+        basic = base64.b64encode(":".join(self.client).encode()).decode()
+        try:
+            reply = self.http.post(
+                self.token_url,
+                data={"grant_type": "client_credentials"},
+                credentials={"Authorization": f"Basic {basic}"},
+                headers=self.headers,
+            )
+        except HttpError as error:
+            raise HttpError(
+                f"Reddit refused the app of REDDIT_CLIENT_ID with status {error.status}: check it and its secret at "
+                "https://www.reddit.com/prefs/apps.",
+                status=error.status,
+            ) from None
+        document = reply.json()
+        token = document.get("access_token") if isinstance(document, dict) else None
+        if not (isinstance(token, str) and token.isascii() and token.isprintable()):
+            raise SourceError(f"{self.token_url} gave no token: check REDDIT_CLIENT_ID and the address.")
+        return {"Authorization": f"bearer {token}"}
 
 
 # ---------------------------------------------------------------- which items
@@ -45,26 +184,21 @@ def names_of(what: Iterable[str]) -> list[str]:
 
     A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or an id a line.
     """
-    found: dict[str, None] = {}
-    for text in what:
-        if name := fullname(text):
-            found[name] = None
-        elif Path(text).is_file():
-            found.update(dict.fromkeys(_in_file(Path(text))))
-        else:
-            raise UsageError(f'"{text}" is neither an id of Reddit, such as reddit/t1_kod0b1, nor a file of them.')
-    return list(found)
+    return list(dict.fromkeys(name for text in what for name in _names(text)))
 
 
-def _in_file(path: Path) -> Iterator[str]:
-    if path.suffix == ".parquet":
+def _names(text: str) -> Iterator[str]:
+    path = Path(text)
+    if name := fullname(text):
+        yield name
+    elif not path.is_file():
+        raise UsageError(f'"{text}" is neither an id of Reddit, such as reddit/t1_kod0b1, nor a file of them.')
+    elif path.suffix == ".parquet":
         yield from _in_parquet(path)
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            text = line.decode(errors="replace").strip()
-            if text:
-                yield _in_line(text, f"{path}, line {number}")
+    else:
+        with path.open("rb") as file:
+            lines = ((number, line.decode(errors="replace").strip()) for number, line in enumerate(file, 1))
+            yield from (_in_line(line, f"{path}, line {number}") for number, line in lines if line)
 
 
 def _in_line(text: str, place: str) -> str:
@@ -104,7 +238,7 @@ def _record_of(text: str | bytes) -> Record | None:
 # ---------------------------------------------------------------- asking
 
 
-def check(ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, now: Clock, progress: Advance) -> Path:
+def check(ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, now: Clock, progress: Progress) -> Path:
     """The file of states at `place`, with one for each name that was asked for within `max_age`.
 
     Every hundred states are on the disk before the next are asked for: an interrupted check goes on there. States of
@@ -211,13 +345,9 @@ def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> 
         here = [refreshed(answer, own) for answer, own in answers if own.get("state", "present") == "present"]
         context.count("answers gone from Reddit", len(answers) - len(here))
         context.count("refreshed", bool(state) + sum(bool(own) for _, own in answers))
-        yield {**refreshed(thread, state), "answers": sorted(here, key=_by_votes)}
-
-
-def _by_votes(answer: Row) -> tuple[bool, int, int, str]:
-    """As threads are joined: most votes first, unknown last, then by id, which counts in base 36."""
-    votes, own = answer["votes"], answer["answer_id"]
-    return votes is None, -(votes or 0), len(own), own
+        # as threads are joined: most votes first, unknown last, then by id, which counts in base 36
+        here.sort(key=lambda one: (one["votes"] is None, -(one["votes"] or 0), len(one["answer_id"]), one["answer_id"]))
+        yield {**refreshed(thread, state), "answers": here}
 
 
 def refreshed(row: Row, state: Record) -> Row:

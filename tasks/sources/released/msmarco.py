@@ -31,10 +31,10 @@ from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
+from tasks.sources.files.archives import tar_members
 from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
-from tasks.sources.files.tarballs import members
 
 GROUP = "msmarco"
 LICENCE = "MS MARCO terms: non-commercial research"
@@ -97,24 +97,16 @@ def split_of(name: str) -> str:
 
 def holding(sources: Sequence[Source], kind: str) -> list[Source]:
     """The sources that hold this kind or, as archives, may hold it; archives in one piece."""
-    whole = [replace(source, pieces=(WHOLE,)) if _is_archive(source) else source for source in sources]
-    return [source for source in whole if _is_archive(source) or kind_of(_name(source)) == kind]
-
-
-def _name(source: Source) -> str:
-    return str(dict(source.facts)["name"])
-
-
-def _is_archive(source: Source) -> bool:
-    return is_tar(_name(source))
+    whole = [replace(source, pieces=(WHOLE,)) if is_tar(source.path) else source for source in sources]
+    return [source for source in whole if is_tar(source.path) or kind_of(Path(source.path).name) == kind]
 
 
 def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     """(name, lines) of each file of this kind: the piece itself, or members of an archive."""
-    if not _is_archive(piece.source):
-        yield _name(piece.source), read_lines(piece)
+    if not is_tar(piece.source.path):
+        yield Path(piece.source.path).name, read_lines(piece)
         return
-    for written, _, blocks in members(Path(piece.source.path)):
+    for written, _, blocks in tar_members(Path(piece.source.path)):
         name = PurePosixPath(written.replace("\\", "/")).name
         if kind_of(name) == kind:
             yield name, split_lines(blocks, piece.source.path)
@@ -148,21 +140,15 @@ def repaired(text: str) -> tuple[str, int]:
 # ---------------------------------------------------------------- passages
 
 
-class Seen:
-    """Which upstream ids came already, 1 byte each."""
-
-    def __init__(self) -> None:
-        self.seen = np.zeros(PIDS, bool)
-
-    def again(self, ids: np.ndarray) -> np.ndarray:
-        """Which of these came before, or earlier in this array."""
-        again: np.ndarray = self.seen[ids]
-        self.seen[ids] = True
-        if len(ids) > 1 and not (np.diff(ids) > 0).all():
-            first = np.zeros(len(ids), bool)
-            first[np.unique(ids, return_index=True)[1]] = True
-            again |= ~first
-        return again
+def came_before(ids: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Which of these upstream ids came before, or earlier in this array; `seen` has a byte for each, and notes them."""
+    again: np.ndarray = seen[ids]
+    seen[ids] = True
+    if len(ids) > 1 and not (np.diff(ids) > 0).all():
+        first = np.zeros(len(ids), bool)
+        first[np.unique(ids, return_index=True)[1]] = True
+        again |= ~first
+    return again
 
 
 Values = tuple[Any, ...]
@@ -179,19 +165,16 @@ def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: st
 
 
 def passages(
-    lines: Iterable[bytes], seen: Seen, *, repair: bool, retrieved: int | None
+    lines: Iterable[bytes], seen: np.ndarray, *, repair: bool, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of PASSAGES in the lines' order, and a Rejected for every line that is none."""
     lines = iter(lines)
     while some := [line if len(line) < LONGEST_LINE else line[:LONGEST_LINE] for line in islice(lines, BATCH_ROWS)]:
-        columns = plain_columns(some)
-        if columns is None:
-            columns = yield from careful_columns(some)
-        pids, texts = columns
+        pids, texts = plain_columns(some) or (yield from careful_columns(some))
         repairs = pa.repeat(pa.scalar(0, pa.int32()), len(texts))
         if repair:
             texts, repairs = _repaired(texts)
-        yield from _first(_batch(pids, texts, repairs, retrieved), seen.again(pids.to_numpy()))
+        yield from _first(_batch(pids, texts, repairs, retrieved), came_before(pids.to_numpy(), seen))
 
 
 Columns = tuple[pa.Array, pa.Array]
@@ -223,17 +206,10 @@ def _any_odd(texts: pa.StringArray) -> bool:
 
 def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
     """The same, line by line; yields what is no passage."""
-    parsed = list(_parsed(lines, passage, "p"))
+    parsed = list(_parsed(lines, _text_of, "p"))
     yield from (item for item in parsed if isinstance(item, Rejected))
     found = [item[0] for item in parsed if not isinstance(item, Rejected)]
-    pids, texts = zip(*found, strict=True) if found else ((), ())
-    return pa.array(pids, pa.int64()), pa.array(texts, pa.string())
-
-
-def passage(line: bytes) -> tuple[int, str]:
-    """(upstream id, text as distributed); ValueError says what is wrong with the line."""
-    number, _, rest = line.partition(b"\t")
-    return _careful(number, rest), rest.removesuffix(b"\r").decode()
+    return pa.array([pid for pid, _ in found], pa.int64()), pa.array([text for _, text in found], pa.string())
 
 
 def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
@@ -266,8 +242,9 @@ def _content(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(data or b"", np.uint8)[starts[0] : starts[-1]], starts - starts[0]
 
 
-def _careful(number: bytes, rest: bytes) -> int:
-    """The upstream id of a line that is not plain; ValueError says what is wrong with it."""
+def _text_of(line: bytes) -> tuple[int, str]:
+    """(upstream id, text as distributed) of a line that is not plain; ValueError says what is wrong with it."""
+    number, _, rest = line.partition(b"\t")
     if not number.isdigit() or len(number.lstrip(b"0")) > 8:
         raise ValueError("no upstream id")
     if b"\t" in rest:
@@ -276,7 +253,7 @@ def _careful(number: bytes, rest: bytes) -> int:
         raise ValueError("empty text")
     if len(rest) >= LONGEST_TEXT:
         raise ValueError("text of 64 KiB or more")
-    return int(number)
+    return int(number), rest.removesuffix(b"\r").decode()
 
 
 def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
@@ -301,10 +278,7 @@ def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | 
 
 def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch | Rejected]:
     """The batch without the rows whose id came before; those are defects."""
-    if not again.any():
-        yield batch
-        return
-    yield batch.filter(pa.array(~again))
+    yield batch.filter(pa.array(~again)) if again.any() else batch
     for row in batch.filter(pa.array(again)).to_pylist():
         yield Rejected(row["passage_id"], "defect", "repeated upstream id", raw=row["text"][:RAW_CHARS])
 
@@ -312,7 +286,7 @@ def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch 
 @stage(PASSAGES, revision=1)
 def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Iterator[pa.RecordBatch | Rejected]:
     """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
-    seen = Seen()
+    seen = np.zeros(PIDS, bool)
     for _, lines in lines_of(files, COLLECTION):
         for item in counted(context, passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source))):
             if not isinstance(item, Rejected):
@@ -329,9 +303,7 @@ def in_one(sources: Sequence[Source]) -> list[Source]:
 def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Iterator[pa.RecordBatch]:
     """Ids that rows of different pieces or files share. None in the published collection; where there are, two copies
     of it were read."""
-    query = """
-        SELECT passage_id AS repeated_id, count(*) AS rows FROM {} GROUP BY passage_id HAVING count(*) > 1 ORDER BY 1
-    """
+    query = "SELECT passage_id AS repeated_id, count(*) AS rows FROM {} GROUP BY 1 HAVING count(*) > 1 ORDER BY 1"
     yield from _queried(query, passages, context, REPEATED)
 
 
@@ -342,9 +314,9 @@ def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterat
     """Record batches of QUERY_LINES."""
 
     def parse(line: bytes) -> Values:
-        qid, _, rest = line.partition(b"\t")
-        query_id = f"{GROUP}/q{_careful(qid, rest)}"
-        return query_id, _hash(query_id), rest.removesuffix(b"\r").decode(), split, retrieved
+        qid, text = _text_of(line)
+        query_id = f"{GROUP}/q{qid}"
+        return query_id, xxhash.xxh3_64_intdigest(query_id.encode()), text, split, retrieved
 
     yield from batched(_parsed(lines, parse, "q"), lambda rows: batch_of(rows, QUERY_LINES), rows=BATCH_ROWS)
 
@@ -353,26 +325,19 @@ def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejec
     """Record batches of QREL_LINES. TREC's own files part their columns by a blank."""
 
     def parse(line: bytes) -> Values:
-        qid, pid, relevance = _judgement(line.split())
-        query_id = f"{GROUP}/q{qid}"
-        return f"{query_id}-p{pid}", query_id, _hash(query_id), f"{GROUP}/p{pid}", relevance, split
+        columns = line.split()
+        if len(columns) != 4:
+            raise ValueError("not four columns")
+        qid, _, pid, relevance = columns
+        if not all(number.isdigit() and len(number) <= 18 for number in (qid, pid)):
+            raise ValueError("no upstream id")
+        if not re.fullmatch(rb"-?[0-9]{1,4}", relevance):
+            raise ValueError("no grade")
+        query_id, own = f"{GROUP}/q{int(qid)}", f"p{int(pid)}"
+        query_hash = xxhash.xxh3_64_intdigest(query_id.encode())
+        return f"{query_id}-{own}", query_id, query_hash, f"{GROUP}/{own}", int(relevance), split
 
     yield from batched(_parsed(lines, parse, "q"), lambda rows: batch_of(rows, QREL_LINES), rows=BATCH_ROWS)
-
-
-def _hash(query_id: str) -> int:
-    return xxhash.xxh3_64_intdigest(query_id.encode())
-
-
-def _judgement(columns: list[bytes]) -> tuple[int, int, int]:
-    if len(columns) != 4:
-        raise ValueError("not four columns")
-    qid, _, pid, relevance = columns
-    if not (qid.isdigit() and len(qid) <= 18 and pid.isdigit() and len(pid) <= 18):
-        raise ValueError("no upstream id")
-    if not re.fullmatch(rb"-?[0-9]{1,4}", relevance):
-        raise ValueError("no grade")
-    return int(qid), int(pid), int(relevance)
 
 
 @stage(QUERY_LINES, revision=1)
@@ -434,11 +399,7 @@ def _queried(
 
     if not rows.paths:
         return
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": MEMORY_LIMIT,
-        "threads": 1,
-        "temp_directory": str(context.scratch()),
-    }
+    settings: Any = {"memory_limit": MEMORY_LIMIT, "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=settings) as database:
         database.execute("SET TimeZone = 'UTC'")
         for batch in database.sql(query.format(read_parquet(rows.paths))).to_arrow_reader(BATCH_ROWS):

@@ -33,7 +33,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.preferences import COMPLETIONS
-from tasks.sources.files.found import raw_text, retrieved_at
+from tasks.sources.files.found import raw_text, retrieved_at, text_or_none
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -58,13 +58,14 @@ def instruction(record: Any, *, corrected: bool) -> Row:
     """A row of COMPLETIONS without what is the file's; ValueError says what is wrong with the record."""
     if not isinstance(record, dict):
         raise ValueError("no record")
-    text, source = record.get("instruction"), _text(record.get("source")) or ""
+    text, source = record.get("instruction"), text_or_none(record.get("source")) or ""
     if not isinstance(text, str) or not text.strip():
         raise ValueError("no instruction")
     if source == CONTAMINATED:
         raise Filtered("source is a benchmark")
     listed = _list(record.get("completions"))
-    found = [completion(one, corrected=corrected) for one in listed if _response(one)]
+    answered = [one for one in listed if isinstance(one, dict) and (text_or_none(one.get("response")) or "").strip()]
+    found = [completion(one, corrected=corrected) for one in answered]
     if len(found) < 2:
         raise Filtered("fewer than two completions")
     return {
@@ -81,11 +82,6 @@ def instruction(record: Any, *, corrected: bool) -> Row:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _response(completion: Any) -> bool:
-    response = completion.get("response") if isinstance(completion, dict) else None
-    return isinstance(response, str) and bool(response.strip())
 
 
 def _answers(value: Any) -> list[str]:
@@ -107,14 +103,14 @@ def completion(record: dict[str, Any], *, corrected: bool) -> Row:
     )
     doubt = doubt_of(overall, fine, corrected=corrected)
     return {
-        "model": _text(record.get("model")) or "",
+        "model": text_or_none(record.get("model")) or "",
         "response": record["response"],
-        "principle": _text(record.get("principle")),
+        "principle": text_or_none(record.get("principle")),
         "overall_score": None if doubt in (MISSING, TEN_FOR_ONE) else overall,
         "doubt": "; ".join(filter(None, (doubt, fine_doubt))) or None,
         "fine_grained_score": fine,
         **ratings,
-        "critique": _text(record.get("critique")),
+        "critique": text_or_none(record.get("critique")),
     }
 
 
@@ -123,6 +119,11 @@ TEN_FOR_ONE = "10 given for 1"
 MAYBE_TEN_FOR_ONE = "10 may stand for 1"
 NO_FINE = "no fine-grained score"
 OUTSIDE = "fine-grained score outside 1 to 5"
+_COUNTED = {
+    "scores of 10 given for 1": TEN_FOR_ONE,
+    "scores of 10 in doubt": MAYBE_TEN_FOR_ONE,
+    "fine-grained scores outside 1 to 5": OUTSIDE,
+}
 
 
 def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, str | None]:
@@ -175,10 +176,6 @@ def _float(value: Any) -> float | None:
         return None
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 # ---------------------------------------------------------------- files
 
 
@@ -217,12 +214,12 @@ def instructions(listed: Iterable[Any], origin: dict[str, Any], *, corrected: bo
             row = instruction(record, corrected=corrected)
         except ValueError as error:
             yield _rejected(record, error)
-            continue
-        if row["instruction_id"] in seen:
-            yield Rejected(row["instruction_id"], "filtered", "repeated record")
-            continue
-        seen.add(row["instruction_id"])
-        yield {**row, **origin}
+        else:
+            if row["instruction_id"] in seen:
+                yield Rejected(row["instruction_id"], "filtered", "repeated record")
+            else:
+                seen.add(row["instruction_id"])
+                yield {**row, **origin}
 
 
 def _rejected(record: Any, error: ValueError) -> Rejected:
@@ -250,7 +247,6 @@ def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rej
         context.count("read", 1)
         if not isinstance(item, Rejected):
             doubts = [why for one in item["completions"] for why in (one["doubt"] or "").split("; ")]
-            context.count("scores of 10 given for 1", doubts.count(TEN_FOR_ONE))
-            context.count("scores of 10 in doubt", doubts.count(MAYBE_TEN_FOR_ONE))
-            context.count("fine-grained scores outside 1 to 5", doubts.count(OUTSIDE))
+            for name, doubt in _COUNTED.items():
+                context.count(name, doubts.count(doubt))
         yield item

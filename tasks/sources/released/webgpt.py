@@ -122,11 +122,11 @@ def comparisons(lines: Iterable[bytes], retrieved: int | None) -> Iterator[Row |
         except ValueError as error:
             reason = "no JSON" if isinstance(error, orjson.JSONDecodeError) else str(error)
             yield Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", reason, raw=raw_text(line))
-            continue
-        number = row["comparison_id"]
-        times[number] += 1
-        again = f"-{times[number]}" if times[number] > 1 else ""
-        yield {**row, "comparison_id": number + again, "retrieved_at": retrieved}
+        else:
+            number = row["comparison_id"]
+            times[number] += 1
+            own = f"{number}-{times[number]}" if times[number] > 1 else number
+            yield {**row, "comparison_id": own, "retrieved_at": retrieved}
 
 
 @stage(COMPARISONS, revision=1)

@@ -32,7 +32,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
 from schemas.sources.conversations import CONVERSATIONS, LOGGED, TURN
-from tasks.sources.files.found import retrieved_at
+from tasks.sources.files.found import retrieved_at, text_or_none
 from tasks.sources.files.hub import origin_of
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
@@ -68,9 +68,9 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
         raise ValueError("empty conversation")
     return {
         "conversation_id": f"{GROUP}/{number}",
-        "model": _text(record.get("model")),
+        "model": text_or_none(record.get("model")),
         "created": created(record.get("timestamp")),
-        "language": _text(record.get("language")),
+        "language": text_or_none(record.get("language")),
         "turns": turns,
         "toxic": bool(record.get("toxic") or any(turn["toxic"] for turn in turns)),
         "redacted": bool(record.get("redacted") or any(turn["redacted"] for turn in turns)),
@@ -91,14 +91,10 @@ def turn_of(turn: Any) -> Row:
     return {
         "role": turn["role"],
         "content": turn["content"],
-        "language": _text(turn.get("language")),
+        "language": text_or_none(turn.get("language")),
         "toxic": _flag(turn.get("toxic")),
         "redacted": _flag(turn.get("redacted")),
     }
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _flag(value: Any) -> bool | None:
@@ -129,7 +125,8 @@ Item: TypeAlias = pa.RecordBatch | Row | Rejected
 def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
     """Rows of CONVERSATIONS, and a Rejected for every record that becomes none: broken ones, those at a position in
     `again`, and toxic ones if these are not asked for."""
-    for places, item in _read(piece, _origin(piece)):
+    origin = {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
+    for places, item in _read(piece, origin):
         if isinstance(item, Rejected):
             yield item
             continue
@@ -137,18 +134,9 @@ def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[I
         left = _array(batch["toxic"]) & (not toxic)
         repeated = np.isin(places, again) & ~left
         yield batch.filter(pa.array(~(left | repeated)))
-        yield from _filtered(batch, left, "toxic")
-        yield from _filtered(batch, repeated, "same conversation logged again")
-
-
-def _filtered(batch: pa.RecordBatch, which: np.ndarray, reason: str) -> Iterator[Rejected]:
-    for conversation_id in batch["conversation_id"].filter(pa.array(which)).to_pylist():
-        yield Rejected(conversation_id, "filtered", reason)
-
-
-def _origin(piece: Shard) -> dict[str, Any]:
-    """The columns that are the same for all rows of a file."""
-    return {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
+        for which, reason in ((left, "toxic"), (repeated, "same conversation logged again")):
+            keys = batch["conversation_id"].filter(pa.array(which)).to_pylist()
+            yield from (Rejected(key, "filtered", reason) for key in keys)
 
 
 Placed: TypeAlias = tuple[np.ndarray, Item]
@@ -156,21 +144,14 @@ Placed: TypeAlias = tuple[np.ndarray, Item]
 
 def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     """Rows and rejected ones, with the positions of their records in the piece."""
-    if not is_parquet(Path(piece.source.path)):
-        yield from _of_lines(piece, origin)
+    if is_parquet(Path(piece.source.path)):
+        with readable(piece):
+            yield from _of_parquet(piece, origin)
         return
-    with readable(piece):
-        yield from _of_parquet(piece, origin)
-
-
-def _of_lines(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     for position, line in enumerate(read_lines(piece)):
         record = _document(line)
-        if record is None:
-            item: Item = Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", "no JSON")
-        else:
-            item = _row(record, origin)
-        yield np.array([position]), item
+        no_json = Rejected(f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}", "defect", "no JSON")
+        yield np.array([position]), no_json if record is None else _row(record, origin)
 
 
 def _document(line: bytes) -> Any:
@@ -209,13 +190,20 @@ def _public(record: Any) -> Any:
 
 # ---------------------------------------------------------------- Parquet, by columns
 
+_COLUMNS = {
+    **dict.fromkeys((*IDS, "model", "language"), pa.string()),
+    **dict.fromkeys(("toxic", "redacted"), pa.bool_()),
+    "conversation": pa.list_(pa.struct([(field.name, field.type) for field in TURN])),
+}
+
 
 def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     start = 0
     for batch in parquet_batches(piece, _is_read, BATCH_ROWS):
-        good, places = _plain(batch), np.arange(start, start + len(batch))
-        if good.any():
-            yield places[good], _columns(batch.filter(pa.array(good)), origin)
+        places, good = np.arange(start, start + len(batch)), np.zeros(len(batch), bool)
+        if _has_times(batch):
+            rows, good = _rows(batch, origin)
+            yield places[good], rows.filter(pa.array(good))
         for position, record in zip(places[~good], batch.filter(pa.array(~good)).to_pylist(), strict=True):
             yield np.array([position]), _row(record, origin)
         start += len(batch)
@@ -229,89 +217,60 @@ def _is_read(path: str) -> bool:
     return bool(inner) and inner[-1] in OF_TURN and "header" not in inner
 
 
-def _plain(batch: pa.RecordBatch) -> np.ndarray:
-    """Which rows have all that a row needs; the others are looked at one by one."""
-    ids, turns = _ids(batch), _column(batch, "conversation")
-    when = _column(batch, "timestamp")
-    if ids is None or turns is None or when is None or not pa.types.is_timestamp(when.type):
-        return np.zeros(len(batch), bool)
-    flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
-    content, role = _field(flat, "content"), _field(flat, "role")
-    broken = pc.or_(pc.is_null(content), pc.is_null(role))
-    worded = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(content, 0, 100))), 0)
-    good = pc.and_(pc.fill_null(pc.less_equal(pc.binary_length(ids), 200), False), pc.greater(_lengths(ids), 0))
-    plain: np.ndarray = _array(good) & ~_any(broken, parents, len(batch)) & _any(worded, parents, len(batch))
-    return plain
+def _has_times(batch: pa.RecordBatch) -> bool:
+    return "timestamp" in batch.schema.names and pa.types.is_timestamp(batch["timestamp"].type)
 
 
-def _columns(batch: pa.RecordBatch, origin: dict[str, Any]) -> pa.RecordBatch:
-    turns, rows = batch["conversation"], len(batch)
+def _rows(batch: pa.RecordBatch, origin: dict[str, Any]) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Rows of CONVERSATIONS, and which of them have all that a row needs; the others are looked at one by one."""
+    read = {name: _column(batch, name) for name in _COLUMNS}
+    ids, turns = _ids(batch), read["conversation"]
     flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
-    offsets = np.append([0], np.cumsum(pc.list_value_length(turns).to_numpy())).astype(np.int32)
-    fields = {field.name: _field(flat, field.name).cast(field.type) for field in TURN}
-    inner = pa.StructArray.from_arrays(
-        [*{**fields, "language": _filled(fields["language"])}.values()], fields=list(TURN)
-    )
+    fields = dict(zip(OF_TURN, flat.flatten(), strict=True))
+
+    def any_turn(flags: pa.BooleanArray) -> np.ndarray:
+        found = np.zeros(len(batch), bool)
+        found[parents[_array(flags)]] = True
+        return found
+
+    worded = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(fields["content"], 0, 100))), 0)
+    broken = pc.or_(pc.is_null(fields["content"]), pc.is_null(fields["role"]))
+    known = _array(pc.and_(pc.greater(pc.binary_length(ids), 0), pc.less_equal(pc.binary_length(ids), 200)))
+    flags = {name: _array(read[name]) | any_turn(fields[name]) for name in ("toxic", "redacted")}
+    inner = [*{**fields, "language": _filled(fields["language"])}.values()]
+    offsets = np.append([0], np.cumsum(pc.fill_null(pc.list_value_length(turns), 0))).astype(np.int32)
     found = {
-        "conversation_id": pc.binary_join_element_wise(f"{GROUP}/", _ids(batch), ""),
-        "model": _named(batch, "model"),
+        "conversation_id": pc.binary_join_element_wise(f"{GROUP}/", ids, ""),
+        "model": _filled(read["model"]),
         "created": batch["timestamp"].cast(CONVERSATIONS.field("created").type, safe=False),
-        "language": _named(batch, "language"),
-        "turns": pa.ListArray.from_arrays(pa.array(offsets), inner, type=CONVERSATIONS.field("turns").type),
-        "toxic": _flagged(batch, "toxic", flat, parents),
-        "redacted": _flagged(batch, "redacted", flat, parents),
-        **{name: pa.repeat(pa.scalar(value, CONVERSATIONS.field(name).type), rows) for name, value in origin.items()},
+        "language": _filled(read["language"]),
+        "turns": pa.ListArray.from_arrays(
+            pa.array(offsets), pa.StructArray.from_arrays(inner, fields=list(TURN)), CONVERSATIONS.field("turns").type
+        ),
+        **{name: pa.array(values) for name, values in flags.items()},
+        **{n: pa.repeat(pa.scalar(value, CONVERSATIONS.field(n).type), len(batch)) for n, value in origin.items()},
     }
-    return pa.RecordBatch.from_arrays([found[name] for name in CONVERSATIONS.names], schema=CONVERSATIONS)
+    rows = pa.RecordBatch.from_arrays([found[name] for name in CONVERSATIONS.names], schema=CONVERSATIONS)
+    return rows, known & ~any_turn(broken) & any_turn(worded)
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    return batch[name] if name in batch.schema.names else None
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """The column as its type is here; nulls where the file lacks it, or fields of it."""
+    return batch[name].cast(_COLUMNS[name]) if name in batch.schema.names else pa.nulls(len(batch), _COLUMNS[name])
 
 
-def _ids(batch: pa.RecordBatch) -> pa.StringArray | None:
-    found = [batch[name].cast(pa.string()) for name in IDS if name in batch.schema.names]
-    return pc.coalesce(*found) if found else None
-
-
-def _lengths(texts: pa.StringArray) -> pa.Array:
-    return pc.fill_null(pc.binary_length(texts), 0)
-
-
-def _named(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A text column, empty ones as null."""
-    values = _column(batch, name)
-    return pa.nulls(len(batch), pa.string()) if values is None else _filled(values.cast(pa.string()))
+def _ids(batch: pa.RecordBatch) -> pa.StringArray:
+    return pc.coalesce(*(_column(batch, name) for name in IDS))
 
 
 def _filled(texts: pa.StringArray) -> pa.StringArray:
     """Empty ones as null."""
-    return pc.if_else(pc.greater(_lengths(texts), 0), texts, pa.scalar(None, pa.string()))
-
-
-def _field(turns: pa.StructArray, name: str) -> pa.Array:
-    """A field of the turns; nulls where the file lacks it, or a turn is null."""
-    kind = TURN.field(name).type
-    index = turns.type.get_field_index(name)
-    return pa.nulls(len(turns), kind) if index < 0 else pc.struct_field(turns, [index]).cast(kind)
-
-
-def _flagged(batch: pa.RecordBatch, name: str, turns: pa.StructArray, parents: np.ndarray) -> pa.Array:
-    """Whether the conversation is flagged, or a turn of it."""
-    own = _column(batch, name)
-    flags = np.zeros(len(batch), bool) if own is None else _array(pc.fill_null(own, False))
-    return pa.array(flags | _any(pc.fill_null(_field(turns, name), False), parents, len(batch)))
-
-
-def _any(flags: pa.Array, parents: np.ndarray, rows: int) -> np.ndarray:
-    """For each row, whether one of its turns is flagged."""
-    found = np.zeros(rows, bool)
-    found[parents[_array(pc.fill_null(flags, False))]] = True
-    return found
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _array(flags: pa.BooleanArray) -> np.ndarray:
-    values: np.ndarray = flags.to_numpy(zero_copy_only=False)
+    """Null as False."""
+    values: np.ndarray = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
     return values
 
 
@@ -329,11 +288,10 @@ def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.Recor
 
 
 def _listed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    ids, when = _ids(batch), _column(batch, "timestamp")
-    if ids is None or when is None or not pa.types.is_timestamp(when.type):
+    if not _has_times(batch):
         return pa.RecordBatch.from_pylist([_logged(record) for record in batch.to_pylist()], LOGGED)
-    known = pc.if_else(pc.greater(_lengths(ids), 0), pc.binary_join_element_wise(f"{GROUP}/", ids, ""), "")
-    created = when.cast(LOGGED.field("created").type, safe=False)
+    known = pc.binary_join_element_wise(f"{GROUP}/", _filled(_ids(batch)), "")
+    created = batch["timestamp"].cast(LOGGED.field("created").type, safe=False)
     return pa.RecordBatch.from_arrays([pc.fill_null(known, ""), created], schema=LOGGED)
 
 

@@ -18,7 +18,6 @@ named by a site's first host (beer), links need its host of today (alcohol).
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -26,17 +25,19 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from lxml import etree
 
 from longform.artifacts.rows import Rejected, Shard, Source
-from longform.engine.stage import AtMost, StageContext, stage
+from longform.engine.stage import AtMost, Rows, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
-from tasks.sources.files.batches import batch_of, counted
-from tasks.sources.files.found import WHOLE, fetched_at, moment, raw_text
+from tasks.sources.files.batches import batch_of, batched, counted
+from tasks.sources.files.found import WHOLE, check_file, fetched_at, moment, ranges, raw_text
 from tasks.sources.stackexchange.tables import (
     check_table,
     file_name,
@@ -46,6 +47,7 @@ from tasks.sources.stackexchange.tables import (
     table_bytes,
 )
 from tasks.text.markdown import STAND_IN, to_markdown
+from tasks.text.scrub import SUSPECT, Scrubbed, scrub
 
 TABLE = "posts"
 LEAST_POST = '<row Id="1" PostTypeId="1" Score="0" CreationDate="2014W01" Title="a" Body="a"/>'
@@ -110,23 +112,24 @@ def open_dump(
     file = _posts_file(Path(path))
     host = _host(Path(path), file, site)
     when = fetched_at(file, retrieved_at)
+    facts, pieces = (("site", host), ("retrieved_at", when)), pieces_of(file, TABLE, piece_bytes)
+    return Source(host, str(file), digest(file), facts, pieces)
+
+
+def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:
+    """Ranges of a plain file, an archive whole; SourceError where it does not hold the table."""
     if is_archive(file):
-        archives.check(file, POSTS_XML)
-        pieces: tuple[tuple[int, int], ...] = (WHOLE,)
-    else:
-        check_table(file, TABLE)
-        pieces = ranges(file.stat().st_size, piece_bytes)
-    return Source(host, str(file), digest(file), (("site", host), ("retrieved_at", when)), pieces)
+        archives.check(file, file_name(table))
+        return (WHOLE,)
+    check_table(file, table)
+    return ranges(file.stat().st_size, piece_bytes)
 
 
 def _posts_file(path: Path) -> Path:
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a dump's .7z, its Posts.xml or the folder of it.")
     file = _inside(path) if path.is_dir() else path
-    if not os.access(file, os.R_OK):
-        raise SourceError(f"{file} may not be read by this user: change its permissions.")
-    if not file.stat().st_size:
-        raise SourceError(f"{file} is empty: fetch the dump again.")
+    check_file(file, "fetch the dump again")
     return file
 
 
@@ -164,13 +167,7 @@ def host_of_today(host: str) -> str:
     if match := _META_OF_LANGUAGE.fullmatch(host):
         return f"{match[1]}.meta.stackoverflow.com"
     first, _, rest = host.partition(".")
-    if rest in ("stackexchange.com", "meta.stackexchange.com"):
-        return f"{RENAMED.get(first, first)}.{rest}"
-    return host
-
-
-def ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
-    return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
+    return f"{RENAMED.get(first, first)}.{rest}" if rest in ("stackexchange.com", "meta.stackexchange.com") else host
 
 
 def open_dumps(
@@ -189,16 +186,12 @@ def open_dumps(
         open_dump(Path(path), site=host or None, retrieved_at=retrieved_at, digest=digest)
         for path, host in zip(paths, hosts, strict=True)
     ]
-    _check_once(found)
-    return sorted(found, key=lambda source: (source.group, source.sha256))
-
-
-def _check_once(sources: list[Source]) -> None:
-    for other, source in combinations(sources, 2):
+    for other, source in combinations(found, 2):
         if other.group == source.group:
             raise UsageError(
                 f"{other.path} and {source.path} are both of {source.group}: keep one, or set site for each of them."
             )
+    return sorted(found, key=lambda source: (source.group, source.sha256))
 
 
 # ---------------------------------------------------------------- parsing
@@ -207,15 +200,10 @@ def _check_once(sources: list[Source]) -> None:
 def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of POSTS in the rows' order, and a Rejected for every row that is no readable post."""
     retrieved = None if retrieved_at is None else moment(retrieved_at)
-    block: list[bytes] = []
-    held = 0
-    for row in rows:
-        block.append(row)
-        held += len(row)
-        if len(block) == BATCH_ROWS or held > BATCH_BYTES:
-            yield from _posts(block, site, retrieved)
-            block, held = [], 0
-    yield from _posts(block, site, retrieved)
+    weighed = ((row, len(row)) for row in rows)
+    made = batched(weighed, lambda some: _posts(some, site, retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
+    for items in made:
+        yield from [items] if isinstance(items, Rejected) else items
 
 
 def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
@@ -258,7 +246,7 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
         int(number),
         title if asks else None,
         body,
-        _tags(get("Tags")) if asks else [],
+        [tag for tag in _BETWEEN_TAGS.split(get("Tags", "")[1:-1]) if tag] if asks else [],
         int(score),
         (created - _EPOCH) // _MILLISECOND,
         f"{site}/{accepted}" if asks and _ID.fullmatch(accepted) else None,
@@ -275,14 +263,14 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
 
 def _left_out(get: Attribute) -> str | None:
     """Why the method has no use for this post."""
-    if get("PostTypeId") not in ("1", "2") and get("PostTypeId", "").isdecimal():
-        return "not a question or answer"
-    owner, number = get("OwnerUserId"), get("Id", "")
-    if owner == _ANSWER_BOT:
-        return "answer bot"
-    if owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM:
-        return "fabricated post"
-    return None
+    kind, owner, number = get("PostTypeId", ""), get("OwnerUserId"), get("Id", "")
+    fabricated = owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM
+    rules = (
+        ("not a question or answer", kind not in ("1", "2") and kind.isdecimal()),
+        ("answer bot", owner == _ANSWER_BOT),
+        ("fabricated post", fabricated),
+    )
+    return next((reason for reason, holds in rules if holds), None)
 
 
 def _ill_formed(get: Attribute, title: str) -> str | None:
@@ -307,10 +295,6 @@ def _created(text: str) -> datetime | None:
         return None
 
 
-def _tags(text: str | None) -> list[str]:
-    return [tag for tag in _BETWEEN_TAGS.split(text[1:-1]) if tag] if text else []
-
-
 def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
     return Rejected(_key(row, site), "defect", reason, detail, raw_text(row))
 
@@ -321,15 +305,10 @@ def _key(row: bytes, site: str) -> str:
     return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
 
 
-def posts_at_most(size: float) -> float:
-    """How many posts a dump of so many bytes can hold."""
-    return size / len(LEAST_POST) + 1
-
-
 @stage(
     POSTS,
     revision=1,
-    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: posts_at_most(of.bytes)),
+    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(LEAST_POST) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""
@@ -339,3 +318,51 @@ def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch |
         if isinstance(item, pa.RecordBatch):
             context.count("repaired", int((item.column("repairs").to_numpy() > 0).sum()))
         yield item
+
+
+# ---------------------------------------------------------------- scrubbing
+
+
+@stage(POSTS, revision=1)
+def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
+    """Title and text of every post, scrubbed before prompts or anything else are made of them.
+
+    `scrubbed` says how many marks were put into them.
+
+    `regions`: countries whose national telephone numbers are known, as ISO 3166 codes.
+    """
+    for batch in posts.batches():
+        yield scrubbed(context, batch.cast(POSTS), ["title", "text"], regions)
+
+
+def scrubbed(context: StageContext, batch: pa.RecordBatch, columns: list[str], regions: list[str]) -> pa.RecordBatch:
+    """The batch with these columns scrubbed, and their marks added to its column `scrubbed`."""
+    marks = np.zeros(len(batch), np.int32)
+    for name in columns:
+        done = scrubbed_texts(batch.column(name), regions)
+        if done:
+            for kind in ("mails", "phones", "handles"):
+                context.count(f"{kind} scrubbed", sum(getattr(each, kind) for each in done.values()))
+            marks[list(done)] += [found.marks for found in done.values()]
+            texts = [
+                done[place].text if place in done else text for place, text in enumerate(batch.column(name).to_pylist())
+            ]
+            batch = _with(batch, name, pa.array(texts, batch.schema.field(name).type))
+    if not marks.any():
+        return batch
+    return _with(batch, "scrubbed", pa.array(batch.column("scrubbed").to_numpy() + marks, pa.int32()))
+
+
+def scrubbed_texts(texts: pa.Array, regions: list[str]) -> dict[int, Scrubbed]:
+    """Place -> what it becomes, of the texts that change; the others are only looked through, by Arrow."""
+    suspect = pc.fill_null(pc.match_substring_regex(texts, SUSPECT, ignore_case=True), False)
+    places = np.flatnonzero(suspect.to_numpy(zero_copy_only=False))
+    found = (
+        (int(place), scrub(text, regions)) for place, text in zip(places, texts.take(places).to_pylist(), strict=True)
+    )
+    return {place: each for place, each in found if each.marks}
+
+
+def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    columns = [values if field.name == name else batch.column(field.name) for field in batch.schema]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

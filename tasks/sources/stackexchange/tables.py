@@ -41,18 +41,15 @@ def check_table(file: Path, table: str) -> None:
         stream.seek(max(0, file.stat().st_size - 256))
         end = stream.read().rstrip()
     body = _body_start(head, table, str(file))
-    if not (end.endswith(_end(table)) or _closes(head, body)):
+    if not _is_whole(head[:body], end, table):
         raise SourceError(f"{file} is truncated: it does not end in </{table}>; fetch it again.")
     if b"<row" not in head[body:]:
         raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
 
 
-def _closes(head: bytes, body: int) -> bool:
-    return head[body - 2 : body] == b"/>"
-
-
-def _end(table: str) -> bytes:
-    return f"</{table}>".encode()
+def _is_whole(start: bytes, end: bytes, table: str) -> bool:
+    """Whether the table ends, or is empty: `start` is all before its rows."""
+    return start.endswith(b"/>") or end.endswith(f"</{table}>".encode())
 
 
 def file_name(table: str) -> str:
@@ -83,27 +80,24 @@ def table_bytes(piece: Shard, table: str) -> float:
 
 def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
     """The piece's `<row .../>` elements as they stand, in constant memory. A range has those that start in it."""
-    file = Path(piece.source.path)
+    file, start = Path(piece.source.path), piece.start
     if (piece.start, piece.end) == WHOLE:
-        return _archived_rows(file, table)
-    return _ranged_rows(file, table, piece.start, piece.end)
-
-
-def _ranged_rows(file: Path, table: str, start: int, end: int) -> Iterator[bytes]:
+        yield from _archived_rows(file, table)
+        return
     with file.open("rb") as stream:
         start = max(start, _body_start(stream.read(HEAD_BYTES), table, str(file)))
-        if start < end:
+        if start < piece.end:
             stream.seek(start)
-            yield from split_rows(iter(lambda: stream.read(BLOCK_BYTES), b""), stop=end - start)
+            yield from split_rows(iter(lambda: stream.read(BLOCK_BYTES), b""), stop=piece.end - start)
 
 
 def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
-    empty = True
-    for row in split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file))):
-        empty = False
-        yield row
-    if empty:
+    rows = split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file)))
+    first = next(rows, None)
+    if first is None:
         raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
+    yield first
+    yield from rows
 
 
 def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
@@ -116,7 +110,7 @@ def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
     for block in blocks:
         end = (end + block)[-256:]
         yield block
-    if not (end.rstrip().endswith(_end(table)) or _closes(head, start)):
+    if not _is_whole(head[:start], end.rstrip(), table):
         raise SourceError(
             f"{file_name(table)} in {subject} is truncated: it does not end in </{table}>; fetch it again."
         )

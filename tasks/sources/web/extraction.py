@@ -42,6 +42,7 @@ SERVE = (
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufdd0-\ufdef]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})")
 _META = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.I)
 _HTML = re.compile(rb"<(!doctype\s+html|html|head|body|title|article|div|p|h1|meta|script|!--)", re.I)
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -57,12 +58,8 @@ _CHARSETS = re.compile(
 _STATEFUL = re.compile(r"utf[-_]?(16|32)|iso[-_]?2022|hz", re.I)
 
 
-class Unusable(Exception):
+class Unusable(UnreadableError):
     """A page without a text to use; `reason` is a short fixed phrase."""
-
-    def __init__(self, reason: str, detail: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason, self.detail = reason, detail
 
 
 class Text(NamedTuple):
@@ -91,7 +88,7 @@ class Extractor:
     def __exit__(self, *_: object) -> None:
         self._child.close()
         if self._pdfs is not None:
-            self._pdfs.__exit__()
+            self._pdfs.close()
 
     def text(self, content: bytes, headers: Mapping[str, str]) -> Text:
         """Unusable where the page is no text, or has none."""
@@ -158,34 +155,20 @@ def decoded(content: bytes, declared: str) -> str:
     for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if content.startswith(mark):
             return content.decode(name, "replace").removeprefix("\ufeff")
-    named = [name for name in (_charset(declared), _charset_of(content)) if name]
+    of_server, of_page = _CHARSET.search(declared), _META.search(content[: 4 * SNIFFED])
+    said = _known(of_page[1].decode()) if of_page else None  # that of a page that can be read so far is no UTF-16
+    said = None if re.match(r"utf[-_]?(16|32)", said or "", re.I) else said
+    named = [name for name in (_known(of_server[1]) if of_server else None, said) if name]
     for name in [*filter(_STATEFUL.match, named), "utf-8", *named]:
         try:
             return content.decode(name)
         except (UnicodeError, LookupError):
             continue
-    return _repaired(content, [name for name in named if name != "utf-8"])
-
-
-def _repaired(content: bytes, named: list[str]) -> str:
-    """As UTF-8 where it is that but for some bytes, else as the charset named, or as Windows-1252."""
     read = content.decode("utf-8", "replace")
     broken = read.count("\ufffd")
-    if broken < sum(map(len, _WIDE.findall(read))) - broken:
+    if broken < sum(map(len, _WIDE.findall(read))) - broken:  # UTF-8 but for some bytes
         return read
-    return content.decode(next(iter(named), "cp1252"), "replace")
-
-
-def _charset(declared: str) -> str | None:
-    found = re.search(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", declared)
-    return _known(found[1]) if found else None
-
-
-def _charset_of(content: bytes) -> str | None:
-    """A page that can be read so far to say it is of UTF-16 is not."""
-    found = _META.search(content[: 4 * SNIFFED])
-    name = _known(found[1].decode()) if found else None
-    return None if name is None or re.match(r"utf[-_]?(16|32)", name, re.I) else name
+    return content.decode(next((name for name in named if name != "utf-8"), "cp1252"), "replace")
 
 
 def _known(name: str) -> str | None:

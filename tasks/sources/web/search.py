@@ -66,7 +66,8 @@ def search_passages(
     for _, hits in best_passages(context, asked, rows, backend=backend, embedding=embedding, k=k):
         found |= hits
     for name in (name for batch in questions.batches([questions.key]) for name in batch.column(0).to_pylist()):
-        yield {"query_id": name, "results": _ranked(found.get(name, []))}
+        ranked = enumerate(found.get(name, []), start=1)
+        yield {"query_id": name, "results": [{**hit._asdict(), "rank": rank} for rank, hit in ranked]}
     context.count("queries without a passage", questions.count - sum(map(bool, found.values())))
 
 
@@ -112,8 +113,12 @@ def best_of_corpora(
     same parts share an index.
     """
     queries: dict[str, Vector] = {}
+    made_by = [backend, embedding.identity() if isinstance(embedding, Endpoint) else embedding]
     with context.shared() as folder:
-        places = {name: folder / _index_name(rows, backend, embedding) for name, rows in corpora.items()}
+        places = {
+            name: folder / fingerprint([*made_by, [part.sha256 for part in rows.parts or ()]])
+            for name, rows in corpora.items()
+        }
         missing = {place: name for name, place in reversed(places.items()) if not place.exists()}.values()
         passages: Iterator[Passage] = (Passage(*pair, name) for name in missing for pair in _each_once(corpora[name]))
         if embedding and backend in ("dense", "hybrid"):
@@ -127,11 +132,6 @@ def best_of_corpora(
     for name, place in places.items():
         if place.exists():
             yield name, _searched(_open_index(backend, queries, place), asked[name], k)
-
-
-def _index_name(rows: Rows, backend: str, embedding: Endpoint | str | None) -> str:
-    made_by = embedding.identity() if isinstance(embedding, Endpoint) else embedding
-    return fingerprint([backend, made_by, [part.sha256 for part in rows.parts or ()]])
 
 
 def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
@@ -269,7 +269,3 @@ def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searc
         return GrowingIndex(folder / "tantivy")
     dense = DenseIndex(folder, lambda asked: [queries[text] for text in asked])
     return dense if backend == "dense" else Hybrid([FixedIndex(folder / "bm25"), dense])
-
-
-def _ranked(hits: Sequence[Hit]) -> list[Row]:
-    return [{"passage_id": hit.passage_id, "score": hit.score, "rank": rank} for rank, hit in enumerate(hits, start=1)]

@@ -97,36 +97,24 @@ class Found(NamedTuple):
 
 def read_searxng(reply: Any) -> list[Found]:
     """The results of a reply, as they come. What has no address is left out."""
-    results = _list(reply.get("results")) if isinstance(reply, dict) else []
-    return [
-        Found(_text(one, "url"), _text(one, "title"), _text(one, "content"), _text(one, "engine") or "searxng")
-        for one in results
-        if _text(one, "url")
-    ]
+    return _results(reply, "content", str, "searxng")
 
 
 def read_brave(reply: Any) -> list[Found]:
     """As `read_searxng`; markup is taken out."""
     found = reply.get("web") if isinstance(reply, dict) else None
-    results = _list(found.get("results")) if isinstance(found, dict) else []
-    return [
-        Found(_text(one, "url"), _plain(_text(one, "title")), _plain(_text(one, "description")), "brave")
-        for one in results
-        if _text(one, "url")
+    return _results(found, "description", lambda text: html.unescape(_TAG.sub("", text)), "brave")
+
+
+def _results(reply: Any, snippet: str, plain: Callable[[str], str], engine: str) -> list[Found]:
+    listed = reply.get("results") if isinstance(reply, dict) else None
+    fields = ("url", "title", snippet, "engine")
+    texts = [
+        [value if isinstance(value := one.get(name), str) else "" for name in fields]
+        for one in (listed if isinstance(listed, list) else [])
+        if isinstance(one, dict)
     ]
-
-
-def _list(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _text(one: Mapping[str, Any], name: str) -> str:
-    value = one.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _plain(text: str) -> str:
-    return html.unescape(_TAG.sub("", text))
+    return [Found(url, plain(title), plain(text), own or engine) for url, title, text, own in texts if url]
 
 
 # searching
@@ -165,10 +153,10 @@ def _search(
     visitor: Visitor, backend: WebBackend, credentials: Mapping[str, str] | None, k: int, text: str
 ) -> list[tuple[Found, int]]:
     """Results and when they were fetched: page after page, until there are k, or a page brings nothing new."""
-    read, ask, pages = _ADAPTERS[backend.kind]
+    read, pages = _READERS[backend.kind]
     found: dict[str, tuple[Found, int]] = {}
     for number in range(pages if text else 0):
-        page = _answer(visitor, backend, ask(backend, credentials, text, number))
+        page = _answer(visitor, backend, _ask(backend, credentials, text, number))
         results = [_normal(one) for one in read(Reply(page.url, page.status, page.headers, page.content).json())]
         new = {one.url: (one, page.fetched_at) for one in results if one.url and one.url not in found}
         found |= new
@@ -201,10 +189,13 @@ def _credentials(backend: WebBackend) -> dict[str, str] | None:
     return {"X-Subscription-Token": key} if backend.kind == "brave" else {"Authorization": f"Bearer {key}"}
 
 
-def _ask_searxng(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
-    params = {"q": text, "format": "json", "pageno": str(page + 1), **dict(backend.parameters)}
-    url = backend.url.rstrip("/") + "/search"
-    return Ask(url, tuple(params.items()), "searxng", credentials, settled=_settled)
+def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
+    params, path = {"q": text, "format": "json", "pageno": str(page + 1)}, "/search"
+    if backend.kind == "brave":
+        fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
+        params, path = {"q": fitting, "count": str(BRAVE_COUNT), "offset": str(page)}, "/res/v1/web/search"
+    params |= dict(backend.parameters)
+    return Ask(backend.url.rstrip("/") + path, tuple(params.items()), backend.kind, credentials, settled=_settled)
 
 
 def _settled(reply: Reply) -> bool:
@@ -213,18 +204,7 @@ def _settled(reply: Reply) -> bool:
     return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
 
 
-def _ask_brave(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
-    fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
-    params = {"q": fitting, "count": str(BRAVE_COUNT), "offset": str(page), **dict(backend.parameters)}
-    url = backend.url.rstrip("/") + "/res/v1/web/search"
-    return Ask(url, tuple(params.items()), "brave", credentials, settled=_settled)
-
-
-Adapter = tuple[Callable[[Any], list[Found]], Callable[[WebBackend, Mapping[str, str] | None, str, int], Ask], int]
-_ADAPTERS: dict[str, Adapter] = {
-    "searxng": (read_searxng, _ask_searxng, SEARXNG_PAGES),
-    "brave": (read_brave, _ask_brave, BRAVE_PAGES),
-}
+_READERS = {"searxng": (read_searxng, SEARXNG_PAGES), "brave": (read_brave, BRAVE_PAGES)}
 
 
 # pages

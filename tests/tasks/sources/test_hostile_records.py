@@ -21,10 +21,9 @@ from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files import archives
 from tasks.sources.files.found import DENSE_FROM_BYTES, open_files
-from tasks.sources.files.lines import read_lines
+from tasks.sources.files.lines import block_rows, read_lines
 from tasks.sources.files.parquet import parquet_batches
 from tasks.sources.files.ranges import number_of_ranges
-from tasks.sources.files.zst_blocks import block_rows
 from tasks.sources.openreview import submissions as openreview
 from tasks.sources.released import commitpackft, ultrafeedback, webgpt, wildchat
 from tasks.sources.stackexchange import posts as stackexchange

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.sources.stackexchange.scrubbing import scrubbed_texts
+from tasks.sources.stackexchange.posts import scrubbed_texts
 from tasks.text.scrub import HANDLE, MAIL, PHONE, REGIONS, SUSPECT, Scrubbed, code_spans, scrub
 
 MARKS = {"m": MAIL, "p": PHONE, "h": HANDLE}

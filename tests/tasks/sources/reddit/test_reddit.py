@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paths
 import pytest
 import xxhash
@@ -20,12 +21,17 @@ from reddit_lines import COMMENT, SECOND, SUBMISSION, line
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
 from schemas.sources.reddit import ITEMS
+from tasks.sources.files.found import moment
 from tasks.sources.files.lines import split_lines, unpacked
-from tasks.sources.reddit.dumps import Reading, base36, dump_lines, open_dumps, record_of, seconds, unescaped, votes
+from tasks.sources.reddit.dumps import dump_lines, open_dumps, parse_items, record_of, seconds, unescaped, votes
 
 SHARED = paths.REAL_DATA / "reddit"
 SAMPLES = paths.SAMPLES / "reddit"
 real = pytest.mark.skipif(not SHARED.exists(), reason="no real lines beside the repository")
+
+
+def base36(number: int) -> str:
+    return np.base_repr(number, 36).lower()
 
 
 def pseudonym(name: str) -> str:
@@ -34,17 +40,19 @@ def pseudonym(name: str) -> str:
 
 def parsed(
     lines: list[bytes], wanted: tuple[str, ...] = (), retrieved_at: str | None = None
-) -> tuple[list[dict[str, Any]], list[Rejected], Reading]:
-    reading, rows, rejected = Reading(wanted, pseudonym, retrieved_at), [], []
-    for item in reading.batches(lines):
+) -> tuple[list[dict[str, Any]], list[Rejected], Counter[str]]:
+    counts, rows, rejected = Counter[str](), [], []
+    retrieved = None if retrieved_at is None else moment(retrieved_at)
+    for item in parse_items(lines, wanted, pseudonym, retrieved, counts):
         if isinstance(item, Rejected):
             rejected.append(item)
         else:
             item.validate(full=True)
             assert item.schema.equals(ITEMS, check_metadata=True)
             rows += item.to_pylist()
-    assert len(rows) + len(rejected) + reading.elsewhere + reading.blank == reading.lines == len(lines)
-    return rows, rejected, reading
+    left = counts["of other subreddits"] + counts["blank lines"]
+    assert len(rows) + len(rejected) + left == counts["read"] == len(lines)
+    return rows, rejected, counts
 
 
 def only(record: dict[str, Any], **changed: Any) -> dict[str, Any]:
@@ -332,14 +340,14 @@ def test_a_line_that_is_no_object_is_a_defect_with_its_text(text: bytes) -> None
 
 
 def test_blank_lines_carriage_returns_and_byte_order_marks_do_no_harm() -> None:
-    rows, rejected, reading = parsed([b"", b"\r", line(COMMENT) + b"\r", b"\xef\xbb\xbf" + line(SUBMISSION)])
-    assert (len(rows), rejected, reading.blank) == (2, [], 2)
+    rows, rejected, counts = parsed([b"", b"\r", line(COMMENT) + b"\r", b"\xef\xbb\xbf" + line(SUBMISSION)])
+    assert (len(rows), rejected, counts["blank lines"]) == (2, [], 2)
 
 
 def test_half_characters_are_replaced_and_counted() -> None:
     written = line(COMMENT, body="@@ and more").replace(b"@@", b"\\ud83d \xff")
-    rows, rejected, reading = parsed([written])
-    assert (rows[0]["text"], rows[0]["repairs"], rejected, reading.repaired) == ("\ufffd \ufffd and more", 2, [], 1)
+    rows, rejected, counts = parsed([written])
+    assert (rows[0]["text"], rows[0]["repairs"], rejected, counts["repaired"]) == ("\ufffd \ufffd and more", 2, [], 1)
     assert only(COMMENT, body="\U0001f9c2 whole")["repairs"] == 0
 
 
@@ -354,9 +362,9 @@ def test_a_line_that_only_mentions_a_subreddit_is_of_another() -> None:
         line(COMMENT, id="f").replace(b'"explainlike', b'"\\u0065xplainlike'),
         line(COMMENT, id="g", subreddit="explainlikeimfive2"),
     ]
-    rows, rejected, reading = parsed(lines, ("ExplainLikeIMFive",))
+    rows, rejected, counts = parsed(lines, ("ExplainLikeIMFive",))
     assert [row["post_id"][-2:] for row in rows] == ["b1", "_d", "_e", "_f"]
-    assert (rejected, reading.elsewhere) == ([], 4)
+    assert (rejected, counts["of other subreddits"]) == ([], 4)
     assert (rows[2]["subreddit"], rows[2]["community"]) == ("ExplainLikeImFive", "explainlikeimfive")
 
 
@@ -406,8 +414,9 @@ def test_no_damage_to_a_line_crashes(noise: bytes, start: int, length: int) -> N
 
 
 @given(st.integers(0, 36**12 - 1))
-def test_base_36_is_what_int_reads(number: int) -> None:
-    assert int(base36(number), 36) == number
+def test_a_numeric_id_is_what_int_reads_in_base_36(number: int) -> None:
+    row = only(SUBMISSION, id=number)
+    assert int(row["post_id"].removeprefix("reddit/t3_"), 36) == row["number"] == number
 
 
 def test_numbers_beyond_all_bounds_are_none() -> None:
@@ -587,8 +596,8 @@ def test_real_lines_need_the_wide_window_and_no_repair() -> None:
 
 def test_the_samples_hold_what_their_description_says() -> None:
     lines = [one for path in sorted(SAMPLES.glob("*.jsonl")) for one in lines_of(path)]
-    rows, rejected, reading = parsed(lines)
-    assert (len(lines), len(rows), reading.repaired) == (48, 35, 1)
+    rows, rejected, counts = parsed(lines)
+    assert (len(lines), len(rows), counts["repaired"]) == (48, 35, 1)
     assert Counter((one.kind, one.reason) for one in rejected) == {
         ("filtered", "removed by moderators"): 3,
         ("filtered", "deleted or removed later"): 2,

@@ -21,8 +21,7 @@ from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
 from longform.settings import reddit_client
-from tasks.sources.reddit.reddit_api import RedditApi, fullname, state_of, things
-from tasks.sources.reddit.states import States, check, names_of, write_takedowns
+from tasks.sources.reddit.states import RedditApi, States, check, fullname, names_of, state_of, things, write_takedowns
 
 SAMPLES = paths.SAMPLES / "reddit"
 NOW = "2026-11-21T10:00:00+00:00"

@@ -2,6 +2,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paths
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,15 +21,18 @@ from longform.engine.runners import Here
 from longform.engine.tasks import InTurn
 from longform.llm.models import Models
 from schemas.sources.reddit import ITEMS, REDDIT_THREADS
-from tasks.sources.reddit.dumps import Reading, base36
-from tasks.sources.reddit.reddit_threads import threads
-from tasks.sources.reddit.selection import title_tag, without_eli5
+from tasks.sources.reddit.dumps import parse_items
+from tasks.sources.reddit.reddit_threads import threads, title_tag, without_eli5
 
 SAMPLES = paths.SAMPLES / "reddit"
 
 
+def base36(number: int) -> str:
+    return np.base_repr(number, 36).lower()
+
+
 def items(*lines: bytes) -> pa.Table:
-    batches = [item for item in Reading((), str, None).batches(lines) if isinstance(item, pa.RecordBatch)]
+    batches = [item for item in parse_items(lines, (), str, None, Counter()) if isinstance(item, pa.RecordBatch)]
     return pa.Table.from_batches(batches, schema=ITEMS)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ftfy
+import numpy as np
 import paths
 import pyarrow as pa
 import pytest
@@ -29,7 +30,7 @@ from tasks.sources.released.msmarco import (
     COLLECTION,
     ENDINGS,
     GROUP,
-    Seen,
+    PIDS,
     careful_columns,
     check_names,
     holding,
@@ -51,7 +52,7 @@ def mangled(text: str) -> str:
 
 
 def rows_of(*lines: bytes, repair: bool = True) -> tuple[list[dict[str, Any]], list[Rejected]]:
-    items = list(passages(lines, Seen(), repair=repair, retrieved=None))
+    items = list(passages(lines, np.zeros(PIDS, bool), repair=repair, retrieved=None))
     rows = [row for item in items if isinstance(item, pa.RecordBatch) for row in item.to_pylist()]
     return rows, [item for item in items if isinstance(item, Rejected)]
 

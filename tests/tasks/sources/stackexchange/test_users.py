@@ -18,7 +18,7 @@ from longform.files import sha256_of
 from longform.llm.models import Models
 from tasks.sources.stackexchange.posts import open_dump
 from tasks.sources.stackexchange.tables import read_rows
-from tasks.sources.stackexchange.users import open_users, parse_users
+from tasks.sources.stackexchange.threads import open_users, parse_users
 
 POSTS = b'<?xml version="1.0"?>\n<posts>\n  <row Id="1" />\n</posts>'
 USERS = (
