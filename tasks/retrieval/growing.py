@@ -45,10 +45,6 @@ class GrowingIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        self._index.reload()
-        return int(self._index.searcher().num_docs)
-
     def add(self, passages: Iterable[tuple[str, str]]) -> None:
         """Add (id, text) pairs; one with an id that is there takes its place."""
         import tantivy
@@ -57,10 +53,7 @@ class GrowingIndex:
             if len(name.encode()) > ID_BYTES:
                 raise ValueError(f"an id of {len(name.encode()):,} bytes is too long for an index: {name[:40]!r}…")
             self._writer.delete_documents_by_term("id", name)
-            document = tantivy.Document()
-            document.add_text("id", name)
-            document.add_text("words", " ".join(words(text)))
-            self._writer.add_document(document)
+            self._writer.add_document(tantivy.Document(id=name, words=" ".join(words(text))))
 
     def delete(self, ids: Iterable[str]) -> None:
         """Ids that are not there are left alone."""
