@@ -40,10 +40,7 @@ def to_markdown(html: str) -> str:
         return _plain(html)
     if result.warnings and any(str(warning.kind) == "depth_limit_exceeded" for warning in result.warnings):
         return _plain(html)
-    text: str = result.content
-    if "\\" in text:
-        text = _ESCAPE.sub("", text)
-    return text.replace(STAND_IN, "\\").rstrip().lstrip("\n")
+    return _ESCAPE.sub("", result.content).replace(STAND_IN, "\\").rstrip().lstrip("\n")
 
 
 def _guard(html: str) -> str:
