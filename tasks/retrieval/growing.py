@@ -37,7 +37,12 @@ class GrowingIndex:
         folder.mkdir(parents=True, exist_ok=True)
         self._schema = _schema()
         self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
-        self._writer: Any = self._open_writer(folder) if write else None
+        try:
+            self._writer: Any = self._index.writer(MEMORY_BYTES, num_threads=1) if write else None
+        except ValueError as error:
+            if "LockBusy" not in str(error):
+                raise
+            raise BusyError(f"The index {folder} is being written by somebody else: wait until that is done.") from None
 
     def __enter__(self) -> Self:
         return self
@@ -99,14 +104,6 @@ class GrowingIndex:
             for word, times in sorted(Counter(words(text)).items())
         ]
         return Query.boolean_query(terms) if terms else None
-
-    def _open_writer(self, folder: Path) -> Any:
-        try:
-            return self._index.writer(MEMORY_BYTES, num_threads=1)
-        except ValueError as error:
-            if "LockBusy" not in str(error):
-                raise
-            raise BusyError(f"The index {folder} is being written by somebody else: wait until that is done.") from None
 
 
 def _schema() -> Any:

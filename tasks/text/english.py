@@ -9,7 +9,7 @@ tests/tasks/text/test_sentences.py compares the two token by token.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -59,8 +59,10 @@ class English:
 
     def _word(self, word: str, at: int) -> Iterator[tuple[int, int]]:
         prefixes, (low, high), suffixes = self._stripped(word)
-        for start, end in (*prefixes, *self._core(word[low:high], low), *reversed(suffixes)):
-            yield at + start, at + end
+        core = self._core(word[low:high], low) if low < high else ()
+        for start, end in (*prefixes, *core, *reversed(suffixes)):
+            if start < end:
+                yield at + start, at + end
 
     def _stripped(self, word: str) -> tuple[Spans, tuple[int, int], Spans]:
         """Prefixes, what is left, suffixes from the outside in: until neither is found or a special word is left."""
@@ -99,13 +101,15 @@ class English:
             start -= 1
         return high - start
 
-    def _core(self, core: str, at: int) -> Iterator[tuple[int, int]]:
-        """What is left between the affixes: a special word, an address, or cut at its infixes."""
+    def _core(self, core: str, at: int) -> Iterable[tuple[int, int]]:
+        """What is left between the affixes: a special word, an address, or cut at its infixes; some may be empty."""
         if len(core) <= self._longest and core in self._specials:
             return _laid(self._specials[core], at)
-        infixes = () if self._url(core) else self._infix(core)
-        edges = [0, *(edge for infix in infixes if infix.start() for edge in infix.span()), len(core)]
-        return ((at + start, at + end) for start, end in pairwise(edges) if start < end)
+        edges = [at]
+        for infix in () if self._url(core) else self._infix(core):
+            if infix.start():
+                edges += [at + infix.start(), at + infix.end()]
+        return pairwise([*edges, at + len(core)])
 
     def rejoined(self, text: str, raw: Spans) -> Spans:
         """The tokens of special words put in the place of what the patterns made of them, longest words first.

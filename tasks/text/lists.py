@@ -138,8 +138,6 @@ def _opened(text: str, spans: Spans) -> Spans:
 
 
 def _cut(text: str, start: int, end: int) -> Spans:
-    if end - start <= OVER_LONG:
-        return [(start, end)]
-    cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)]
+    cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)] if end - start > OVER_LONG else []
     bounds = [(start, start), *((low + 1, high) for low, high in cuts), (end, end)]
     return [(begin, stop) for (_, begin), (stop, _) in pairwise(bounds)] if len(cuts) > 1 else [(start, end)]

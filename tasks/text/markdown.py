@@ -40,7 +40,8 @@ def to_markdown(html: str) -> str:
         return _plain(html)
     if result.warnings and any(str(warning.kind) == "depth_limit_exceeded" for warning in result.warnings):
         return _plain(html)
-    return _ESCAPE.sub("", result.content).replace(STAND_IN, "\\").rstrip().lstrip("\n")
+    text: str = _ESCAPE.sub("", result.content) if "\\" in result.content else result.content
+    return text.replace(STAND_IN, "\\").rstrip().lstrip("\n")
 
 
 def _guard(html: str) -> str:
