@@ -5,7 +5,7 @@
 Passages and queries are drawn from a vocabulary whose words are as frequent as words are (Zipf); vectors are random.
 One process for each way; a rate is of one run over all queries, ten passages each.
 
-    fixed      tasks/retrieval/fixed.py: bm25s's index in a folder, searched by one sparse product
+    fixed      tasks/retrieval/bm25.py: bm25s's index in a folder, searched by one sparse product
     bm25s      bm25s's own numpy retrieve over the same index, equal scores in any order
     in_memory  tasks/retrieval/bm25.py, what the axioms dataset uses
     growing    tasks/retrieval/growing.py: tantivy
@@ -96,7 +96,7 @@ def rates(started: float, built: float, queries: int) -> dict[str, float]:
 
 
 def fixed(passages: int, queries: int) -> dict[str, float]:
-    from tasks.retrieval.fixed import FixedIndex
+    from tasks.retrieval.bm25 import FixedIndex
 
     held, asked = corpus(passages, queries)
     with tempfile.TemporaryDirectory() as folder:

@@ -27,6 +27,7 @@ NLI_THRESHOLD = 0.5
 MOST_TOKENS = 512
 BEST_SENTENCES = 2
 BATCH = 16
+REPLIES = ["1", "0"]  # of models that write
 ENTAILING = ("entailment", "entailed", "entails", "supports", "supported")  # what models call it
 UNLOADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
 WEIGHTS = (".safetensors", ".bin")  # of files
@@ -158,9 +159,8 @@ class Nli:
 
     def scores(self, pairs: Sequence[Pair]) -> list[float]:
         cut = [self.cut(*pair) for pair in pairs]
-        found: list[float] = []
-        for start in range(0, len(cut), BATCH):
-            found += self._predict(cut[start : start + BATCH])
+        batches = (cut[start : start + BATCH] for start in range(0, len(cut), BATCH))
+        found = [score for batch in batches for score in self._predict(batch)]
         if not all(map(math.isfinite, found)):
             raise UsageError(
                 "The entailment model gave no number for a claim: its weights are damaged, so choose another model."
@@ -220,21 +220,17 @@ class Opened(NamedTuple):
 
 @cache
 def check_nli(model: str) -> Opened:
-    """All of a model but its weights; UsageError where that, or a package that it needs, is missing."""
+    """All of a model but its weights, named or in a folder; UsageError where that or a package is missing.
+
+    A text that holds `</s>` or `[SEP]` means these letters: a tokenizer left to itself would end the evidence there.
+    """
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise UsageError(
                 f'The entailment model "{model}" needs the package {package}: install the extra with '
                 '`pip install -c constraints.txt -e ".[nli]"`, or set the backend to lexical or model.'
             )
-    return open_nli(import_module("transformers"), model)
-
-
-def open_nli(transformers: Any, model: str) -> Opened:
-    """Configuration, tokenizer and kind of a model, named or in a folder; UsageError where it cannot be one.
-
-    A text that holds `</s>` or `[SEP]` means these letters: a tokenizer left to itself would end the evidence there.
-    """
+    transformers = import_module("transformers")
     try:
         config = transformers.AutoConfig.from_pretrained(model)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, split_special_tokens=True)
@@ -248,7 +244,7 @@ def open_nli(transformers: Any, model: str) -> Opened:
     writes = config.is_encoder_decoder and not classifies
     if not writes:
         entailment_place(model, config.id2label)
-    elif len({tuple(reply) for reply in _replies(tokenizer)}) == 1:
+    elif len({tuple(reply) for reply in tokenizer(REPLIES).input_ids}) == 1:
         raise _unloadable(model, ValueError("its tokenizer knows neither 1 nor 0"))
     positions = getattr(config, "max_position_embeddings", None) or MOST_TOKENS
     return Opened(config, tokenizer, writes, min(MOST_TOKENS, tokenizer.model_max_length, positions))
@@ -297,21 +293,16 @@ def premise(evidence: str, claim: str) -> str:
 def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
     """The probability of the reply 1 where it must be 1 or 0."""
     tokenizer = opened.tokenizer
-    replies = _replies(tokenizer)
+    replies = tokenizer(REPLIES).input_ids
 
     def predict(pairs: list[Pair]) -> list[float]:
         read = tokenizer([premise(*pair) for pair in pairs], padding=True, return_tensors="pt").to(model.device)
         with torch.inference_mode():
             encoded = model.get_encoder()(input_ids=read.input_ids, attention_mask=read.attention_mask)
             yes, no = (_log_likelihood(torch, model, encoded, read.attention_mask, reply) for reply in replies)
-        return [float(share) for share in (yes - no).double().sigmoid().tolist()]
+        return list((yes - no).double().sigmoid().tolist())
 
     return Nli(lambda *pair: len(tokenizer(premise(*pair), verbose=False).input_ids), predict, opened.most_tokens)
-
-
-def _replies(tokenizer: Any) -> list[list[int]]:
-    found: list[list[int]] = tokenizer(["1", "0"]).input_ids
-    return found
 
 
 def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list[int]) -> Any:

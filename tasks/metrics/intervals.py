@@ -18,8 +18,7 @@ NONE: Bounds = (math.nan, math.nan)
 
 def mean_interval(values: ArrayLike) -> Bounds:
     """Bounds of the mean; of paired means, pass the differences of the pairs."""
-    found = np.asarray(values, np.float64)
-    return ratio_interval(found, np.ones(len(found)))
+    return ratio_interval(values, np.ones_like(values, np.float64))
 
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Bounds:

@@ -12,20 +12,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 PACKAGE = "qafacteval"
 MODELS = ("quip-512-mocha", "generation/model.tar.gz", "answering", "lerc/model.tar.gz", "lerc/pretraining.tar.gz")
-
-Scored = list[tuple[dict[str, Any], ...]]
-
-
-class Scorer(Protocol):
-    """What of the package's QAFactEval is used here."""
-
-    def score_batch_qafacteval(
-        self, source: list[str], summaries: list[list[str]], *, return_qa_pairs: bool
-    ) -> Scored: ...
 
 
 def installed(models: Path | None, package: str = PACKAGE) -> bool:
@@ -33,10 +23,11 @@ def installed(models: Path | None, package: str = PACKAGE) -> bool:
     return models is not None and find_spec(package) is not None and all((models / name).exists() for name in MODELS)
 
 
-def qafacteval(scorer: Scorer, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float | None]:
+def qafacteval(scorer: Any, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float | None]:
     """Of each text and its references the score, the mean over the references: these are what it is checked against.
 
-    None for an empty text, of which the package can ask nothing.
+    `scorer` is the package's QAFactEval, of which only `score_batch_qafacteval` is called. None for an empty text, of
+    which the package can ask nothing.
     """
     asked = [(text, references) for text, references in pairs if text.strip()]
     sources = [reference for _, references in asked for reference in references]
@@ -47,10 +38,10 @@ def qafacteval(scorer: Scorer, pairs: Sequence[tuple[str, Sequence[str]]]) -> li
 
 
 @cache
-def load_scorer(models: Path) -> Scorer:
+def load_scorer(models: Path) -> Any:
     """The package's metric with these models, on the first graphics card, else on the processor."""
     quip, generation, answering, lerc, pretrained = (str(models / name) for name in MODELS)
-    made: Scorer = import_module(PACKAGE).QAFactEval(
+    return import_module(PACKAGE).QAFactEval(
         lerc_quip_path=quip,
         generation_model_path=generation,
         answering_model_dir=answering,
@@ -63,4 +54,3 @@ def load_scorer(models: Path) -> Scorer:
         answering_batch_size=32,
         lerc_batch_size=8,
     )
-    return made

@@ -1,16 +1,19 @@
 """ROUGE-1, -2 and -L (Lin 2004) by the package rouge_score: F measures in [0, 1], without stemming.
 
 Words are what that package takes for words: runs of a-z and 0-9 after lower-casing. A text in another script has none
-and scores 0. The longest common subsequence of ROUGE-L is found with bit vectors (Hyyrö, 2004): the package's table
+and scores 0. The longest common subsequence of ROUGE-L is found with bit vectors: the package's table
 has a cell for each pair of words, gigabytes for two texts of 200 kB.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
+
+from tasks.text.alignment import subsequence_rows
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
@@ -35,24 +38,16 @@ def _rouge_l(text: str, reference: str) -> float:
     from rouge_score.scoring import fmeasure
 
     words, wanted = _tokenizer().tokenize(text), _tokenizer().tokenize(reference)
-    if not words or not wanted:
-        return 0.0
     common = longest_common(words, wanted)
-    return float(fmeasure(common / len(words), common / len(wanted)))
+    return float(fmeasure(common / max(len(words), 1), common / max(len(wanted), 1)))
 
 
 def longest_common(words: Sequence[str], others: Sequence[str]) -> int:
     """The length of their longest common subsequence; only words that both have take time and memory."""
     shared = set(words) & set(others)
-    longer, shorter = sorted(([word for word in one if word in shared] for one in (words, others)), key=len)[::-1]
-    places: dict[str, int] = dict.fromkeys(shared, 0)
-    for place, word in enumerate(shorter):
-        places[word] |= 1 << place
-    ones = row = (1 << len(shorter)) - 1
-    for word in longer:
-        taken = row & places[word]
-        row = ((row + taken) | (row - taken)) & ones
-    return len(shorter) - row.bit_count()
+    shorter, longer = sorted(([word for word in one if word in shared] for one in (words, others)), key=len)
+    (last,) = deque(subsequence_rows(longer, shorter), maxlen=1)
+    return len(shorter) - last.bit_count()
 
 
 @cache

@@ -15,10 +15,8 @@ def utilization(combined: str, first: str, second: str, *, n: int) -> float:
 
 
 def _share_used(combined: list[str], answer: list[str], n: int) -> float:
-    if not answer:
-        return 0.0
     wanted = _ngrams(answer, min(n, len(answer)))
-    return len(wanted & _ngrams(combined, min(n, len(answer)))) / len(wanted)
+    return len(wanted & _ngrams(combined, min(n, len(answer)))) / len(wanted) if wanted else 0.0
 
 
 def _ngrams(words: list[str], n: int) -> set[tuple[str, ...]]:

@@ -1,33 +1,43 @@
-"""Evidence for a question: exact BM25 over passages, those of the question's own thread left out."""
+"""BM25 in Lucene's form (no weight is negative), k1 1.5 and b 0.75, exact: an index in memory, and one in a folder.
+
+The one in a folder is made by bm25s for a corpus that stays as it is, and read by memory map. It is searched by one
+sparse product for all queries, as bm25s's own lookups are slower (numpy) or need 170 MB more to install (numba), and
+order equal scores by chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.retrieval.counts import count_known, count_words
-from tasks.retrieval.nearest import Positions, Scores, padded, top_products
+from tasks.retrieval.hits import Hit, words
+from tasks.retrieval.nearest import Positions, Scores, top_products
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 K1, B = 1.5, 0.75
 DECIMALS = 4  # of a score: the noise of float32 sums does not order passages
+IDS, VOCABULARY = "ids.json", "words.json"
+QUERIES_AT_ONCE = 4_096
 
 
 class Index:
-    """The BM25 weight of every word in every passage, in Lucene's form (no weight is negative).
-
-    `groups` (n,) says which passages belong together, e.g. the threads they are from.
-    """
+    """The weight of every word in every passage. `groups` (n,) says which passages belong together, e.g. a thread's."""
 
     def __init__(self, passages: Sequence[str], groups: NDArray[np.int64]) -> None:
         self._groups = groups
         counts, self._words = count_words(passages)
-        self._weights = _weights(counts).T.tocsr() if self._words else None
+        self._weights = _weights(counts).T.tocsr()
 
     def top(self, queries: Sequence[str], own: NDArray[np.int64], k: int) -> tuple[Positions, Scores]:
         """Of each query the k best passages outside its `own` group: positions and scores, (queries, k).
@@ -35,8 +45,6 @@ class Index:
         Best first, ties by position; padded with -1 and 0 where fewer passages share a word with
         the query. A word that a query repeats counts each time.
         """
-        if self._weights is None:
-            return padded(len(queries), k)
         asked = count_known(queries, self._words)
         return top_products(
             asked, self._weights, k, lambda row, column, score: self._groups[column] != own[row], DECIMALS
@@ -47,8 +55,76 @@ def _weights(counts: csr_matrix) -> csr_matrix:
     """(passages, words) float32: idf * tf / (tf + K1 * (1 - B + B * length / mean length))."""
     passages, words = counts.shape
     lengths = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
+    mean = lengths.sum() / max(passages, 1) or 1.0
     with_word = np.bincount(counts.indices, minlength=words)
     idf = np.log1p((passages - with_word + 0.5) / (with_word + 0.5))
-    norms = np.repeat(K1 * (1 - B + B * lengths / lengths.mean()), np.diff(counts.indptr))
+    norms = np.repeat(K1 * (1 - B + B * lengths / mean), np.diff(counts.indptr))
     counts.data = (idf[counts.indices] * counts.data / (counts.data + norms)).astype(np.float32)
     return counts
+
+
+class FixedIndex:
+    """The index in a folder that `build` made; words are those of `hits.words`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ids: list[str] = json.loads((folder / IDS).read_bytes())
+        self._vocabulary: dict[str, int] = json.loads((folder / VOCABULARY).read_bytes())
+        self._weights = _mapped(folder, (len(self._vocabulary), len(self._ids)))
+
+    @classmethod
+    def build(cls, passages: Iterable[tuple[str, str]], folder: Path) -> FixedIndex:
+        """Index (id, text) pairs. Memory holds a number for every word; the folder is whole or not there."""
+        coded, vocabulary = _coded(passages)
+        making = folder.with_name(f"{folder.name}.making")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        (making / VOCABULARY).write_text(json.dumps(vocabulary))
+        (making / IDS).write_text(json.dumps(list(coded)))
+        if vocabulary:
+            _save(list(coded.values()), vocabulary, making)
+        os.rename(making, folder)
+        return cls(folder)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """A word that a query repeats counts each time."""
+        starts = range(0, len(queries), QUERIES_AT_ONCE)
+        return [hits for start in starts for hits in self._block(queries[start : start + QUERIES_AT_ONCE], k)]
+
+    def _block(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        asked, most = count_known(queries, self._vocabulary, words), min(max(k, 0), len(self._ids))
+        found = top_products(asked, self._weights, most, lambda row, column, score: score > 0, DECIMALS)
+        return [
+            [Hit(self._ids[at], round(score, DECIMALS)) for at, score in zip(*row, strict=True) if at >= 0]
+            for row in zip(*(each.tolist() for each in found), strict=True)
+        ]
+
+
+def _coded(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """The words of each passage as numbers, by id in order, so that ties by position are ties by id; the numbers."""
+    vocabulary: dict[str, int] = {}
+    coded: dict[str, list[int]] = {}
+    for name, text in passages:
+        if name in coded:
+            raise ValueError(f"two passages have the id {name!r}")
+        coded[name] = [vocabulary.setdefault(word, len(vocabulary)) for word in words(text)]
+    return dict(sorted(coded.items())), vocabulary
+
+
+def _save(coded: list[list[int]], vocabulary: dict[str, int], folder: Path) -> None:
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG itself
+    index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="scipy")
+    index.index((coded, vocabulary), create_empty_token=False, show_progress=False)
+    index.save(folder, show_progress=False)
+
+
+def _mapped(folder: Path, shape: tuple[int, int]) -> csr_matrix:
+    """bm25s's columns of words, read as rows; copy-on-write, as the product takes nothing that is read-only."""
+    from scipy.sparse import csr_matrix
+
+    if not shape[0]:
+        return csr_matrix(shape, dtype=np.float32)
+    names = ("data", "indices", "indptr")
+    arrays = tuple(np.load(folder / f"{name}.csc.index.npy", mmap_mode="c") for name in names)
+    return csr_matrix(arrays, shape=shape, copy=False)

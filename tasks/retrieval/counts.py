@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tasks.text.shingles import words as every_word
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-WORD = re.compile(r"\w+")
 STOP_WORDS = frozenset(
     {
         "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not",
@@ -30,27 +30,27 @@ def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__  # a word seen first gets the next number
-    counts = _counted(texts, lambda words: map(numbers.__getitem__, words), numbers)
+    counts = _counted((map(numbers.__getitem__, every_word(text)) for text in texts), numbers)
     words = sorted(numbers.keys() - STOP_WORDS)
     chosen = counts[:, [numbers[word] for word in words]]
     chosen.sort_indices()
     return chosen, {word: column for column, word in enumerate(words)}
 
 
-def count_known(texts: Iterable[str], columns: dict[str, int]) -> csr_matrix:
-    """(texts, words) float32, by the columns of `count_words`; words without one do not count."""
-    known = columns.__contains__
-    return _counted(texts, lambda words: map(columns.__getitem__, filter(known, words)), columns)
-
-
-def _counted(
-    texts: Iterable[str], numbered: Callable[[list[str]], Iterable[int]], columns: dict[str, int]
+def count_known(
+    texts: Iterable[str], columns: dict[str, int], words_of: Callable[[str], list[str]] = every_word
 ) -> csr_matrix:
+    """(texts, words) float32, by the columns of `count_words`; words without one do not count."""
+    known = (filter(columns.__contains__, words_of(text)) for text in texts)
+    return _counted((map(columns.__getitem__, words) for words in known), columns)
+
+
+def _counted(numbered: Iterable[Iterable[int]], columns: dict[str, int]) -> csr_matrix:
     from scipy.sparse import csr_matrix
 
     numbers, ends = array("i"), array("q", [0])
-    for text in texts:
-        numbers.extend(numbered(WORD.findall(text.lower())))
+    for words in numbered:
+        numbers.extend(words)
         ends.append(len(numbers))
     kind = np.int32 if len(numbers) < 2**31 else np.int64
     cells = np.asarray(numbers, kind), np.asarray(ends, kind)

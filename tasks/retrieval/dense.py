@@ -24,6 +24,7 @@ from longform.errors import UsageError
 from tasks.retrieval.hits import Hit, best
 
 Vectors = NDArray[np.float32]
+Candidates = tuple[NDArray[np.int64], Vectors]  # positions, scores
 Embed = Callable[[list[str]], Any]  # texts -> (n, d), as lists or as an array
 
 DECIMALS = 5  # of a similarity: the noise of float32 sums does not order passages
@@ -43,27 +44,28 @@ class DenseIndex:
     def __init__(self, folder: Path, embed: Embed, *, block_bytes: int = BLOCK_BYTES) -> None:
         shape = json.loads((folder / "shape.json").read_bytes())
         self._embed, self._rows, self._width = embed, shape["rows"], shape["width"]
-        self._path, self._ids = folder / "vectors.f32", _ids(folder)
+        self._path = folder / "vectors.f32"
+        ids = pa.ipc.open_file(pa.memory_map(str(folder / "ids.arrow"))).read_all()  # in chunks of ROWS_AT_ONCE
+        self._ids = ids.column("id")
         self._rows_per_block = max(1, block_bytes // (4 * self._width))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Scores are cosines; a passage counts however unlike it is. An empty query finds nothing."""
-        found: list[list[Hit]] = [[] for _ in queries]
+        found: dict[int, list[Hit]] = {}
         asked = [place for place, text in enumerate(queries) if text.strip()]
         for start in range(0, len(asked) if self._rows and k > 0 else 0, QUERIES_AT_ONCE):
             places = asked[start : start + QUERIES_AT_ONCE]
             vectors = unit(self._embed([queries[place] for place in places]), self._width)
-            for place, hits in zip(places, self._nearest(vectors, min(k, self._rows)), strict=True):
-                found[place] = hits
-        return found
+            found |= zip(places, self._nearest(vectors, min(k, self._rows)), strict=True)
+        return [found.get(place, []) for place in range(len(queries))]
 
     def _nearest(self, queries: Vectors, k: int) -> list[list[Hit]]:
         """The products of FAISS only find candidates: what is equal may differ there in its last digits."""
-        near = [_Candidates(k) for _ in queries]
+        near: list[Candidates] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
         for start in range(0, self._rows, self._rows_per_block):
-            for candidates, found in zip(near, _block_best(self._block(start), queries, k), strict=True):
-                candidates.add(found[0] + start, found[1])
-        return [self._hits(candidates.positions, query, k) for candidates, query in zip(near, queries, strict=True)]
+            found = _block_best(self._block(start), queries, k)
+            near = [_kept(*old, new[0] + start, new[1], k) for old, new in zip(near, found, strict=True)]
+        return [self._hits(positions, query, k) for (positions, _), query in zip(near, queries, strict=True)]
 
     def _block(self, start: int) -> Vectors:
         rows = min(self._rows_per_block, self._rows - start)
@@ -71,24 +73,22 @@ class DenseIndex:
         return block.reshape(rows, self._width)
 
     def _hits(self, positions: NDArray[np.int64], query: Vectors, k: int) -> list[Hit]:
-        mapped = np.memmap(self._path, np.float32, "r", shape=(self._rows, self._width))
-        scores = _exact(mapped, positions, query)
+        vectors = np.memmap(self._path, np.float32, "r", shape=(self._rows, self._width))
+        blocks = (positions[start : start + ROWS_AT_ONCE] for start in range(0, positions.size, ROWS_AT_ONCE))
+        exact = np.concatenate([(vectors[block].astype(np.float64) * query).sum(axis=1) for block in blocks])
         ids = (self._ids.chunk(at // ROWS_AT_ONCE)[at % ROWS_AT_ONCE].as_py() for at in positions.tolist())
-        return best(dict(zip(ids, scores.tolist(), strict=True)), k)
+        return best(dict(zip(ids, (exact.round(DECIMALS) + 0.0).tolist(), strict=True)), k)
 
 
-class _Candidates:
-    """Positions of the k best of the rows seen so far, and of all that may equal the last of them."""
-
-    def __init__(self, k: int) -> None:
-        self.k, self.positions, self.scores = k, np.empty(0, np.int64), np.empty(0, np.float32)
-
-    def add(self, positions: NDArray[np.int64], scores: Vectors) -> None:
-        positions, scores = np.append(self.positions, positions), np.append(self.scores, scores)
-        if scores.size > self.k:
-            kept = scores >= np.partition(scores, -self.k)[-self.k] - NOISE
-            positions, scores = positions[kept], scores[kept]
-        self.positions, self.scores = positions, scores
+def _kept(
+    positions: NDArray[np.int64], scores: Vectors, more: NDArray[np.int64], more_scores: Vectors, k: int
+) -> Candidates:
+    """Positions and scores of the k best of both, and of all that may equal the last of them."""
+    positions, scores = np.append(positions, more), np.append(scores, more_scores)
+    if scores.size <= k:
+        return positions, scores
+    near = scores >= np.partition(scores, -k)[-k] - NOISE
+    return positions[near], scores[near]
 
 
 def write_vectors(passages: Iterable[tuple[str, Sequence[float]]], folder: Path) -> None:
@@ -149,7 +149,7 @@ def local_model(model: str) -> Embed:
     return lambda texts: loaded.encode(texts, normalize_embeddings=True)
 
 
-def _block_best(block: Vectors, queries: Vectors, k: int) -> list[tuple[NDArray[np.int64], Vectors]]:
+def _block_best(block: Vectors, queries: Vectors, k: int) -> list[Candidates]:
     """Of each query positions and products of the k best rows, and of all others that may equal the last."""
     import faiss
 
@@ -160,21 +160,8 @@ def _block_best(block: Vectors, queries: Vectors, k: int) -> list[tuple[NDArray[
     while open_queries.size:
         ask = min(ask, len(block))
         scores, positions = index.search(queries[open_queries], ask)
-        settled = np.full(open_queries.size, True) if ask == len(block) else scores[:, -1] < scores[:, k - 1] - NOISE
+        settled = (scores[:, -1] < scores[:, min(k, ask) - 1] - NOISE) | (ask == len(block))
         for row in np.flatnonzero(settled):
             found[open_queries[row]] = positions[row], scores[row]
         open_queries, ask = open_queries[~settled], 4 * ask
     return found
-
-
-def _exact(vectors: Vectors, positions: NDArray[np.int64], query: Vectors) -> NDArray[np.float64]:
-    scores = np.empty(positions.size)
-    for start in range(0, positions.size, ROWS_AT_ONCE):
-        rows = vectors[positions[start : start + ROWS_AT_ONCE]].astype(np.float64)
-        scores[start : start + ROWS_AT_ONCE] = (rows * query).sum(axis=1)
-    return scores.round(DECIMALS) + 0.0
-
-
-def _ids(folder: Path) -> pa.ChunkedArray:
-    """Read by memory map, in chunks of ROWS_AT_ONCE."""
-    return pa.ipc.open_file(pa.memory_map(str(folder / "ids.arrow"))).read_all().column("id")

@@ -37,17 +37,18 @@ class GrowingIndex:
         folder.mkdir(parents=True, exist_ok=True)
         self._schema = _schema()
         self._index = tantivy.Index(self._schema, path=str(folder), reuse=True)
-        self._writer: Any = self._open_writer(folder) if write else None
+        try:
+            self._writer: Any = self._index.writer(MEMORY_BYTES, num_threads=1) if write else None
+        except ValueError as error:
+            if "LockBusy" not in str(error):
+                raise
+            raise BusyError(f"The index {folder} is being written by somebody else: wait until that is done.") from None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __len__(self) -> int:
-        self._index.reload()
-        return int(self._index.searcher().num_docs)
 
     def add(self, passages: Iterable[tuple[str, str]]) -> None:
         """Add (id, text) pairs; one with an id that is there takes its place."""
@@ -57,10 +58,7 @@ class GrowingIndex:
             if len(name.encode()) > ID_BYTES:
                 raise ValueError(f"an id of {len(name.encode()):,} bytes is too long for an index: {name[:40]!r}…")
             self._writer.delete_documents_by_term("id", name)
-            document = tantivy.Document()
-            document.add_text("id", name)
-            document.add_text("words", " ".join(words(text)))
-            self._writer.add_document(document)
+            self._writer.add_document(tantivy.Document(id=name, words=" ".join(words(text))))
 
     def delete(self, ids: Iterable[str]) -> None:
         """Ids that are not there are left alone."""
@@ -106,14 +104,6 @@ class GrowingIndex:
             for word, times in sorted(Counter(words(text)).items())
         ]
         return Query.boolean_query(terms) if terms else None
-
-    def _open_writer(self, folder: Path) -> Any:
-        try:
-            return self._index.writer(MEMORY_BYTES, num_threads=1)
-        except ValueError as error:
-            if "LockBusy" not in str(error):
-                raise
-            raise BusyError(f"The index {folder} is being written by somebody else: wait until that is done.") from None
 
 
 def _schema() -> Any:

@@ -1,4 +1,4 @@
-"""What every search backend answers with, and how all of them see words.
+"""What every search backend answers with, how all of them see words, and two or more of them as one.
 
 A backend has `search(queries, k)`: of each query the k best passages, best first, equal scores in order of their ids.
 Nothing that a query holds is syntax, so no query can be wrong; one without a known word finds nothing.
@@ -6,12 +6,18 @@ Nothing that a query holds is syntax, so no query can be wrong; one without a kn
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tasks.retrieval.counts import STOP_WORDS, WORD
+from tasks.retrieval.counts import STOP_WORDS
+from tasks.text.shingles import words as every_word
 
 WORD_CHARACTERS = 200  # of a longer word (a key, an address, a line without blanks) the start counts
+CONSTANT = 60  # of reciprocal rank fusion, section 2 of the paper
+DEPTH = 100
+DECIMALS = 12
 
 
 class Hit(NamedTuple):
@@ -28,10 +34,33 @@ def words(text: str) -> list[str]:
 
     As tasks/retrieval/bm25.py has them. Languages that are written without blanks are not cut into words.
     """
-    return [word[:WORD_CHARACTERS] for word in WORD.findall(text.lower()) if word not in STOP_WORDS]
+    return [word[:WORD_CHARACTERS] for word in every_word(text) if word not in STOP_WORDS]
 
 
 def best(found: dict[str, float], k: int) -> list[Hit]:
     """The k with the highest scores, ties by id."""
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [Hit(name, score) for name, score in ranked[: max(k, 0)]]
+
+
+class Hybrid:
+    """Several rankings as one: of each backend at least the `depth` best passages are fused."""
+
+    def __init__(self, backends: Sequence[Searcher], depth: int = DEPTH) -> None:
+        self._backends, self._depth = backends, depth
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        rankings = [backend.search(queries, max(k, self._depth)) for backend in self._backends]
+        return [fuse(of_query, k) for of_query in zip(*rankings, strict=True)]
+
+
+def fuse(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
+    """The k best by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009); ties by id.
+
+    That is the sum of 1 / (60 + rank) over the rankings a passage stands in, ranks from 1.
+    """
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    for ranking in rankings:
+        for rank, hit in enumerate(ranking, start=1):
+            shares[hit.passage_id].append(1 / (CONSTANT + rank))
+    return best({name: round(math.fsum(found), DECIMALS) for name, found in shares.items()}, k)

@@ -31,18 +31,14 @@ def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions
     words hold some with a meaning (fire, interest, system).
     """
     matrix = _tfidf(texts)
-    if matrix is None:
-        return padded(len(texts), k)
     return top_products(
         matrix, matrix.T.tocsr(), k, lambda row, column, score: (row != column) & (score < below), DECIMALS
     )
 
 
-def _tfidf(texts: Sequence[str]) -> csr_matrix | None:
-    """(texts, words) float32, each row of length 1 or 0; None where no text has a word."""
+def _tfidf(texts: Sequence[str]) -> csr_matrix:
+    """(texts, words) float32, each row of length 1 or 0."""
     weights, words = count_words(texts)
-    if not words:
-        return None
     with_word = np.bincount(weights.indices, minlength=len(words))
     idf = (np.log((1 + len(texts)) / (1 + with_word)) + 1).astype(np.float32)
     weights.data = (1 + np.log(weights.data)) * idf[weights.indices]
@@ -62,7 +58,7 @@ def top_products(
     its k usable ones is asked again for more, until they do or no positive cell is left.
     """
     columns, scores = padded(left.shape[0], k)
-    rows, ask = np.arange(left.shape[0]), 2 * k + 8
+    rows, ask = np.arange(left.shape[0] if right.nnz else 0), 2 * k + 8
     while rows.size:
         ask, short = min(ask, right.shape[1]), []
         for block in _blocks(rows, ask):

@@ -9,7 +9,8 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from unicodedata import normalize
@@ -69,13 +70,13 @@ def words_of(sentence: str) -> list[str]:
     return _WORD.findall(normalize("NFC", sentence[marker.end() if marker else 0 :]).lower())
 
 
-def align(draft: Sequence[str], reference: Sequence[str], *, moves: Moves = "all") -> Alignment:
+def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Alignment:
     """Of the sentences of both texts, with white space folded.
 
     `moves`: which sentences may move: all, or only those that the draft has once, as it is hard to say which of two
     copies is meant, or none.
     """
-    weights = _Weights(draft, reference)
+    weights = _Weights(draft + reference)
     equal = equal_pairs(draft, reference)
     similar = _similar_pairs(draft, reference, equal, weights)
     kept = _least_edits(draft, reference, sorted(equal + similar))
@@ -87,45 +88,33 @@ def align(draft: Sequence[str], reference: Sequence[str], *, moves: Moves = "all
         others = _other_copies(draft, reference, substituted) + similar
         movable = [(i, j) for i, j in others if copies[draft[i]] <= most]
         best = min(best, _settled(draft, reference, substituted, movable), key=lambda plan: plan.edits)
-    becomes: list[int | None] = [None] * len(draft)
-    stays = [False] * len(draft)
-    for mine, theirs in best.moved:
-        becomes[mine] = theirs
-    for mine, theirs in best.kept + _rewritten(draft, reference, best, weights):
-        becomes[mine], stays[mine] = theirs, True
-    return Alignment(becomes, stays)
+    stays = dict(best.kept + _rewritten(draft, reference, best, weights))
+    becomes = dict(best.moved) | stays
+    return Alignment([becomes.get(i) for i in range(len(draft))], [i in stays for i in range(len(draft))])
 
 
-def equal_pairs(draft: Sequence[str], reference: Sequence[str]) -> Pairs:
+def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
     """One partner for each sentence that both texts have: a longest common subsequence first, then any other copy."""
-    tail = _common(draft[::-1], reference[::-1])
+    tail = common_start(draft[::-1], reference[::-1])
     n, m = len(draft) - tail, len(reference) - tail
-    head = _common(draft[:n], reference[:m])
+    head = common_start(draft[:n], reference[:m])
     pairs = [(i, i) for i in range(head)] + [(n + i, m + i) for i in range(tail)]
-    places: dict[str, list[int]] = defaultdict(list)
-    for place in range(head, m):
-        places[reference[place]].append(place)
-    mine = [i for i in range(head, n) if draft[i] in places]
-    if any(len(places[key]) > 1 for key in {draft[i] for i in mine}) or len({draft[i] for i in mine}) < len(mine):
-        shared = {draft[i] for i in mine}
-        theirs = [j for j in range(head, m) if reference[j] in shared]
-        if len(mine) * len(theirs) <= _EXACT_CELLS:
-            common = _common_subsequence([draft[i] for i in mine], [reference[j] for j in theirs])
-            pairs += [(mine[i], theirs[j]) for i, j in common]
+    shared = set(draft[head:n]) & set(reference[head:m])
+    mine = [i for i in range(head, n) if draft[i] in shared]
+    theirs = [j for j in range(head, m) if reference[j] in shared]
+    if len(mine) * len(theirs) <= _EXACT_CELLS:
+        common = _common_subsequence([draft[i] for i in mine], [reference[j] for j in theirs])
+        pairs += [(mine[i], theirs[j]) for i, j in common]
     return pairs + _other_copies(draft, reference, pairs)
 
 
-def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many equal sentences both begin with."""
-    number = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        number += 1
-    return number
+def common_start(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many signs or sentences both begin with."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
-def _other_copies(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -> Pairs:
+def _other_copies(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
     taken, matched = {i for i, _ in pairs}, {j for _, j in pairs}
     free: dict[str, list[int]] = defaultdict(list)
     for j in range(len(reference) - 1, -1, -1):
@@ -134,56 +123,53 @@ def _other_copies(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) 
     return [(i, free[draft[i]].pop()) for i in range(len(draft)) if i not in taken and free.get(draft[i])]
 
 
-def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
-    """Longest common subsequence; a row of its table is one number with a bit a column (Hyyrö, 2004)."""
+def subsequence_rows(first: Sequence[str], second: Sequence[str]) -> Iterator[int]:
+    """The table of the longest common subsequences, a row for each beginning of `first`, the empty one too.
+
+    A row is one number with a bit for each of `second`: 0 where the subsequence grows (Hyyrö, 2004).
+    """
     masks: dict[str, int] = defaultdict(int)
     for j, key in enumerate(second):
         masks[key] |= 1 << j
     ones = row = (1 << len(second)) - 1
-    rows = [row]
+    yield row
     for key in first:
         taken = row & masks[key]
         row = ((row + taken) | (row - taken)) & ones
-        rows.append(row)
+        yield row
+
+
+def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
+    rows = list(subsequence_rows(first, second))
     found: Pairs = []
     i, j = len(first), len(second)
     while i and j:
         if rows[i] >> (j - 1) & 1:
             j -= 1
-            continue
-        i -= 1
-        if rows[i] >> (j - 1) & 1:
-            j -= 1
-            found.append((i, j))
+        else:
+            i -= 1
+            if rows[i] >> (j - 1) & 1:
+                j -= 1
+                found.append((i, j))
     return found[::-1]
 
 
 class _Weights:
     """How much a shared word says: little if most sentences of both texts have it."""
 
-    def __init__(self, draft: Sequence[str], reference: Sequence[str]) -> None:
-        self._words: dict[str, list[str]] = {}
-        self._copies = Counter([*draft, *reference])
-        self._number = len(draft) + len(reference)
-        self._seen: Counter[str] = Counter()
-
-    def words(self, sentence: str) -> list[str]:
-        if sentence not in self._words:
-            self._words[sentence] = words_of(sentence)
-        return self._words[sentence]
+    def __init__(self, sentences: list[str]) -> None:
+        """`sentences`: of both texts."""
+        self._sentences, self.words = sentences, cache(words_of)
 
     def features(self, sentence: str) -> set[str]:
         """Its words, and its pairs of words."""
         words = self.words(sentence)
         return {*words, *map(" ".join, pairwise(words))}
 
+    @cached_property
     def seen(self) -> Counter[str]:
         """In how many sentences of both texts each feature is."""
-        if not self._seen:
-            for sentence, copies in self._copies.items():
-                for feature in self.features(sentence):
-                    self._seen[feature] += copies
-        return self._seen
+        return Counter(feature for sentence in self._sentences for feature in self.features(sentence))
 
     def likeness(self, one: str, other: str) -> float:
         """0 to 1: twice the weight of their common words over that of all their words.
@@ -197,18 +183,18 @@ class _Weights:
         return max(alike, SAME_WORDS) if grown else alike
 
     def _weight(self, words: set[str]) -> float:
-        seen, number = self.seen(), self._number + 1
+        seen, number = self.seen, len(self._sentences) + 1
         return math.fsum(math.log(number / seen[word]) for word in words)  # exact, in whatever order a set has
 
 
-def _similar_pairs(draft: Sequence[str], reference: Sequence[str], equal: Pairs, weights: _Weights) -> Pairs:
+def _similar_pairs(draft: list[str], reference: list[str], equal: Pairs, weights: _Weights) -> Pairs:
     """Of sentences without an equal: those that share what no third one has, and most of their weight."""
     taken, matched = {i for i, _ in equal}, {j for _, j in equal}
     mine = [i for i in range(len(draft)) if i not in taken]
     theirs = [j for j in range(len(reference)) if j not in matched]
     if not mine or not theirs:
         return []
-    seen = weights.seen()
+    seen = weights.seen
     owner = {f: j for j in theirs for f in weights.features(reference[j]) if seen[f] == 2}
     likely = {(i, owner[f]) for i in mine for f in weights.features(draft[i]) if f in owner}
     scored = ((weights.likeness(draft[i], reference[j]), i, j) for i, j in likely)
@@ -221,7 +207,7 @@ def _similar_pairs(draft: Sequence[str], reference: Sequence[str], equal: Pairs,
     return found
 
 
-def _least_edits(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -> Pairs:
+def _least_edits(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
     """The pairs that stay in place, so that moved, changed, rewritten, removed and added sentences are fewest together.
 
     Between two blocks that stay, every matched sentence on either side is half a move, and the others are as many
@@ -241,12 +227,11 @@ def _least_edits(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -
         cost, choice = float(halves + 2 * max(others, reference_others)), -1
         nearest = range(max(0, at - look_back) if at < len(blocks) else 0, at)
         for earlier in (*nearest, *longest[at : at + 1]):
-            if earlier < 0 or (e := blocks[earlier]).reference_start + e.length > reference_start:
-                continue
-            i, j = e.start + e.length, e.reference_start + e.length
-            gap = halves - mine[i] - theirs[j] + 2 * max(others - i + mine[i], reference_others - j + theirs[j])
-            if best[earlier][0] + gap < cost:
-                cost, choice = best[earlier][0] + gap, earlier
+            if earlier >= 0 and (e := blocks[earlier]).reference_start + e.length <= reference_start:
+                i, j = e.start + e.length, e.reference_start + e.length
+                gap = halves - mine[i] - theirs[j] + 2 * max(others - i + mine[i], reference_others - j + theirs[j])
+                if best[earlier][0] + gap < cost:
+                    cost, choice = best[earlier][0] + gap, earlier
         end = start + length
         best.append((cost + 2 * (changed[end] - changed[start]) - (size[end] - size[start]) / (size[-1] + 1), choice))
     chosen: Pairs = []
@@ -258,13 +243,8 @@ def _least_edits(draft: Sequence[str], reference: Sequence[str], pairs: Pairs) -
 
 
 def _blocks(pairs: Pairs) -> list[_Block]:
-    found: list[_Block] = []
-    for i, j in pairs:
-        if found and (found[-1].start + found[-1].length, found[-1].reference_start + found[-1].length) == (i, j):
-            found[-1] = found[-1]._replace(length=found[-1].length + 1)
-        else:
-            found.append(_Block(i, j, 1))
-    return found
+    starts = [at for at, (i, j) in enumerate(pairs) if not at or pairs[at - 1] != (i - 1, j - 1)]
+    return [_Block(*pairs[start], end - start) for start, end in pairwise([*starts, len(pairs)])]
 
 
 def _counts(number: int, members: set[int]) -> list[int]:
@@ -284,7 +264,7 @@ def _longest_chain(blocks: list[_Block]) -> list[int]:
     return found
 
 
-def _settled(draft: Sequence[str], reference: Sequence[str], kept: Pairs, pairs: Pairs) -> _Plan:
+def _settled(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) -> _Plan:
     """The pairs that move, given those that stay: all, but for those whose two ends are rewritten with fewer edits.
 
     Moving a sentence spares nothing where one that is removed could become it, and it could become one that is added.
@@ -302,25 +282,23 @@ def _settled(draft: Sequence[str], reference: Sequence[str], kept: Pairs, pairs:
         for start, end in zip(from_gap, to_gap, strict=True) if at_first else ():
             old[start] -= 1
             new[end] -= 1
-        moved = []
+        moved, step = [], 1 if at_first else -1
         for pair, start, end in zip(others, from_gap, to_gap, strict=True):
-            if at_first and start != end and old[start] < new[start] and new[end] < old[end]:
-                old[start] += 1
-                new[end] += 1
-            elif at_first:
+            better = step * (new[start] - old[start]) > 0 and step * (old[end] - new[end]) > 0
+            moves = start == end or better != at_first
+            if moves:
                 moved.append(pair)
-            elif start == end or (old[start] > new[start] and new[end] > old[end]):
-                old[start] -= 1
-                new[end] -= 1
-                moved.append(pair)
+            if moves != at_first:
+                old[start] += step
+                new[end] += step
         plans.append(_Plan(sum(map(max, old, new)) + len(moved) + changed, kept, moved))
     return min(plans, key=lambda plan: plan.edits)
 
 
-def _without_moves(draft: Sequence[str], reference: Sequence[str], most: int) -> Pairs | None:
+def _without_moves(draft: list[str], reference: list[str], most: int) -> Pairs | None:
     """The equal sentences that stay in a Levenshtein alignment of at most so many edits; None: it has more, or the
     texts are too long to see. It is better where sentences are repeated, and nothing moves."""
-    head = _common(draft, reference)
+    head = common_start(draft, reference)
     n, m = len(draft) - head, len(reference) - head
     width = min(m, 2 * most) + 1
     if n * width > _SUBSTITUTED_CELLS or abs(n - m) > most or most <= 1:
@@ -330,8 +308,7 @@ def _without_moves(draft: Sequence[str], reference: Sequence[str], most: int) ->
     rows = [row]
     for i in range(1, n + 1):
         low, high = max(1, i - most), min(m, i + most)
-        new = [far] * (m + 1)
-        new[0] = min(i, far)
+        new = [min(i, far)] + [far] * m
         last = new[low - 1]
         key = draft[head + i - 1]
         for j in range(low, high + 1):
@@ -356,7 +333,7 @@ def _without_moves(draft: Sequence[str], reference: Sequence[str], most: int) ->
     return [(place, place) for place in range(head)] + found[::-1]
 
 
-def _rewritten(draft: Sequence[str], reference: Sequence[str], plan: _Plan, weights: _Weights) -> Pairs:
+def _rewritten(draft: list[str], reference: list[str], plan: _Plan, weights: _Weights) -> Pairs:
     """Sentences without a partner that share a gap, in order: as many as its shorter side has."""
     taken, matched = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
     found: Pairs = []

@@ -32,7 +32,8 @@ def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tupl
     sizes = np.array([one.size for one in shingles], np.int64)
     if not sizes.any():
         return []
-    least = _least_overlap(sizes, threshold)
+    least: Integers = np.ceil(threshold * sizes - 1e-6).astype(np.int64)  # of a set with any that is alike; the noise
+    # of 0.7 * 10 must not raise it
     texts, ranks = _shared(shingles, sizes)
     shared, found = _matrix(texts, ranks, sizes.size), list[tuple[int, int]]()
     for i, j in _sharing(_rarest(texts, ranks, sizes, least), sizes, least):
@@ -47,12 +48,6 @@ def _matrix(texts: Integers, ranks: Integers, size: int) -> csr_array:
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(texts.size, np.int32), (texts, ranks)), shape=(size, ranks.max(initial=0) + 1))
-
-
-def _least_overlap(sizes: Integers, threshold: float) -> Integers:
-    """Of a set of this size with any that is alike; the noise of 0.7 * 10 must not raise it."""
-    least: Integers = np.ceil(threshold * sizes - 1e-6).astype(np.int64)
-    return least
 
 
 def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, Integers]:

@@ -9,14 +9,14 @@ tests/tasks/text/test_sentences.py compares the two token by token.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 Spans = list[tuple[int, int]]
 
 WINDOW = 16  # signs; no affix of the patterns is longer but a run of full stops
-_DOTS = re.compile(r"\.*+")
 _RUNS = re.compile(r"\S++|\s++")
 _USER = r"(?:\S+(?::\S*)?@)?"  # quadratic; the same words without white space as the one below
 _USER_ONCE = r"(?:\S+@)?"
@@ -29,18 +29,17 @@ class English:
         self._prefix, self._suffix, self._infix, self._url = prefix, suffix, infix, url
         self._specials: dict[str, tuple[str, ...]] = {}
         self._longest = max(map(len, specials))
-        phrases = {self._phrase(word) for word in specials if self._has_affix(word)}
+        phrases = {
+            tuple(word[start:end] for start, end in self.raw(word)) for word in specials if self._has_affix(word)
+        }
         self._specials = specials
-        self.phrases = sorted(phrase for phrase in phrases if phrase)
+        self.phrases = sorted(phrases - {()})
         self._by_first: dict[str, list[tuple[str, ...]]] = {}
         for phrase in self.phrases:
             self._by_first.setdefault(phrase[0], []).append(phrase)
 
     def _has_affix(self, word: str) -> bool:
         return bool(self._prefix(word) or any(self._infix(word)) or self._suffix(word) or " " in word)
-
-    def _phrase(self, word: str) -> tuple[str, ...]:
-        return tuple(word[start:end] for start, end in self.raw(word))
 
     def tokens(self, text: str) -> Spans:
         """(start, end) of each token, in order; a run of white space other than one blank is a token."""
@@ -60,9 +59,10 @@ class English:
 
     def _word(self, word: str, at: int) -> Iterator[tuple[int, int]]:
         prefixes, (low, high), suffixes = self._stripped(word)
-        core = self._core(word[low:high], low) if low < high else []
+        core = self._core(word[low:high], low) if low < high else ()
         for start, end in (*prefixes, *core, *reversed(suffixes)):
-            yield at + start, at + end
+            if start < end:
+                yield at + start, at + end
 
     def _stripped(self, word: str) -> tuple[Spans, tuple[int, int], Spans]:
         """Prefixes, what is left, suffixes from the outside in: until neither is found or a special word is left."""
@@ -88,37 +88,28 @@ class English:
 
     def _prefix_length(self, word: str, low: int, high: int) -> int:
         match = self._prefix(word[low : min(high, low + WINDOW)])
-        if match is None or match.end() < WINDOW:
-            return match.end() if match else 0
-        dots = _DOTS.match(word, low, high)
-        assert dots
-        return dots.end() - low
+        end = low + match.end() if match else low
+        while low + WINDOW <= end < high and word[end] == ".":
+            end += 1
+        return end - low
 
     def _suffix_length(self, word: str, low: int, high: int) -> int:
         begin = max(low, high - WINDOW)
         match = self._suffix(word[begin:high])
-        if match is None or match.start() or begin == low:
-            return match.end() - match.start() if match else 0
-        while begin > low and word[begin - 1] == ".":
-            begin -= 1
-        return high - begin
+        start = begin + match.start() if match else high
+        while low < start <= begin and word[start - 1] == ".":
+            start -= 1
+        return high - start
 
-    def _core(self, core: str, at: int) -> Iterator[tuple[int, int]]:
-        """What is left between the affixes: a special word, an address, or cut at its infixes."""
+    def _core(self, core: str, at: int) -> Iterable[tuple[int, int]]:
+        """What is left between the affixes: a special word, an address, or cut at its infixes; some may be empty."""
         if len(core) <= self._longest and core in self._specials:
-            yield from _laid(self._specials[core], at)
-            return
-        start = 0
-        for match in () if self._url(core) else self._infix(core):
-            if match.start() == 0:
-                continue
-            if match.start() > start:
-                yield at + start, at + match.start()
-            if match.start() < match.end():
-                yield at + match.start(), at + match.end()
-            start = match.end()
-        if start < len(core):
-            yield at + start, at + len(core)
+            return _laid(self._specials[core], at)
+        edges = [at]
+        for infix in () if self._url(core) else self._infix(core):
+            if infix.start():
+                edges += [at + infix.start(), at + infix.end()]
+        return pairwise([*edges, at + len(core)])
 
     def rejoined(self, text: str, raw: Spans) -> Spans:
         """The tokens of special words put in the place of what the patterns made of them, longest words first.
@@ -165,16 +156,11 @@ def english() -> English:
 
     theirs: Any = spacy.blank("en").tokenizer
     specials = {word: tuple(piece[ORTH] for piece in pieces) for word, pieces in theirs.rules.items()}
-    url = _pattern(theirs.url_match).pattern.replace(_USER, _USER_ONCE)
+    url = theirs.url_match.__self__.pattern.replace(_USER, _USER_ONCE)
     return English(
         specials,
-        _pattern(theirs.prefix_search).match,
+        theirs.prefix_search.__self__.match,
         theirs.suffix_search,
         theirs.infix_finditer,
         re.compile(url).match,
     )
-
-
-def _pattern(method: Callable[..., Any]) -> re.Pattern[str]:
-    pattern: re.Pattern[str] = method.__self__  # type: ignore[attr-defined]
-    return pattern

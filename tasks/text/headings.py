@@ -30,7 +30,7 @@ _ROMAN = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
 _SPACED = re.compile(r"\b(?:[A-Z] ){2,}[A-Z]\b")
 _SMALL_CAPITAL = re.compile(r"\b([A-Z]) (?=[A-Z]{2})")
 _SPLIT_WORD = re.compile(r"^([A-Z]) (?=[a-z]{4})")
-_MERGED = re.compile(r"\s(\d{1,2}(?:\.\d{1,2})+)[.)]?\s+(?=[^\W\d_])")
+_MERGED = re.compile(r"\s(?=\d{1,2}(?:\.\d{1,2})+[.)]?\s+[^\W\d_])")
 _EDGES = " \t\n.:;,-–—•*|■□▪◼◆●○►▶·"
 
 _CAPTION = re.compile(
@@ -115,16 +115,15 @@ def _is_number(number: str, printed: str, rest: str) -> bool:
     """Whether what looks like a number is one: "II Methods" and "A. Proofs" have one, "A Survey" and "E. coli" not."""
     if any(map(str.isdigit, number)):
         return True
-    marked = printed[-1] in ".):|"
     if not (rest[0].isupper() or rest[0].isdigit()):
         return False
     if len(number) > 1:
         return _ROMAN.fullmatch(number) is not None
-    if marked:
+    if printed[-1] in ".):|":
         return rest[1:2] != "."  # "U.S. law"
-    if _SPACED.match(f"{number} {rest}"):
+    if _SPACED.match(f"{number} {rest}") or _known(number + rest):
         return False
-    return not _known(number + rest) and (_known(rest) or (number in "IVX" and rest.isupper()))
+    return _known(rest) or (number in "IVX" and rest.isupper())
 
 
 def _known(text: str) -> bool:
@@ -173,10 +172,9 @@ def role_of(head: str | None) -> str | None:
 @lru_cache(HEADS_REMEMBERED)
 def _own_role(head: str) -> str | None:
     for part in reversed(_parts(head)):
-        if role := _role(plain(part)):
+        swallowing = _SWALLOWING.match(split_number(part)[1] or "")
+        if role := _role(plain(part)) or (INTRODUCTION if swallowing else None):
             return role
-        if _SWALLOWING.match(split_number(part)[1] or ""):
-            return INTRODUCTION
     return None
 
 
@@ -184,16 +182,14 @@ def _role(text: str) -> str | None:
     letters = "".join(filter(str.isalpha, text))  # "introduc tion", "relatedwork", "introduction 1"
     if letters == "introduction" or _INTRODUCTION.fullmatch(text):
         return INTRODUCTION
-    if letters in ("relatedwork", "relatedworks"):
+    if letters in ("relatedwork", "relatedworks") or (len(text) <= MAX_RELATED_CHARS and _RELATED.fullmatch(text)):
         return RELATED_WORK
-    return RELATED_WORK if len(text) <= MAX_RELATED_CHARS and _RELATED.fullmatch(text) else None
+    return None
 
 
 def _parts(head: str) -> list[str]:
     """The heads that were merged into one; most are one."""
-    text = " ".join(head.split())
-    match = _MERGED.search(text)
-    return [text] if match is None else [text[: match.start()], text[match.start() + 1 :]]
+    return _MERGED.split(" ".join(head.split()), maxsplit=1)
 
 
 # ---------------------------------------------------------------- the heads of a paper
@@ -248,9 +244,8 @@ def _walk(headings: Sequence[Heading], introduction: int | None) -> list[str | N
     found: list[str | None] = []
     inside: list[_Open] = []
     for i, (number, head) in enumerate(headings):
-        if head is not None:
-            while inside and not _within(headings, i, inside[-1]):
-                inside.pop()
+        while head is not None and inside and not _within(headings, i, inside[-1]):
+            inside.pop()
         if i == introduction:
             inside = [_Open(INTRODUCTION, number, head or "Introduction")]
         elif head is not None and (own := role_of(head)):
@@ -270,16 +265,13 @@ def _within(headings: Sequence[Heading], i: int, above: _Open) -> bool:
     number, head = headings[i]
     if number is None:
         return _unnumbered_within(headings, i, above, head or "")
-    if above.number is None:
-        if not number.endswith(".1"):
-            return False
+    if above.number is None and number.endswith(".1"):
         above.number = number[:-2]  # its own number was lost
-        return True
-    if number.startswith(f"{above.number}."):
-        return True
+    if above.number is None:
+        return False
     if number == above.number:  # printed again after a float
         return plain(head or "") == plain(above.head)
-    return _below_roman(headings, i, number, above.number)
+    return number.startswith(f"{above.number}.") or _below_roman(headings, i, number, above.number)
 
 
 def _below_roman(headings: Sequence[Heading], i: int, number: str, above: str) -> bool:
@@ -288,10 +280,9 @@ def _below_roman(headings: Sequence[Heading], i: int, number: str, above: str) -
         return False
     if number.isdigit():
         return not above[0].isdigit()
-    if len(number) > 1 or not _is_roman(above, headings):
-        return False
     before = next((other for other, _ in reversed(headings[:i]) if other and other.isalpha()), "")
-    return number == "A" or before == chr(ord(number) - 1) or number not in "IVX"
+    follows = len(number) == 1 and (number == "A" or before == chr(ord(number) - 1) or number not in "IVX")
+    return follows and _is_roman(above, headings)
 
 
 def _is_roman(number: str, headings: Sequence[Heading]) -> bool:
@@ -310,9 +301,8 @@ def _unnumbered_within(headings: Sequence[Heading], i: int, above: _Open, head: 
         return not _TOP_LEVEL.fullmatch(text) or _goes_on(headings, i, above.number)
     if above.head.isupper() and head.isupper():
         return False
-    if above.role == INTRODUCTION and _OF_INTRODUCTION.fullmatch(text):
-        return True
-    return not _TOP_LEVEL.fullmatch(text) and (above.head.isupper() or above.role == RELATED_WORK)
+    usual = above.role == INTRODUCTION and _OF_INTRODUCTION.fullmatch(text)
+    return bool(usual) or (not _TOP_LEVEL.fullmatch(text) and (above.head.isupper() or above.role == RELATED_WORK))
 
 
 def _is_next_letter(head: str, number: str | None) -> bool:
@@ -323,9 +313,6 @@ def _is_next_letter(head: str, number: str | None) -> bool:
 def _goes_on(headings: Sequence[Heading], i: int, above: str) -> bool:
     """Whether the next number says that none was lost between: 2, unnumbered, 2.1 or 3."""
     following = next((number for number, _ in headings[i:] if number), None)
-    if following is None:
-        return False
-    if following.startswith(f"{above}."):
-        return True
     *outer, last = above.split(".")
-    return last.isdigit() and following == ".".join([*outer, str(int(last) + 1)])
+    after = ".".join([*outer, str(int(last) + 1)]) if last.isdigit() else None
+    return following is not None and (following.startswith(f"{above}.") or following == after)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tasks.text.sentences import Folded, Spans, sentence_spans, with_what_follows
+from tasks.text.sentences import Folded, Span, Spans, sentence_spans, with_what_follows
 
 OVER_LONG = 300  # signs; a longer sentence is cut at its semicolons
 
@@ -21,8 +21,7 @@ _LINE = re.compile(r"[^\n]*+\n?")
 _ITEM = re.compile(r"[ \t>]*+(?:[-*+•‣◦▪●–—]|\(?\d{1,3}[.)]|\(?[a-z]\))[ \t]++(?=\S)")
 _HEAD = re.compile(r"[ \t]*+#{1,6}[ \t]++(?=\S)")
 _RULE = re.compile(r"[\s|:+=*_-]*+$")
-_INDENTED = re.compile(r"[ \t]")
-_GOES_ON = re.compile(r"[^\W\d_A-Z]|[,;)]")
+_GOES_ON = re.compile(r"[ \t]|[^\W\d_A-Z]|[,;)]")
 _OPENS_LIST = re.compile(r"(?:[:.;!?]|[:.;!?][\])\"”’*]{1,3}) ?$")
 _NUMBER = re.compile(r"(?<!\S)(?:\((\d{1,2})\)|(\d{1,2})[.)]) (?=\S)")
 _BULLET = re.compile(r"(?<!\S)([-*•‣●–]) (?=[\"“(*\[]{0,3}[A-Z0-9])")
@@ -38,49 +37,35 @@ class Block(NamedTuple):
     is_row: bool = False
 
 
-def listed_spans(text: str, hidden: Spans | None = None) -> Spans:
+def listed_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
     """(start, end) of each sentence, item and row, in order, as offsets into the text as it is.
 
     `hidden` spans (sorted, not overlapping: citation marks) are not looked at and stay with what is before them.
     """
-    hidden = hidden or []
-    starts = [start for start, _ in hidden]
     found: Spans = []
     for block in _blocks(text):
-        within = hidden[bisect_left(starts, block.start) : bisect_left(starts, block.end)]
+        within = hidden[bisect_left(hidden, (block.start, 0)) : bisect_left(hidden, (block.end, 0))]
         folded = Folded(text, within, block.start, block.end)
         pieces = [(0, len(folded.text))] if block.is_row else _pieces(folded.text)
-        found += [folded.span(start, end) for start, end in pieces if _says_something(folded.text[start:end])]
+        found += [folded.span(start, end) for start, end in pieces if any(map(str.isalnum, folded.text[start:end]))]
     return with_what_follows(text, found, hidden)
 
 
-def _says_something(piece: str) -> bool:
-    return any(sign.isalnum() for sign in piece)
+def _blocks(text: str) -> list[Block]:
+    """What lines say belongs together; marks of items and heads, rules and bars of tables are in none.
 
-
-def _blocks(text: str) -> Iterator[Block]:
-    """What lines say belongs together; marks of items and heads, rules and bars of tables are in none."""
-    current: Block | None = None
-    in_item = False
+    A line after an item's is part of it if it is indented, or in the middle of a sentence.
+    """
+    found: list[Block] = []
+    begun_by = "none"
     for line in _LINE.finditer(text):
         kind, start, end = _read(line[0], line.start())
-        goes_on = kind == "text" and current is not None and not (in_item and not _continues(line[0]))
-        if goes_on and current:
-            current = current._replace(end=end)
-            continue
-        if current:
-            yield current
-        current, in_item = (None if kind == "none" else Block(start, end, kind == "row")), kind == "item"
-        if current and kind in ("row", "head"):
-            yield current
-            current = None
-    if current:
-        yield current
-
-
-def _continues(line: str) -> bool:
-    """Whether a line after an item's is part of it: indented, or in the middle of a sentence."""
-    return bool(_INDENTED.match(line) or _GOES_ON.match(line))
+        if kind == "text" and (begun_by == "text" or (begun_by == "item" and _GOES_ON.match(line[0]))):
+            found[-1] = found[-1]._replace(end=end)
+        else:
+            begun_by = kind
+            found += [Block(start, end, kind == "row")] if kind != "none" else []
+    return found
 
 
 def _read(line: str, at: int) -> tuple[str, int, int]:
@@ -105,10 +90,7 @@ def _pieces(text: str) -> Spans:
     """Sentences of a block, cut at the items of lists that were folded into it."""
     marks = sorted({*_running_numbers(text), *_bullets(text)})
     bounds = [(0, 0), *marks, (len(text), len(text))]
-    found: Spans = []
-    for (_, start), (end, _) in pairwise(bounds):
-        found += _sentences(text, start, end)
-    return found
+    return [span for (_, start), (end, _) in pairwise(bounds) for span in _sentences(text, start, end)]
 
 
 def _running_numbers(text: str) -> Spans:
@@ -138,10 +120,9 @@ def _bullets(text: str) -> Spans:
 
 def _sentences(text: str, start: int, end: int) -> Spans:
     """Of a piece: what opens the next sentence (a quote, `**`) goes with it, and very long ones are cut."""
-    region = text[start:end].rstrip()
+    region = text[start:end]
     start += len(region) - len(region.lstrip())
-    region = region.lstrip()
-    spans = [(start + low, start + high) for low, high in sentence_spans(region)]
+    spans = [(start + low, start + high) for low, high in sentence_spans(region.strip())]
     return [part for span in _opened(text, spans) for part in _cut(text, *span)]
 
 
@@ -157,8 +138,6 @@ def _opened(text: str, spans: Spans) -> Spans:
 
 
 def _cut(text: str, start: int, end: int) -> Spans:
-    if end - start <= OVER_LONG:
-        return [(start, end)]
-    cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)]
+    cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)] if end - start > OVER_LONG else []
     bounds = [(start, start), *((low + 1, high) for low, high in cuts), (end, end)]
     return [(begin, stop) for (_, begin), (stop, _) in pairwise(bounds)] if len(cuts) > 1 else [(start, end)]

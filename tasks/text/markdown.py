@@ -40,9 +40,7 @@ def to_markdown(html: str) -> str:
         return _plain(html)
     if result.warnings and any(str(warning.kind) == "depth_limit_exceeded" for warning in result.warnings):
         return _plain(html)
-    text: str = result.content
-    if "\\" in text:
-        text = _ESCAPE.sub("", text)
+    text: str = _ESCAPE.sub("", result.content) if "\\" in result.content else result.content
     return text.replace(STAND_IN, "\\").rstrip().lstrip("\n")
 
 

@@ -47,15 +47,10 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
             start = line.start() if opening else line.end()
         if opening:
             fence = opening[1]
-        elif fence and _closes(line[0], fence):
+        elif fence and (closing := _CLOSING.match(line[0])) and closing[1].startswith(fence):
             yield start, line.end(), True
             start, fence = line.end(), ""
     yield start, len(text), bool(fence)
-
-
-def _closes(line: str, fence: str) -> bool:
-    found = _CLOSING.match(line)
-    return found is not None and found[1].startswith(fence)
 
 
 def _spans(text: str, start: int, end: int, code: bool, words: int) -> Iterator[_Span]:

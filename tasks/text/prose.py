@@ -5,6 +5,7 @@ Everything here is linear in the text, also for texts without a line break or a 
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 READ_CHARACTERS = 20_000
@@ -19,7 +20,8 @@ without would you your
 """
 COMMON = frozenset(_COMMON_WORDS.split())
 
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(?=\S)")
+_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(?=\S)", re.MULTILINE)
+_FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
 _RULE = re.compile(r"(?:[-*_=][ \t]{0,3}){3,}\Z")
 _REFERENCE = re.compile(r"\[[^\]]{1,80}\]:")
 _SENTENCE_END = re.compile(  # one set of characters in front, as the engine looks for it at once
@@ -92,13 +94,9 @@ def sentences(text: str) -> list[Span]:
 
 def sentences_of(text: str, start: int, end: int) -> list[Span]:
     """The sentences of one paragraph, trimmed of white space."""
-    found = []
-    at = start
-    for mark in _SENTENCE_END.finditer(text, start, end):
-        found.append(_trimmed(text, at, mark.end()))
-        at = mark.end()
-    found.append(_trimmed(text, at, end))
-    return [span for span in found if span.start < span.end]
+    bounds = [start, *(mark.end() for mark in _SENTENCE_END.finditer(text, start, end)), end]
+    spans = (_trimmed(text, *bound) for bound in pairwise(bounds))
+    return [span for span in spans if span.start < span.end]
 
 
 def balanced(sentence: str) -> bool:
@@ -131,11 +129,8 @@ def _kind(line: str, before: str, gap: bool, fence: str) -> str:
 
 def _opened_fence(line: str) -> str:
     """The marks that open a fenced block here, e.g. ```, else nothing."""
-    bare = line.lstrip(" \t")
-    if not bare.startswith(("```", "~~~")):
-        return ""
-    rest = bare.lstrip(bare[0])
-    return "" if bare[0] == "`" and "`" in rest else bare[: len(bare) - len(rest)]
+    fence = _FENCE.match(line)
+    return fence[1] if fence else ""
 
 
 def _closes(line: str, fence: str) -> bool:
@@ -143,25 +138,19 @@ def _closes(line: str, fence: str) -> bool:
     return bare.startswith(fence) and not bare.strip(fence[0])
 
 
-def _item_sentences(text: str, block: Block) -> list[Span]:
+def _item_sentences(text: str, block: Block) -> Iterator[Span]:
     """Of the first line of each item; none where the list holds code."""
     if "```" in text[block.start : block.end] or "~~~" in text[block.start : block.end]:
-        return []
-    found: list[Span] = []
-    at = block.start
-    for line in text[block.start : block.end].split("\n"):
-        if marker := _ITEM.match(line):
-            found += sentences_of(text, at + marker.end(), at + len(line))
-        at += len(line) + 1
-    return found
+        return
+    for marker in _ITEM.finditer(text, block.start, block.end):
+        line_end = text.find("\n", marker.end(), block.end)
+        yield from sentences_of(text, marker.end(), line_end if line_end >= 0 else block.end)
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    return Span(start, end)
+    """Without white space at its ends; of nothing else, one that ends where it begins or before."""
+    shown = text[start:end]
+    return Span(start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip()))
 
 
 def fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
 from longform.errors import UsageError
-from tasks.text.alignment import Alignment, Moves, align, words_of
+from tasks.text.alignment import Alignment, Moves, align, common_start, words_of
 from tasks.text.splitting import Sentence, folded, sentences, split_alike
 
 Edit = dict[str, str | None]
@@ -30,6 +30,7 @@ _CONTEXT = 24
 _SPARE_CONTEXT = 2_000_000
 _COMPARED_WORDS = 400
 _SPELLING = 0.7
+_BLANKS = re.compile(r"\s*")
 _JOINERS = "\u200c\u200d"
 _VIRAMA = 9
 
@@ -61,9 +62,21 @@ class _Seam(NamedTuple):
     end: int
 
 
+class _Stay(NamedTuple):
+    """The seam that stays, and after how many of its signs new text comes in.
+
+    `head` and `tail`: how much of the wanted seams' beginning and end is not put in, as it stands there.
+    """
+
+    place: int
+    split: int
+    head: int
+    tail: int
+
+
 @dataclass
 class _Gap:
-    """What is between two sentences that stay: `mine` go from it, `theirs` come into it.
+    """What is between two sentences that stay: `mine` go from it, `theirs` come into it; `anchor` changes the second.
 
     `seams` are the white space and list marks before, between and after `mine` in the draft, `wanted` those of the
     reference around `theirs`. `whole`: all the text of the gap in the reference is put in, none of its own seams stays.
@@ -77,6 +90,7 @@ class _Gap:
     chunks: dict[int, str] = field(default_factory=dict)
     at: int = 0
     instead: str = ""
+    anchor: _Piece | None = None
 
 
 def revise(draft: str, reference: str) -> list[Edit]:
@@ -120,10 +134,10 @@ def _pieces(
     draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> Iterator[_Piece]:
     """Gap by gap: what is removed, what comes in, and the sentence that stays behind it, if it is changed."""
-    gaps, anchors = _gaps(draft, reference, mine, theirs, alignment, by_lines=by_lines)
+    gaps = list(_gaps(draft, reference, mine, theirs, alignment, by_lines=by_lines))
     source = {j: i for i, j in enumerate(alignment.becomes) if j is not None}
     cuts = {i: span for gap in gaps for i, span in gap.cuts.items()}
-    for gap, anchor in zip(gaps, [*anchors, None], strict=True):
+    for gap in gaps:
         instead = gap.instead
         for i in gap.mine:
             if alignment.becomes[i] is None:
@@ -138,16 +152,14 @@ def _pieces(
                 yield _Piece("move" if old == new else "move and change", start, end, gap.at, gap.chunks[j], old, new)
             else:
                 yield _Piece("add", gap.at, gap.at, gap.at, gap.chunks[j], "", new)
-        if anchor:
-            yield anchor
+        if gap.anchor:
+            yield gap.anchor
 
 
 def _gaps(
     draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
-) -> tuple[list[_Gap], list[_Piece | None]]:
-    """The gaps before, between and after the sentences that stay, and for each of these its change, if there is one."""
-    gaps: list[_Gap] = []
-    anchors: list[_Piece | None] = []
+) -> Iterator[_Gap]:
+    """The gaps before, between and after the sentences that stay."""
     last, reference_last = -1, -1
     staying = [(i, j) for i, j in enumerate(alignment.becomes) if alignment.stays[i] and j is not None]
     for i, j in [*staying, (len(mine), len(theirs))]:
@@ -162,64 +174,45 @@ def _gaps(
         if not by_line and not _fill(gap, draft, reference, mine, theirs, alignment):
             lead, mark = _give_mark(gap, draft)
             _fill(gap, draft, reference, mine, theirs, alignment)
-        gaps.append(gap)
-        if i < len(mine):
+        if i < len(mine) and (lead or mark or mine[i].key != theirs[j].key):
             start, end = mine[i].start - lead, mine[i].end
             text = reference[theirs[j].start - mark : theirs[j].end]
-            changed = lead or mark or mine[i].key != theirs[j].key
             old, new = folded(draft[start:end]), folded(text)
             action = _renamed(old, new) if mine[i].key != theirs[j].key else "mark"
-            anchors.append(_Piece(action, start, end, start, text, old, new) if changed else None)
+            gap.anchor = _Piece(action, start, end, start, text, old, new)
+        yield gap
         last, reference_last = i, j
-    return gaps, anchors
 
 
 def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]:
     """What stands between the sentences `first` to `last`; -1 is the beginning of the text, len(own) its end."""
-    start = own[first].end if first >= 0 else len(text) - len(text.lstrip())
-    seams = []
-    for sentence in own[first + 1 : last + 1]:
-        seams.append(_Seam(start, sentence.start))
-        start = sentence.end
-    return seams if last < len(own) else [*seams, _Seam(start, start)]
+    begin = own[first].end if first >= 0 else len(text) - len(text.lstrip())
+    starts = [begin, *(sentence.end for sentence in own[first + 1 : last])]
+    ends = [sentence.start for sentence in own[first + 1 : last + 1]]
+    return list(map(_Seam, starts, ends if last < len(own) else [*ends, starts[-1]]))
 
 
 def _fill(
     gap: _Gap, draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
 ) -> bool:
     """Decides which seam of the draft stays, what is cut around it, and what is put in; False: no seam will do."""
-    wanted = gap.wanted
     stays = _staying(gap, draft)
-    ends = _ends_that_stay(gap, draft) if stays is None else None
-    if ends:
+    if stays is None and (ends := _ends_that_stay(gap, draft)):
         _cut(gap, mine, None)
         first, last = gap.mine[0], gap.mine[-1]
         gap.cuts[first] = (gap.cuts[first][0] + ends[0], gap.cuts[first][1])
         gap.cuts[last] = (gap.cuts[last][0], gap.cuts[last][1] - ends[1])
         return True
-    if stays is None and gap.mine and (gap.theirs or any(alignment.becomes[i] is None for i in gap.mine)):
-        _cut(gap, mine, None)
-        gap.at = gap.seams[0].start
-    elif stays is None:
+    if stays is None and not (gap.mine and (gap.theirs or any(alignment.becomes[i] is None for i in gap.mine))):
         stays = _staying_in_words(gap, draft)
         if stays is None:
             return False
-        _cut(gap, mine, stays[0])
-        seam = gap.seams[stays[0]]
-        gap.at = seam.start + stays[1]
-        wanted = [*wanted]
-        wanted[0 if stays[1] else -1] = ""
-    else:
-        _cut(gap, mine, stays[0])
-        seam, split = gap.seams[stays[0]], stays[1]
-        gap.at = seam.start + split
-        rest = seam.end - seam.start - split
-        wanted = [wanted[0][split:], *wanted[1:]]
-        wanted[-1] = wanted[-1][: len(wanted[-1]) - rest]
-    if gap.theirs:
-        _put(gap, reference, theirs, wanted)
-    else:
-        gap.instead = wanted[0] if stays is None else ""
+    _cut(gap, mine, stays and stays.place)
+    place, split, head, tail = stays or _Stay(0, 0, 0, 0)
+    gap.at = gap.seams[place].start + split
+    _put(gap, reference, theirs, head, tail)
+    if not gap.theirs and stays is None:
+        gap.instead = gap.wanted[0]
     return True
 
 
@@ -230,29 +223,29 @@ def _fill_by_lines(gap: _Gap, draft: str, reference: str, theirs: list[Sentence]
         return False
     gap.cuts = dict(zip(gap.mine, pairwise(lines), strict=True))
     gap.at = lines[0]
-    wanted = [gap.wanted[0][gap.at - gap.seams[0].start :], *gap.wanted[1:]]
-    wanted[-1] = wanted[-1][: len(wanted[-1]) - (gap.seams[-1].end - lines[-1])]
-    _put(gap, reference, theirs, wanted)
+    _put(gap, reference, theirs, lines[0] - gap.seams[0].start, gap.seams[-1].end - lines[-1])
     return True
 
 
-def _put(gap: _Gap, reference: str, theirs: list[Sentence], wanted: list[str]) -> None:
-    bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
-    gap.chunks = dict(zip(gap.theirs, _chunks(bodies, wanted), strict=True)) if bodies else {}
+def _put(gap: _Gap, reference: str, theirs: list[Sentence], head: int, tail: int) -> None:
+    """What comes in, with its seams but for the first `head` signs of them and the last `tail`: the draft has these."""
+    if gap.theirs:
+        bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
+        last = gap.wanted[-1]
+        wanted = [gap.wanted[0][head:], *gap.wanted[1:-1], last[: len(last) - tail]]
+        gap.chunks = dict(zip(gap.theirs, _chunks(bodies, wanted), strict=True))
 
 
 def _line_starts(gap: _Gap, draft: str) -> list[int] | None:
     """In each seam of a list where its mark begins; None: it is no list, or what this leaves is not the reference's."""
     starts = [_line_start(seam, draft) for seam in gap.seams]
-    if None in (starts[0], starts[-1]):
+    if None in (starts[0], starts[-1]) or any(start == end for start, end in gap.seams[1:-1]):
         return None
     lines = [seam.end if start is None else start for seam, start in zip(gap.seams, starts, strict=True)]
-    if any(start == end for start, end in gap.seams[1:-1]):
-        return None
     head, tail = draft[gap.seams[0].start : lines[0]], draft[lines[-1] : gap.seams[-1].end]
-    if not gap.theirs:
-        return lines if gap.mine and gap.wanted[0] == head + tail else None
-    return lines if gap.wanted[0].startswith(head) and gap.wanted[-1].endswith(tail) else None
+    if gap.theirs:
+        return lines if gap.wanted[0].startswith(head) and gap.wanted[-1].endswith(tail) else None
+    return lines if gap.mine and gap.wanted[0] == head + tail else None
 
 
 def _line_start(seam: _Seam, draft: str) -> int | None:
@@ -262,22 +255,14 @@ def _line_start(seam: _Seam, draft: str) -> int | None:
     return seam.start + start if text[start:].strip() else None
 
 
-def _staying(gap: _Gap, draft: str) -> tuple[int, int] | None:
+def _staying(gap: _Gap, draft: str) -> _Stay | None:
     """The seam that is left of the draft, and where the new text divides it, so that all seams are the reference's."""
     first, last = gap.wanted[0], gap.wanted[-1]
     for place, (start, end) in enumerate(gap.seams):
         seam = draft[start:end]
-        if not gap.theirs:
-            if seam == first:
-                return place, 0
-        elif last.endswith(seam):
-            return place, 0
-        elif first.startswith(seam):
-            return place, len(seam)
-        else:
-            split = next((k for k in range(len(seam)) if seam[k] != first[k : k + 1]), len(seam))
-            if last.endswith(seam[split:]):
-                return place, split
+        split = 0 if last.endswith(seam) else common_start(seam, first)
+        if last.endswith(seam[split:]) if gap.theirs else seam == first:
+            return _Stay(place, split, split, len(seam) - split)
     return None
 
 
@@ -294,14 +279,14 @@ def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
     return None
 
 
-def _staying_in_words(gap: _Gap, draft: str) -> tuple[int, int] | None:
+def _staying_in_words(gap: _Gap, draft: str) -> _Stay | None:
     """Likewise, with other white space."""
     for place, (start, end) in enumerate(gap.seams):
         seam = folded(f"x{draft[start:end]}x")
         if seam == folded(f"x{gap.wanted[-1]}x"):
-            return place, 0
+            return _Stay(place, 0, 0, len(gap.wanted[-1]))
         if gap.theirs and end > start and seam == folded(f"x{gap.wanted[0]}x"):
-            return place, end - start
+            return _Stay(place, end - start, len(gap.wanted[0]), 0)
     return None
 
 
@@ -324,9 +309,8 @@ def _chunks(bodies: list[str], seams: list[str]) -> list[str]:
 def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
     """Leaves the last seams what is the same in both, e.g. a line break; the lengths that the next sentence takes."""
     (start, end), wanted = gap.seams[-1], gap.wanted[-1]
-    same = 0
-    while start + same < end and same < len(wanted) and draft[start + same] == wanted[same] and wanted[same].isspace():
-        same += 1
+    shared = wanted[: common_start(draft[start:end], wanted)]
+    same = len(shared) - len(shared.lstrip())
     gap.seams[-1], gap.wanted[-1] = _Seam(start, start + same), wanted[:same]
     return end - start - same, len(wanted) - same
 
@@ -339,13 +323,12 @@ def _renamed(old: str, new: str) -> str:
 
 def _applied(draft: str, pieces: list[_Piece]) -> str:
     """The draft with all of them applied."""
-    cuts = sorted((piece.start, piece.end) for piece in pieces if piece.end > piece.start)
+    steps = [(piece.at, 0, order, piece.at, piece.text) for order, piece in enumerate(pieces)]
+    steps += [(piece.start, 1, 0, piece.end, "") for piece in pieces if piece.end > piece.start]
     parts, at = [], 0
-    steps = [(piece.at, 0, order, 0, piece.text) for order, piece in enumerate(pieces)]
-    steps += [(start, 1, 0, end, "") for start, end in cuts]
-    for place, cut, _, end, text in sorted(steps):
-        parts += [draft[at:place], text] if place > at else [text]
-        at = max(at, end if cut else place)
+    for place, _, _, end, text in sorted(steps):
+        parts += [draft[at:place], text]
+        at = max(at, end)
     return "".join([*parts, draft[at:]])
 
 
@@ -362,16 +345,17 @@ class _Describer:
         """None: it would take too much text, or a place cannot be named."""
         found = []
         for piece in pieces:
-            original = self._draft[piece.start : piece.end]
             steps = [piece]
-            if piece.action.startswith("move") and not self._movable(piece, original):
+            if piece.action.startswith("move") and not self._movable(piece):
                 steps = [
                     piece._replace(action="remove", at=piece.start, text="", new=""),
                     piece._replace(action="add", start=piece.at, end=piece.at, old=""),
                 ]
             for step in steps:
                 original = self._draft[step.start : step.end]
-                preceding = None if self._is_found(step, original) else self._before(step.at)
+                preceding = (
+                    None if self._is_found(step, original) else self._tail(step.at, step.at) or self._draft[: step.at]
+                )
                 self._spare -= len(preceding or "")
                 if self._spare < 0:
                     return None
@@ -380,22 +364,19 @@ class _Describer:
                 found.append(_edit(step.action, original, step.text, preceding, step.old, step.new))
         return found
 
-    def _movable(self, piece: _Piece, original: str) -> bool:
+    def _movable(self, piece: _Piece) -> bool:
         """Whether the sentence is found where it is, and is not taken for a copy that stands where it goes."""
-        here = self._draft.startswith(original.strip(), self._after_blanks(piece.at))
-        return not here and self._first(original, piece.start)
-
-    def _after_blanks(self, at: int) -> int:
-        match = re.compile(r"\s*").match(self._draft, at)
-        return match.end() if match else at
+        original = self._draft[piece.start : piece.end]
+        here = _BLANKS.match(self._draft, piece.at)
+        taken = here is not None and self._draft.startswith(original.strip(), here.end())
+        return not taken and self._first(original, piece.start)
 
     def _is_found(self, step: _Piece, original: str) -> bool:
         """Whether it needs no preceding words: it takes the place of the first text like it that is still free."""
         if not original or step.action.startswith("move"):
             return False
-        if self._draft.find(original) == step.start:
-            return True
-        return self._tail(step.at, 8 * _CONTEXT) is None and self._first(original, step.start)
+        is_first = self._draft.find(original) == step.start
+        return is_first or (self._tail(step.at, 8 * _CONTEXT) is None and self._first(original, step.start))
 
     def _first(self, original: str, start: int) -> bool:
         """Whether every text like it before `start` is in the span of an edit before this one."""
@@ -409,10 +390,6 @@ class _Describer:
             self._next[original] = at + 1
             at = self._draft.find(original, at + 1)
         return False
-
-    def _before(self, at: int) -> str:
-        tail = self._tail(at, at)
-        return self._draft[:at] if tail is None else tail
 
     def _tail(self, at: int, limit: int) -> str | None:
         """The words right before, as few as are found there first; None: none of up to `limit` characters are."""

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 MAIL, PHONE, HANDLE = "[mail]", "[phone]", "[handle]"
 MIN_DIGITS = 7
@@ -60,11 +61,11 @@ Span = tuple[int, int, str]
 
 def _without(text: str, find: Callable[[str], Iterator[Span]]) -> tuple[str, int]:
     """The text with a mark in place of each span, which come in order and do not overlap; and their number."""
-    pieces, end, found = [], 0, 0
+    pieces, end = [], 0
     for start, stop, mark in find(text):
         pieces += [text[end:start], mark]
-        end, found = stop, found + 1
-    return ("".join([*pieces, text[end:]]), found) if found else (text, 0)
+        end = stop
+    return "".join([*pieces, text[end:]]), len(pieces) // 2
 
 
 # ---------------------------------------------------------------- mail addresses
@@ -103,10 +104,9 @@ _MAIL_CUE = re.compile(
 
 
 def _mails(text: str) -> Iterator[Span]:
-    spans = list(_written_mails(text)) if _has_sign(text) else []
-    if _has_words(text):
-        spans = _apart(spans + list(_spelt_mails(text)))
-    yield from spans
+    written = _written_mails(text) if _has_sign(text) else ()
+    spelt = _spelt_mails(text) if _has_words(text) else ()
+    yield from _apart([*written, *spelt])
 
 
 def _has_sign(text: str) -> bool:
@@ -116,8 +116,8 @@ def _has_sign(text: str) -> bool:
 
 def _has_words(text: str) -> bool:
     lower = text.lower()
-    closed = [mark for mark in ")]" if mark in lower]
-    return " dot " in lower or any(f"{word}{mark}" in lower for mark in closed for word in ("at", "dot"))
+    closed = (f"{word}{mark}" for mark in ")]" if mark in lower for word in ("at", "dot"))
+    return " dot " in lower or any(word in lower for word in closed)
 
 
 def _written_mails(text: str) -> Iterator[Span]:
@@ -125,42 +125,41 @@ def _written_mails(text: str) -> Iterator[Span]:
     for sign in _SIGN.finditer(text):
         local = _LOCAL.search(text, max(end, floor, sign.start() - 64), sign.start())
         floor = sign.end()
-        domain = _DOMAIN.match(text, sign.end()) if local else None
-        if local is None or domain is None:
-            continue
-        name = local[0].lstrip(".'-").rpartition("..")[2]
-        start = sign.start() - len(name)
-        if name and not _is_no_mail(text, local.start(), name, domain):
+        name = local[0].lstrip(".'-").rpartition("..")[2] if local else ""
+        domain = _DOMAIN.match(text, sign.end()) if name else None
+        if local and domain and not _is_no_mail(text, local.start(), name, domain):
             end = domain.end()
-            if text[local.start() - 1 : local.start()] in ("@", "＠"):
-                yield local.start() - 1, end, HANDLE  # @user@host, of a federated network
-            else:
-                yield start, end, MAIL
+            federated = text[local.start() - 1 : local.start()] in ("@", "＠")  # @user@host
+            yield (local.start() - 1, end, HANDLE) if federated else (sign.start() - len(name), end, MAIL)
 
 
 def _is_no_mail(text: str, start: int, local: str, domain: re.Match[str]) -> bool:
     """Whether it is nobody's: an example's, a machine's, a file's, or part of a URL or of ssh's user@host:path."""
-    if _EXAMPLE.fullmatch(domain[0]) or _MACHINE.fullmatch(local) or _FILES.fullmatch(domain[0]):
-        return True
-    return bool(_PATH.match(text, domain.end()) or _USER_OF_URL.search(text, max(0, start - 80), start))
+    return bool(
+        _EXAMPLE.fullmatch(domain[0])
+        or _MACHINE.fullmatch(local)
+        or _FILES.fullmatch(domain[0])
+        or _PATH.match(text, domain.end())
+        or _USER_OF_URL.search(text, max(0, start - 80), start)
+    )
 
 
 def _spelt_mails(text: str) -> Iterator[Span]:
     """`jo at mail dot test` in all its forms; with the bare words only where more than they speaks for it."""
     for match in _SPELT_MAIL.finditer(text):
-        bare = match["plain"] is not None and (match["spelt1"] is not None or match["point"] is not None)
-        if _EXAMPLE.fullmatch(f"{match['host']}.{match['top']}"):
-            continue
-        if (not bare and (match["plain"] is None or match["point"] is None)) or (
-            match["spelt1"] is not None and _is_announced(text, match)
-        ):
+        bare_at, bare_dot, point = (match[name] is not None for name in ("plain", "spelt1", "point"))
+        plain_words = bare_at and (bare_dot or point)
+        counts = not plain_words or (bare_dot and _is_announced(text, match))
+        if counts and not _EXAMPLE.fullmatch(f"{match['host']}.{match['top']}"):
             yield match.start(), match.end(), MAIL
 
 
 def _is_announced(text: str, match: re.Match[str]) -> bool:
-    if _PROVIDERS.fullmatch(match["host"]) or re.search(r"[\d._]", match["local"]):
-        return True
-    return bool(_MAIL_CUE.search(text, max(0, match.start() - 40), match.start()))
+    return bool(
+        _PROVIDERS.fullmatch(match["host"])
+        or re.search(r"[\d._]", match["local"])
+        or _MAIL_CUE.search(text, max(0, match.start() - 40), match.start())
+    )
 
 
 def _apart(spans: list[Span]) -> list[Span]:
@@ -176,6 +175,7 @@ def _apart(spans: list[Span]) -> list[Span]:
 
 _SEP = "[ \u00a0\u2009./\u2010-\u2013-]"
 _RUN = re.compile(r"[0-9][0-9 \u00a0\u2009()./\u2010-\u2013-]{5,}[0-9]")
+_GROUP = re.compile(r"\d+")
 _NO_DIGITS = re.compile(r"\D+")
 _EXTENSION = re.compile(r" ?(?:x|ext\.?|extension) ?\d{1,6}\b")
 _SHAPES = re.compile(
@@ -206,6 +206,7 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(r"\b(?:call|dial|ring|phone|text)(?: (?:me|us|him|her|them|at|on|now)){0,2}:? ?\Z", re.IGNORECASE)
+_GOES_ON = re.compile(r"[\w%°@^]|[.,/:\u2010-\u2013-]\d| ?[€$£%]")
 _IN_URL = re.compile(r"(?:https?://|www\.)\S*\Z")
 
 
@@ -213,32 +214,20 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
     end = 0
     for run in _RUN.finditer(text):
         if len(_NO_DIGITS.sub("", run[0])) >= MIN_DIGITS:
-            start = max(end, run.start() - 3)  # of "+ (" before the first digit
-            for span in _phones_of_run(text, start, run.end(), regions):
-                yield span
-                end = span[1]
+            start, floor = max(end, run.start() - 3), 0  # of "+ (" before the first digit
+            while match := _SHAPES.search(text, start, run.end()):
+                start = _end_of_phone(text, match, floor, regions)
+                if start > match.start():
+                    yield match.start(), start, PHONE
+                    end = floor = start
+                else:
+                    start = _after_group(match)
 
 
-def _phones_of_run(text: str, start: int, end: int, regions: Sequence[str]) -> Iterator[Span]:
-    floor = 0
-    while match := _SHAPES.search(text, start, end):
-        start = _end_of_phone(text, match, floor, regions)
-        if start > match.start():
-            yield match.start(), start, PHONE
-            floor = start
-        else:
-            start = _after_group(text, match)
-
-
-def _after_group(text: str, match: re.Match[str]) -> int:
+def _after_group(match: re.Match[str]) -> int:
     """Behind the first digits of what was no number, or behind the sign or bracket before them."""
-    if not text[match.start()].isdigit():
-        return match.start() + 1
-    digit = _GROUP.search(text, match.start(), match.end())
-    return digit.end() if digit else match.end()
-
-
-_GROUP = re.compile(r"\d+")
+    first = _GROUP.match(match[0])
+    return match.start() + (first.end() if first else 1)
 
 
 def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence[str]) -> int:
@@ -246,7 +235,7 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
 
     Before `floor` stands what will be a mark.
     """
-    start, shape = match.start(), _shape(match)
+    start, shape = match.start(), match.lastgroup or ""
     before = text[max(floor, start - 48) : start]
     if len(_NO_DIGITS.sub("", match[0])) < MIN_DIGITS or _is_within(text, start, before, match[0]):
         return start
@@ -259,10 +248,6 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
             more = _EXTENSION.match(text, end)
             return more.end() if more else end
     return start
-
-
-def _shape(match: re.Match[str]) -> str:
-    return next(name for name in ("abroad", "nanp", "area", "national", "bare") if match[name] is not None)
 
 
 def _ends(match: re.Match[str]) -> Iterator[int]:
@@ -279,10 +264,8 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
     if announced:
         return _is_possible(_dialled(number), regions) or bool(_WITHOUT_AREA.fullmatch(number))
     if shape == "abroad":
-        if len(digits.removeprefix("00")) > 16:
-            return False
-        whole = number.startswith("+") and len(digits) >= 9
-        return (whole or bool(re.search(_SEP, number))) and _is_possible(_dialled(number), regions)
+        written = (number.startswith("+") and len(digits) >= 9) or re.search(_SEP, number) is not None
+        return len(digits.removeprefix("00")) <= 16 and written and _is_possible(_dialled(number), regions)
     if shape == "national":
         return 9 <= len(digits) <= 12 and not _counts_up(number) and _is_possible(number, regions)
     return len(digits) >= 9 if shape in ("nanp", "area") else bool(_WITHOUT_AREA.fullmatch(number))
@@ -296,21 +279,21 @@ def _dialled(number: str) -> str:
 def _is_within(text: str, start: int, before: str, number: str) -> bool:
     """Whether what begins here is a piece of something longer: a word, a sum, a row of numbers, a URL."""
     last = before[-1:]
-    if last.isalnum() or (last and last in "_@#&?%^$€£\\~./,+=-\u2013"):
-        return True
     separator = next((mark for mark in number if mark in " .-/"), "")
-    if last == separator and re.search(r"\d.\Z", before):
-        return True
-    return bool(_IN_URL.search(text, max(0, start - 200), start))
+    return bool(
+        last.isalnum()
+        or (last and last in "_@#&?%^$€£\\~./,+=-\u2013")
+        or (last == separator and re.search(r"\d.\Z", before))
+        or _IN_URL.search(text, max(0, start - 200), start)
+    )
 
 
 def _continues(text: str, end: int, shape: str, number: str) -> bool:
     after = text[end : end + 3]
     if _EXTENSION.match(text, end):
         return False
-    if re.match(r"[\w%°@^]|[.,/:\u2010-\u2013-]\d| ?[€$£%]", after):
-        return True
-    return shape in ("national", "bare") and " " in number and bool(re.match(r" \d", after))
+    grouped = shape in ("national", "bare") and " " in number
+    return bool(_GOES_ON.match(after) or (grouped and re.match(r" \d", after)))
 
 
 def _is_other(number: str, digits: str) -> bool:
@@ -354,7 +337,8 @@ _HANDLE = re.compile(
 _CITATION_KEY = re.compile(r"[^\W\d_]+(?:19|20)\d\d[a-z]?")
 _REDDITOR = re.compile(r"(?<![\w/.:])/?u/(?P<name>[A-Za-z0-9_-]{3,20})(?![\w/-])")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*$", re.MULTILINE)
-_TICKS = re.compile(r"`+|\n[ \t]*\n")
+_TICKS = re.compile(r"`+")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _INDENTED = re.compile(r"(?:\A|\n[ \t]*\n)((?:(?: {4}|\t)[^\n]*(?:\n|\Z))+)")
 _NO_NAMES = """
 abstractmethod addtaghelper after afterclass aftereach all all_names app.get app.post app.route apply args argv
@@ -386,22 +370,18 @@ def _handles(text: str) -> Iterator[Span]:
         found += [(match.start(), match.end(), HANDLE) for match in _REDDITOR.finditer(text)]
     if found:
         code = code_spans(text)
-        starts = [start for start, _ in code]
-        yield from (span for span in _apart(found) if not _inside(span[0], code, starts))
+        yield from (span for span in _apart(found) if not _inside(span[0], code))
 
 
 def _is_handle(match: re.Match[str]) -> bool:
     name = match["name"].lower()
-    if _CITATION_KEY.fullmatch(name) and match.string[match.start() - 1 : match.start()] in ("[", "-"):
-        return False
-    if name in _NOBODY or name.split(".")[0] in _NOBODY:
-        return False
-    return match["after"] in ("", "'")
+    cited = _CITATION_KEY.fullmatch(name) and match.string[match.start() - 1 : match.start()] in ("[", "-")
+    return not cited and _NOBODY.isdisjoint((name, name.split(".")[0])) and match["after"] in ("", "'")
 
 
-def _inside(place: int, spans: list[tuple[int, int]], starts: list[int]) -> bool:
-    index = bisect_right(starts, place) - 1
-    return index >= 0 and place < spans[index][1]
+def _inside(place: int, spans: list[tuple[int, int]]) -> bool:
+    before = bisect_right(spans, place, key=itemgetter(0))
+    return before > 0 and place < spans[before - 1][1]
 
 
 def code_spans(text: str) -> list[tuple[int, int]]:
@@ -409,15 +389,12 @@ def code_spans(text: str) -> list[tuple[int, int]]:
     fenced = list(_fenced(text))
     spans, end = [], 0
     for start, stop in [*fenced, (len(text), len(text))]:
-        spans += _unfenced_code(text, end, start)
-        spans += [(start, stop)] if stop > start else []
+        spans += [*_unfenced_code(text, end, start), (start, stop)]
         end = stop
-    return spans
+    return spans[:-1]
 
 
 def _fenced(text: str) -> Iterator[tuple[int, int]]:
-    if "```" not in text and "~~~" not in text:
-        return
     opened: re.Match[str] | None = None
     for match in _FENCE.finditer(text):
         if opened is None:
@@ -436,29 +413,22 @@ def _unfenced_code(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _inline(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Between runs of backticks of one length, within a paragraph."""
-    paragraph: list[re.Match[str]] = []
-    for match in _TICKS.finditer(text, start, end):
-        if match[0][0] == "`":
-            paragraph.append(match)
-        else:
-            yield from _paired(paragraph)
-            paragraph = []
-    yield from _paired(paragraph)
+    bounds = [start, *(blank.end() for blank in _BLANK_LINE.finditer(text, start, end)), end]
+    for first, last in pairwise(bounds):
+        yield from _paired(list(_TICKS.finditer(text, first, last)))
 
 
 def _paired(runs: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    of_length: dict[int, list[int]] = {}
-    for place, run in enumerate(runs):
-        of_length.setdefault(len(run[0]), []).append(place)
-    place = 0
-    while place < len(runs):
-        same = of_length[len(runs[place][0])]
-        after = bisect_right(same, place)
-        if after == len(same):
-            place += 1
-            continue
-        yield runs[place].start(), runs[same[after]].end()
-        place = same[after] + 1
+    closing: list[int | None] = []
+    nearest: dict[int, int] = {}
+    for place in reversed(range(len(runs))):
+        closing.append(nearest.get(len(runs[place][0])))
+        nearest[len(runs[place][0])] = place
+    last = -1
+    for place, (run, closed) in enumerate(zip(runs, reversed(closing), strict=True)):
+        if place > last and closed is not None:
+            yield run.start(), runs[closed].end()
+            last = closed
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

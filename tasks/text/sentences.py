@@ -9,19 +9,22 @@ a text that holds one beside a word that matters is cut whole.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from functools import cache
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 from unicodedata import category
 
 from tasks.text.english import English, english
 
-Spans = list[tuple[int, int]]
+Span = tuple[int, int]
+Spans = list[Span]
 
 COMMON_MARKS = ".!?"  # to look for these three alone takes a twentieth of the time
 REMEMBERED_WORDS = 200_000
 REMEMBERED_SIGNS = 40  # of a word; longer ones come once
+_WORD = re.compile(r"\S++")
 REACH = 24  # signs; no emoticon with blanks in it is longer
 
 
@@ -52,22 +55,19 @@ def splitter() -> Sentences:
     return Sentences(english(), frozenset(Sentencizer.default_punct_chars))
 
 
-@cache
-def _shared() -> Sentences:
-    return splitter()
+_shared = cache(splitter)
 
 
 class Sentences:
     """Where sentences begin. It remembers up to `max_words` words, so one is kept for the process."""
 
     def __init__(self, cutter: English, marks: frozenset[str], max_words: int = REMEMBERED_WORDS) -> None:
-        self._cutter, self._marks, self._max_words = cutter, marks, max_words
+        self._cutter, self._marks = cutter, marks
         self._rare = marks - set(COMMON_MARKS)
         self._common_marks, self._all_marks = _from_mark(COMMON_MARKS), _from_mark(marks)
-        self._word = re.compile(r"\S++").match
         self._white = re.compile(r"\s++").match
         self._reaching = _reaching(cutter.phrases)
-        self._seen: dict[tuple[str, bool], Word] = {}
+        self._remembered = lru_cache(max_words)(self._read)
 
     def spans(self, text: str) -> Spans:
         """(start, end) of each sentence; a single blank is in none."""
@@ -80,70 +80,55 @@ class Sentences:
         """Offsets at which sentences begin; the first is 0."""
         starts = [0]
         at = 0
-        few = text.isascii() or self._rare.isdisjoint(text)
-        marked = self._common_marks if few else self._all_marks
+        marked = self._common_marks if text.isascii() or self._rare.isdisjoint(text) else self._all_marks
         while match := marked.search(text, at):
             begin = _word_start(text, at, match.start())
             at = self._follow(text, begin, match.end(), starts)
             if at < 0:
-                return self._of_tokens(text, self._cutter.tokens(text), marked=False, first=[0])[0]
+                return [0, *self._of_tokens(text, self._cutter.tokens(text), marked=False)[0]]
         return starts
 
     def _follow(self, text: str, begin: int, end: int, starts: list[int]) -> int:
         """Note where sentences begin in a marked word and after it; where to look on, or -1: cut the text whole."""
         marked, size = False, len(text)
         while True:
-            word = self._read(text[begin:end], marked)
+            read = self._remembered if end - begin <= REMEMBERED_SIGNS else self._read
+            word = read(text[begin:end], marked)
             if word.joins and self._reaches(text, begin, end):
                 return -1
-            for start in word.starts:
-                starts.append(begin + start)
+            starts += [begin + start for start in word.starts]
             if not word.marked or end == size:
                 return end
             begin = end + 1
             if text[end] != " " or (begin < size and text[begin].isspace()):
-                return self._at_white_space(text, end, starts)
+                white = self._white(text, end)  # of more than one blank: a token, with which a sentence begins
+                assert white
+                starts.append(end + (text[end] == " "))
+                return white.end()
             if begin == size:
                 return begin
-            if self._opens(text[begin]):
+            sign = text[begin]
+            if sign.isalnum() or not (sign in self._marks or category(sign)[0] == "P"):  # whatever its tokens
                 starts.append(begin)
                 return begin
-            marked, following = True, self._word(text, begin)
+            marked, following = True, _WORD.match(text, begin)
             assert following
             end = following.end()
 
-    def _at_white_space(self, text: str, at: int, starts: list[int]) -> int:
-        """A run of more than one blank is a token: a sentence begins with it."""
-        white = self._white(text, at)
-        assert white
-        starts.append(at + (text[at] == " "))
-        return white.end()
-
-    def _opens(self, sign: str) -> bool:
-        """Whether a word that begins so begins a sentence after a mark, whatever its tokens."""
-        return sign.isalnum() or not (sign in self._marks or category(sign)[0] == "P")
-
     def _read(self, word: str, marked: bool) -> Word:
-        known = self._seen.get((word, marked))
-        if known is None:
-            raw = self._cutter.raw(word)
-            tokens = self._cutter.rejoined(word, raw)
-            starts, open_ = self._of_tokens(word, tokens, marked=marked, first=[])
-            known = Word(tuple(starts), open_, tokens != raw)
-            if len(word) <= REMEMBERED_SIGNS:
-                if len(self._seen) >= self._max_words:
-                    self._seen.clear()
-                self._seen[word, marked] = known
-        return known
+        raw = self._cutter.raw(word)
+        tokens = self._cutter.rejoined(word, raw)
+        starts, marked = self._of_tokens(word, tokens, marked=marked)
+        return Word(tuple(starts), marked, tokens != raw)
 
-    def _of_tokens(self, text: str, tokens: Spans, *, marked: bool, first: list[int]) -> tuple[list[int], bool]:
+    def _of_tokens(self, text: str, tokens: Spans, *, marked: bool) -> tuple[list[int], bool]:
         """The sentencizer's own rule: after a mark, the first token that is neither mark nor punctuation."""
-        starts = first
+        starts = []
         for start, end in tokens:
             token = text[start:end]
             if token in self._marks:
                 marked = True
-            elif marked and not _is_punctuation(token):
+            elif marked and any(category(sign)[0] != "P" for sign in token):
                 starts.append(start)
                 marked = False
         return starts, marked
@@ -165,10 +150,6 @@ def _word_start(text: str, at: int, mark: int) -> int:
     return mark - len(text[at:mark].rsplit(None, 1)[-1])
 
 
-def _is_punctuation(token: str) -> bool:
-    return all(category(sign)[0] == "P" for sign in token)
-
-
 def _reaching(phrases: list[tuple[str, ...]]) -> re.Pattern[str]:
     """Phrases with a blank, or none, between any two of their tokens, and at least one."""
     splits = ((phrase[:at], phrase[at:]) for phrase in phrases for at in range(1, len(phrase)))
@@ -185,67 +166,52 @@ def _spaced(tokens: tuple[str, ...]) -> str:
 class Folded:
     """A text with white space folded to single blanks and some spans left out, which knows where each sign was."""
 
-    def __init__(self, text: str, hidden: Spans, start: int = 0, end: int | None = None) -> None:
-        self._at: list[int] = []
-        self._source: list[int] = []
-        words: list[str] = []
-        size, glued = 0, True
-        for low, high in _visible(hidden, start, len(text) if end is None else end):
-            shown = text[low:high]
-            for word in _WORD.finditer(shown):
-                blank = bool(words) and (word.start() > 0 or not glued)
-                self._at.append(size + blank)
-                self._source.append(low + word.start())
-                words.append(" " * blank + word[0])
-                size += len(words[-1])
-                glued = True
-            glued = glued and not shown[-1:].isspace()
-        self.text = "".join(words)
+    def __init__(self, text: str, hidden: Sequence[Span], start: int = 0, end: int | None = None) -> None:
+        parts = _visible(hidden, start, len(text) if end is None else end)
+        shown = "".join(text[low:high] for low, high in parts)
+        self._sources = [low for low, _ in parts]
+        self._parts = list(accumulate((high - low for low, high in parts), initial=0))
+        words = list(_WORD.finditer(shown))
+        self._words = [word.start() for word in words]
+        self._at = list(accumulate((len(word[0]) + 1 for word in words), initial=0))
+        self.text = " ".join(word[0] for word in words)
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
+    def span(self, start: int, end: int) -> Span:
         """Where `text[start:end]` was, which neither begins nor ends with a blank."""
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, at: int) -> int:
         word = bisect_right(self._at, at) - 1
-        return self._source[word] + at - self._at[word]
+        shown = self._words[word] + at - self._at[word]
+        part = bisect_right(self._parts, shown) - 1
+        return self._sources[part] + shown - self._parts[part]
 
 
-_WORD = re.compile(r"\S++")
-
-
-def _visible(hidden: Spans, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _visible(hidden: Sequence[Span], start: int, end: int) -> Spans:
     """What is left of start to end; `hidden` is sorted and does not overlap."""
-    for low, high in hidden:
-        if high > start and low < end:
-            if start < low:
-                yield start, low
-            start = high
-    if start < end:
-        yield start, end
+    inside = [(max(low, start), min(high, end)) for low, high in hidden if high > start and low < end]
+    bounds = [(start, start), *inside, (end, end)]
+    return [(low, high) for (_, low), (high, _) in pairwise(bounds) if low < high]
 
 
-def folded_spans(text: str, hidden: Spans | None = None) -> Spans:
+def folded_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
     """Sentences of the text with white space folded first, as offsets into the text as it is.
 
     ExpertQA's claims were found so (newlines replaced by blanks): a newline after a full stop is no token then.
     What is `hidden` (sorted, not overlapping: citation marks) is not looked at and stays with the sentence before it.
     """
-    folded = Folded(text, hidden or [])
+    folded = Folded(text, hidden)
     spans = [folded.span(start, end) for start, end in sentence_spans(folded.text)]
-    return with_what_follows(text, spans, hidden or [])
+    return with_what_follows(text, spans, hidden)
 
 
-def with_what_follows(text: str, spans: Spans, hidden: Spans) -> Spans:
+def with_what_follows(text: str, spans: Spans, hidden: Sequence[Span]) -> Spans:
     """Each span with the hidden ones right after it."""
     found = []
-    left = iter(hidden)
-    mark = next(left, None)
     for start, end in spans:
-        while mark and mark[0] < end:
-            mark = next(left, None)
-        while mark and not text[end : mark[0]].strip():
-            end = mark[1]
-            mark = next(left, None)
+        mark = bisect_left(hidden, (end, 0))
+        while mark < len(hidden) and not text[end : hidden[mark][0]].strip():
+            end = hidden[mark][1]
+            mark += 1
         found.append((start, end))
     return found

@@ -20,6 +20,7 @@ _NAME = re.compile(r"\s+(?:[^\W\d_]\.[\s-]?){0,3}([^\W\d_][\w'’-]+)")
 _LETTER_FOLLOWS = re.compile(r"\s+([^\W\d_])\.(?!\w)")
 _FENCE = re.compile(r"(`{3,20})[^`\r\n]*(?![^\r\n])|(~{3,20})(?!~)")
 _OPENING = "\"'“‘«([{*_"
+_NEXT_LINE = ("\n", "\r", "\r\n")
 _WRAPPED = 45
 
 
@@ -75,9 +76,8 @@ def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[S
     So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. "First,"
     is no sentence.
     """
-    known = {sentence.key for sentence in own}
-    wanted = {sentence.key for sentence in other if sentence.key not in known and len(sentence.key) >= _EDGE}
     theirs = {sentence.key for sentence in other}
+    wanted = {key for key in theirs - {sentence.key for sentence in own} if len(key) >= _EDGE}
     tails, heads = _lengths(wanted, slice(-_EDGE, None)), _lengths(wanted, slice(_EDGE))
     found: list[Sentence] = []
     for sentence in own:
@@ -147,7 +147,7 @@ def _runs(text: str) -> list[_Run]:
         block = _block_end(text, begin, match.end(), unclosed)
         if block:
             found.append(_Run(begin, block, whole=True))
-        elif found and not mark and _adjacent(text, line_end, match.start()) and _wrapped(text, found[-1], start):
+        elif found and not mark and text[line_end : match.start()] in _NEXT_LINE and _wrapped(text, found[-1], start):
             found[-1] = found[-1]._replace(end=end)
         else:
             found.append(_Run(begin, end, whole=False))
@@ -170,10 +170,6 @@ def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int 
     return closing.end(1) if closing else None
 
 
-def _adjacent(text: str, end: int, start: int) -> bool:
-    return start - end == 1 or text[end:start] == "\r\n"
-
-
 def _wrapped(text: str, run: _Run, start: int) -> bool:
     """Whether the line that begins at `start` continues the last line of the run."""
     line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
@@ -188,12 +184,11 @@ def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
     at = start
     for mark in _STOP.finditer(text, start, end):
         stop = mark.end()
-        if stop < end and mark["stop"] and not (text[stop].isspace() and _ends(text, at, mark, end)):
-            continue
-        found.append((at, stop))
-        at = stop
-        while at < end and text[at].isspace():
-            at += 1
+        if stop == end or not mark["stop"] or (text[stop].isspace() and _ends(text, at, mark, end)):
+            found.append((at, stop))
+            at = stop
+            while at < end and text[at].isspace():
+                at += 1
     return found if at >= end else [*found, (at, end)]
 
 
@@ -214,15 +209,12 @@ def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
 def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool:
     """Whether a stop ends the sentence that has `word` right before it; `cited`: [3] stands in between."""
     following = after.lstrip()
-    low = word.lower()
-    if low in _NEVER:
+    low, letter = word.lower(), _letter_before(before)
+    if low in _NEVER or (letter and low in _RESTS):
         return False
     numbered = following.lstrip("(").lstrip("[")[:1].isdigit()
     if low in _BEFORE_NUMBERS and (numbered or len(word) > 1):
         return not numbered
-    letter = _letter_before(before)
-    if letter and low in _RESTS:
-        return False
     if low in _BEFORE_SMALL or (letter and f"{letter.lower()}.{low}" in _BEFORE_SMALL):
         return following.lstrip(_OPENING)[:1].isupper() and following[:1] not in "(["
     if low == "al" or _ACRONYM.search(word):
@@ -257,18 +249,16 @@ def _small_letter_ends(before: list[str], after: str) -> bool:
 def _letter_ends(letter: str, before: list[str], after: str) -> bool:
     """Whether a single capital is the end of a sentence ("Take vitamin C.") and no initial ("J. R. Vane")."""
     name, next_letter = _NAME.match(after), _LETTER_FOLLOWS.match(after)
-    if next_letter and (before or next_letter[1].islower()):
-        return False
-    if _letter_before(before).islower() and (letter == "B" or not name):
+    first = next_letter and (before or next_letter[1].islower())
+    if first or (_letter_before(before).islower() and (letter == "B" or not name)):
         return False
     if not name or name[1] in _PARTICLES or name[1] in _RESTS:
         return not name
     last = before[-1].lstrip(_OPENING) if before else ""
     if name[1][0].islower():
         return not (last.endswith(".") or last.lower() in _INTRODUCING)
-    if name[1].lower() in _STARTERS or last == name[1]:
-        return True
-    return bool(before) and not (last[:1].isupper() or last[-1:] in ",;.(" or last.lower() in _INTRODUCING)
+    named = last[:1].isupper() or last[-1:] in ",;.(" or last.lower() in _INTRODUCING
+    return name[1].lower() in _STARTERS or last == name[1] or bool(before and not named)
 
 
 def _first_word(text: str) -> str:

@@ -232,8 +232,8 @@ def _searched(searcher: Searcher, asked: Sequence[tuple[str, str]], k: int) -> d
 
 
 def _write_index(backend: str, passages: Iterable[Passage], folder: Path) -> None:
+    from tasks.retrieval.bm25 import FixedIndex
     from tasks.retrieval.dense import write_vectors
-    from tasks.retrieval.fixed import FixedIndex
     from tasks.retrieval.growing import GrowingIndex
 
     folder.mkdir()
@@ -258,10 +258,10 @@ def _vectors_of(passages: Iterable[Passage], texts: deque[Passage]) -> Iterator[
 
 
 def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searcher:
+    from tasks.retrieval.bm25 import FixedIndex
     from tasks.retrieval.dense import DenseIndex
-    from tasks.retrieval.fixed import FixedIndex
     from tasks.retrieval.growing import GrowingIndex
-    from tasks.retrieval.hybrid import Hybrid
+    from tasks.retrieval.hits import Hybrid
 
     if backend == "bm25":
         return FixedIndex(folder / "bm25")

@@ -207,7 +207,7 @@ def test_what_is_remembered_is_bounded() -> None:
     kept = Sentences(english(), frozenset(marks()), max_words=10)
     text = " ".join(f"word{number}. A" for number in range(100))
     assert kept.spans(text) == their_spans(text)
-    assert len(kept._seen) <= 10
+    assert kept._remembered.cache_info().currsize <= 10
 
 
 @given(st.text(alphabet="ab. \n\t\u00a0[1]", max_size=60))
