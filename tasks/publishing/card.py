@@ -218,9 +218,9 @@ def offline_note(version: Version) -> str:
     if not version.offline:
         return ""
     kinds = f"Rows of kind {', '.join(version.offline_kinds)}" if version.offline_kinds else "Texts or judgements"
-    said = f"{kinds} were written by a rule-based offline model ({OFFLINE_MODEL}), not by a language model"
+    sentence = f"{kinds} were written by a rule-based offline model ({OFFLINE_MODEL}), not by a language model"
     models = model_columns(config.schema for config in version.configs)
-    return f"{said}; such a row says {OFFLINE_MODEL} in {' or '.join(models)}." if models else f"{said}."
+    return f"{sentence}; such a row says {OFFLINE_MODEL} in {' or '.join(models)}." if models else f"{sentence}."
 
 
 def licence_url(licence: str) -> str | None:

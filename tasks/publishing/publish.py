@@ -178,12 +178,12 @@ def publish_version(build: Build, version: str | None) -> Published:
 
 def _emptied(build: Build) -> str:
     """The stages that left out all they had, and their commonest reasons."""
-    said = [
+    emptied = [
         f"{entry.stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
         for entry in build.done
         if not entry.artifact.rows and (reasons := entry.artifact.rejected())
     ]
-    return f" ({'; '.join(said)})" if said else ""
+    return f" ({'; '.join(emptied)})" if emptied else ""
 
 
 def check_takedowns(home: Path, dataset: str, folder: Path) -> None:

@@ -143,8 +143,8 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
     body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(_points(request))]
     opening = _turn(frames.opening, 0 if low else dice[0]).format(subject=subject)
     if low:
-        said = " ".join([opening, *body[: (len(body) + 1) // 2]])
-        return "\n\n".join(filter(None, [frames.greeting and "Hello,", said, frames.end]))
+        passage = " ".join([opening, *body[: (len(body) + 1) // 2]])
+        return "\n\n".join(filter(None, [frames.greeting and "Hello,", passage, frames.end]))
     heading = {"email": "Subject: ", "letter": ""}.get(kind, "# ")
     parts = [
         heading and f"{heading}{subject[:1].upper()}{subject[1:]}",

@@ -29,7 +29,7 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgem
     from tasks.revision_distance.tables import tables as made
 
     scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
-    taken, drawn, said = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
+    taken, drawn, verdicts = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
     drafts, edits, number = published.to_pandas([*DRAFTS, *scored]), edits_of(published), taken.task.value_counts()
     hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
@@ -72,12 +72,12 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgem
             "Found: by the rules. More are drawn than are wanted, as the model that checks requests may decline some. "
             "Not asked: tasks or builds without a check. No usable answer: these are rejected. The structure task is "
             "given.",
-            made.selection(taken, drawn, said, rejected_keys(candidates)),
+            made.selection(taken, drawn, verdicts, rejected_keys(candidates)),
         ),
         ReportTable(
             "Kinds of cases",
             "Of the same kind: accepted ones of which the model sees the kind that the rules see.",
-            made.kinds(taken, drawn, said),
+            made.kinds(taken, drawn, verdicts),
         ),
     ]
 

@@ -123,8 +123,8 @@ def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
     if name == "usefulness":
         both = [(first[name], second[name])]
     else:
-        said = {claim["claim_id"]: claim[name] for claim in second["claims"]}
-        both = [(claim[name], said.get(claim["claim_id"])) for claim in first["claims"]]
+        others = {claim["claim_id"]: claim[name] for claim in second["claims"]}
+        both = [(claim[name], others.get(claim["claim_id"])) for claim in first["claims"]]
     yield from ((one, other) for one, other in both if one is not None and other is not None)
 
 

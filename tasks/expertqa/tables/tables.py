@@ -134,9 +134,9 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
     last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
     chosen = {"all": claims, "test": claims[claims.random_split == "test"]}
     frames = [
-        _selected(own.drop(columns="autoais").merge(said, on="claim_id", how="left"), JUDGED, "claims", _against_people)
+        _selected(own.drop(columns="autoais").merge(rows, on="claim_id", how="left"), JUDGED, "claims", _against_people)
         .assign(model=model, questions=questions)
-        for model, said in last.rename(columns={"attributable": "autoais"}).groupby("model")[["claim_id", "autoais"]]
+        for model, rows in last.rename(columns={"attributable": "autoais"}).groupby("model")[["claim_id", "autoais"]]
         for questions, own in chosen.items()
     ] or [_selected(claims[:0], JUDGED, "claims", _against_people).assign(model="", questions="")[:0]]  # fmt: skip
     rows = pd.concat(frames, ignore_index=True)
@@ -151,15 +151,15 @@ def _of_all_claims(table: str) -> pd.DataFrame:
 
 def _against_people(claims: pd.DataFrame) -> dict[str, Any]:
     scored = claims.dropna(subset="autoais")
-    said, true = scored.autoais.astype(bool), _complete(scored)
-    precision, recall, f1 = _precision_recall_f1(true, said)
+    predicted, true = scored.autoais.astype(bool), _complete(scored)
+    precision, recall, f1 = _precision_recall_f1(true, predicted)
     return {
         "precision, %": 100 * precision,
         "recall, %": 100 * recall,
         "F1, %": 100 * f1,
-        **_f1_bounds("F1, %", true, said, scored.answer_id),
+        **_f1_bounds("F1, %", true, predicted, scored.answer_id),
         "scored": len(scored),
-        "attributable": said.sum(),
+        "attributable": predicted.sum(),
         "complete": true.sum(),
         "unscored": len(claims) - len(scored),
     }
@@ -172,8 +172,8 @@ def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
     was surest, ties by claim_id. The rows are those of `claims` with their `kind`.
     """
     both = claims.dropna(subset=["autoais", "support"])
-    both = both.assign(said=both.autoais.astype(bool), unworthy=~_worthy(both), sure=both.score.fillna(0.0))
-    missed, granted = both[_complete(both) & ~both.said], both[~_complete(both) & both.said]
+    both = both.assign(predicted=both.autoais.astype(bool), unworthy=~_worthy(both), sure=both.score.fillna(0.0))
+    missed, granted = both[_complete(both) & ~both.predicted], both[~_complete(both) & both.predicted]
     order = ["unworthy", "sure", "claim_id"]
     kinds = {
         "people: Complete, AutoAIS: 0": missed.sort_values(order),
@@ -196,15 +196,15 @@ def table_8_factscore(claims: pd.DataFrame) -> pd.DataFrame:
 def _factual(claims: pd.DataFrame) -> dict[str, Any]:
     scored = claims.dropna(subset="fact_score")
     labelled = scored.dropna(subset="correctness")
-    said, true = labelled.fact_score > FACTUAL_ABOVE, labelled.correctness.isin(CORRECT)
-    agreed, scores = (said == true).groupby(labelled.answer_id), scored.fact_score.astype(float)
+    predicted, true = labelled.fact_score > FACTUAL_ABOVE, labelled.correctness.isin(CORRECT)
+    agreed, scores = (predicted == true).groupby(labelled.answer_id), scored.fact_score.astype(float)
     by_answer = scores.groupby(scored.answer_id)
     return {
-        "F1 true, %": 100 * _precision_recall_f1(true, said)[2],
-        **_f1_bounds("F1 true, %", true, said, labelled.answer_id),
-        "F1 false, %": 100 * _precision_recall_f1(~true, ~said)[2],
-        **_f1_bounds("F1 false, %", ~true, ~said, labelled.answer_id),
-        "F1 overall, %": 100 * (said == true).mean(),
+        "F1 true, %": 100 * _precision_recall_f1(true, predicted)[2],
+        **_f1_bounds("F1 true, %", true, predicted, labelled.answer_id),
+        "F1 false, %": 100 * _precision_recall_f1(~true, ~predicted)[2],
+        **_f1_bounds("F1 false, %", ~true, ~predicted, labelled.answer_id),
+        "F1 overall, %": 100 * (predicted == true).mean(),
         **_bounds("F1 overall, %", agreed.sum(), agreed.size()),
         "FActScore, %": 100 * scores.mean(),
         **_bounds("FActScore, %", by_answer.sum(), by_answer.size()),
@@ -273,19 +273,21 @@ def _selected(
     ])  # fmt: skip
 
 
-def _precision_recall_f1(true: pd.Series[bool], said: pd.Series[bool]) -> tuple[float, float, float]:
-    """NaN where it is not defined: precision where nothing is said to be so, recall where nothing is, F1 where both."""
+def _precision_recall_f1(true: pd.Series[bool], predicted: pd.Series[bool]) -> tuple[float, float, float]:
+    """NaN where undefined: precision where nothing is predicted, recall where nothing is true, F1 where both."""
     from sklearn.metrics import precision_recall_fscore_support
 
     if not len(true):
         return np.nan, np.nan, np.nan
-    found = precision_recall_fscore_support(true, said, pos_label=True, average="binary", zero_division=np.nan)
+    found = precision_recall_fscore_support(true, predicted, pos_label=True, average="binary", zero_division=np.nan)
     return float(found[0]), float(found[1]), float(found[2])
 
 
-def _f1_bounds(name: str, true: pd.Series[bool], said: pd.Series[bool], answers: pd.Series[str]) -> dict[str, float]:
-    """F1 = 2 TP / (said + true), each summed by answer."""
-    parts, wholes = (2 * (true & said)).groupby(answers).sum(), (true.astype(int) + said.astype(int))
+def _f1_bounds(
+    name: str, true: pd.Series[bool], predicted: pd.Series[bool], answers: pd.Series[str]
+) -> dict[str, float]:
+    """F1 = 2 TP / (predicted + true), each summed by answer."""
+    parts, wholes = (2 * (true & predicted)).groupby(answers).sum(), (true.astype(int) + predicted.astype(int))
     return _bounds(name, parts, wholes.groupby(answers).sum())
 
 

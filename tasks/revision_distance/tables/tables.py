@@ -253,15 +253,15 @@ def selection(
     cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame, not_drawn: Iterable[str]
 ) -> pd.DataFrame:
     """By task how many texts the rules found, were drawn, the model accepted, and were taken; `not_drawn`: case_ids."""
-    said = pd.crosstab(checked.case_id.map(task_of), checked.checked.fillna("not asked"))
+    verdicts = pd.crosstab(checked.case_id.map(task_of), checked.checked.fillna("not asked"))
     drawn = candidates.task.value_counts()
     counts = pd.DataFrame(
         {
             "found": drawn.add(pd.Series(map(task_of, not_drawn), dtype=object).value_counts(), fill_value=0),
             "drawn": drawn,
-            "accepted": said.get("yes"),
-            "declined": said.get("no"),
-            "not asked": said.get("not asked"),
+            "accepted": verdicts.get("yes"),
+            "declined": verdicts.get("no"),
+            "not asked": verdicts.get("not asked"),
         },
         index=list(TASKS),
         dtype=float,
@@ -278,13 +278,13 @@ def kinds(cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame) 
     `of the same kind`: accepted ones of which the model sees the kind that the rules see.
     """
     keys = ["task", "kind"]
-    said = candidates.merge(checked, on="case_id", how="left")
-    yes, no = said.checked == "yes", said.checked == "no"
+    verdicts = candidates.merge(checked, on="case_id", how="left")
+    yes, no = verdicts.checked == "yes", verdicts.checked == "no"
     counts = pd.DataFrame({
-        "drawn": said.groupby(keys).size(),
-        "accepted": said[yes].groupby(keys).size(),
-        "of the same kind": said[yes & (said.checked_kind == said.kind)].groupby(keys).size(),
-        "declined": said[no].groupby(keys).size(),
+        "drawn": verdicts.groupby(keys).size(),
+        "accepted": verdicts[yes].groupby(keys).size(),
+        "of the same kind": verdicts[yes & (verdicts.checked_kind == verdicts.kind)].groupby(keys).size(),
+        "declined": verdicts[no].groupby(keys).size(),
         "cases": cases.groupby(keys).size(),
     })  # fmt: skip
     rows = counts.fillna(0).astype(int).rename_axis(keys).sort_index().reset_index()

@@ -156,9 +156,9 @@ def decoded(content: bytes, declared: str) -> str:
         if content.startswith(mark):
             return content.decode(name, "replace").removeprefix("\ufeff")
     of_server, of_page = _CHARSET.search(declared), _META.search(content[: 4 * SNIFFED])
-    said = _known(of_page[1].decode()) if of_page else None  # that of a page that can be read so far is no UTF-16
-    said = None if re.match(r"utf[-_]?(16|32)", said or "", re.I) else said
-    named = [name for name in (_known(of_server[1]) if of_server else None, said) if name]
+    of_meta = _known(of_page[1].decode()) if of_page else None  # that of a page that can be read so far is no UTF-16
+    of_meta = None if re.match(r"utf[-_]?(16|32)", of_meta or "", re.I) else of_meta
+    named = [name for name in (_known(of_server[1]) if of_server else None, of_meta) if name]
     for name in [*filter(_STATEFUL.match, named), "utf-8", *named]:
         try:
             return content.decode(name)
