@@ -53,6 +53,7 @@ from tasks.expertqa.estimates.predictions import (
     read_predictions,
     scorer_of,
 )
+from tasks.expertqa.exports import EXPORTS as EXPORTS
 from tasks.expertqa.form import sheets as sheets
 from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.offline import RULES

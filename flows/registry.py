@@ -37,8 +37,8 @@ def model_of(dataset: str) -> Any:
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id`, `trace` and
-    `sheets`.
+    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id`, `trace`,
+    `sheets` and `EXPORTS`.
     """
     return import_module(DATASETS[dataset])
 

@@ -5,28 +5,41 @@ Imported records are exported unchanged, from the columns that keep them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from longform.artifacts.rows import Row, grouped
-from longform.errors import StoreError
+from longform.errors import StoreError, UsageError
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.bank import first_fault, released_record
 from tasks.expertqa.estimates.autoais import RELEASED
 from tasks.expertqa.estimates.factscore import best_passages, fact_score, judgements_of
 from tasks.expertqa.exact import write_exact
 from tasks.expertqa.vocabulary import type_text
+from tasks.publishing.exports import Export, Format
 
 Example = dict[str, Any]
 StageRows = Mapping[str, Iterable[Row]]
 
 SPLITS = ("train", "validation", "test")
-CONFIGS = ("random", "domain")
 RATED = ("support", "reason_missing_support", "informativeness", "worthiness", "correctness", "reliability")
 REVISED = ("revised_claim", "revised_evidence")
 BY_PEOPLE = ("person", "claims")
 
-TABLES = ("answers", "split", "claims", "labels", "revised", "attributions", "facts", "judged", "found")
+SPLIT_STAGES = {"random": "split_randomly", "domain": "split_by_field"}
+OF_ANSWERS = {
+    "answers": "collect_answers",
+    "split": "split_claims",
+    "claims": "link_evidence",
+    "labels": "collect_labels",
+    "revised": "revise_answers",
+}
+OF_ESTIMATES = {
+    "attributions": "estimate_attribution",
+    "facts": "break_claims",
+    "judged": "judge_facts",
+    "found": "find_for_facts",
+}
 _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
 
 
@@ -40,14 +53,15 @@ def examples(
 ) -> Iterator[tuple[str, Example]]:
     """(question id, example) in the released form, in the order of the bank.
 
-    `tables`: rows of the stages behind the questions, in the order of these, by the names in TABLES; those that are not
-    given are empty. `claims` are those of sampled answers, with their evidence; `split` are the claims of all answers.
+    `tables`: rows of the stages behind the questions, in the order of these, by the names in OF_ANSWERS and
+    OF_ESTIMATES; those that are not given are empty. `claims` are those of sampled answers, with their evidence;
+    `split` are the claims of all answers.
     Imported examples equal the imported records; our systems' answers are added, unless `only_imported`. With
     `estimates` every claim gets our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label` in place of
     the released ones, which stay where FActScore did not run or AutoAIS is the released one. StoreError for rows in
     another order.
     """
-    streams = {name: InOrder(name, tables.get(name, ())) for name in TABLES}
+    streams = {name: InOrder(name, tables.get(name, ())) for name in OF_ANSWERS | OF_ESTIMATES}
     scored = streams["facts"].ahead is not None
     for question in questions:
         own = {name: stream.of(question["question_id"]) for name, stream in streams.items()}
@@ -251,3 +265,56 @@ def _why_no_pair(row: Row, claim: str, texts: list[str]) -> str | None:
         "only the address of its evidence is known": not texts,
         "no word but citation marks": not any(map(str.isalnum, claim)),
     })  # fmt: skip
+
+
+# ---------------------------------------------------------------- formats
+
+
+def _examples_of(export: Export) -> Iterator[Example]:
+    """The examples of one split, or of all questions. UsageError for estimates that the version does not have."""
+    estimated = export.tables(OF_ESTIMATES) if "estimates" in export.options else {}
+    if "estimates" in export.options and not estimated:
+        raise UsageError(f"{export.name} has no estimates: build it with them, or leave out --estimates.")
+    in_split = _questions(export) if export.split else None
+    bank = "take_questions" if "take_questions" in export.version.stages else "read_questions"
+    for question, example in examples(
+        export.rows(bank),
+        export.tables(OF_ANSWERS) | estimated,
+        estimates=bool(estimated),
+        only_imported="imported" in export.options,
+    ):
+        if in_split is None or question in in_split:
+            yield example
+
+
+def _questions(export: Export) -> set[str]:
+    """The questions of the split."""
+    return {row["question_id"] for row in export.rows(SPLIT_STAGES[export.config]) if row["split"] == export.split}
+
+
+def _chats_of(export: Export) -> Iterator[Example]:
+    for chat in chats(export.rows(SPLIT_STAGES[export.config]), split=str(export.split)):
+        if chat["metadata"]["revised_by"] == "model":
+            export.noted["revised_by_model"] += 1
+        yield chat
+
+
+def _entailments_of(export: Export) -> Iterator[Example]:
+    for pair in entailments(export.rows("publish_claims"), split=str(export.split), config=export.config):
+        if isinstance(pair, str):
+            export.left_out[pair] += 1
+        else:
+            yield pair
+
+
+def _format(rows: Callable[[Export], Iterator[Example]], split: str | None, **more: Any) -> Format:
+    return Format(rows, line, SPLITS, tuple(SPLIT_STAGES), split, **more)
+
+
+EXPORTS = {
+    "expertqa-jsonl": _format(_examples_of, None, options=frozenset({"estimates", "imported"})),
+    "chat-jsonl": _format(
+        _chats_of, "train", notes={"revised_by_model": "of them revised by a model, as metadata.revised_by says"}
+    ),
+    "entailment-jsonl": _format(_entailments_of, "train"),
+}

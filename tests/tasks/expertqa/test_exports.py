@@ -553,7 +553,10 @@ def test_the_command_writes_chats_and_pairs(export, tmp_path):
             ["expertqa", "--format", "chat-jsonl", "--split", "validation"],
             "nothing to export as chat-jsonl of split val",
         ),
-        (["expertqa", "--format", "chat-jsonl", "--estimates"], "--estimates and --imported go with"),
+        (
+            ["expertqa", "--format", "chat-jsonl", "--estimates"],
+            "--estimates goes with --format expertqa-jsonl, not with chat",
+        ),
         (["expertqa", "--format", "expertqa-jsonl", "--estimates"], "expertqa v1 has no estimates"),
     ],
 )
