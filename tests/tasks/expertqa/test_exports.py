@@ -555,7 +555,7 @@ def test_the_command_writes_chats_and_pairs(export, tmp_path):
         ),
         (
             ["expertqa", "--format", "chat-jsonl", "--estimates"],
-            "--estimates goes with --format expertqa-jsonl, not with chat",
+            "--estimates goes with --format expertqa-jsonl",
         ),
         (["expertqa", "--format", "expertqa-jsonl", "--estimates"], "expertqa v1 has no estimates"),
     ],
