@@ -10,6 +10,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ Read = Callable[[bytes], Row]
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    with Reader(Pdfium(pages=50, seconds=600), tmp_path_factory.mktemp("reader")) as reader:
+    with closing(Reader(Pdfium(pages=50, seconds=600), tmp_path_factory.mktemp("reader"))) as reader:
         yield reader
 
 
@@ -314,7 +315,7 @@ def test_a_reader_that_is_killed_or_hangs_costs_one_pdf(tmp_path: Path):
         (found,) = set(psutil.Process().children()) - before
         return found
 
-    with Reader(Pdfium(seconds=600), tmp_path) as short:
+    with closing(Reader(Pdfium(seconds=600), tmp_path)) as short:
         assert read(short, with_stream(TEXT))
         process().kill()
         assert reason(short, with_stream(TEXT)) == "breaks the reader"
