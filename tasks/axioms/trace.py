@@ -7,7 +7,16 @@ from typing import Any
 
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
-from tasks.publishing.lineage import Line, Record, built_by, calls_of, published_row, rows_where, stage_rows, taken
+from tasks.publishing.lineage import (
+    Line,
+    Record,
+    built_by,
+    calls_of,
+    published_row,
+    rows_where,
+    stage_rows_where,
+    taken,
+)
 
 MADE_BY = {
     "open_book": "answer_open_book",
@@ -54,7 +63,7 @@ def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record
     source, key = row[f"{side}_source"], row[f"{side}_id"]
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
-    found = stage_rows(store, version, stage, f"{column} = ? LIMIT 1", key)
+    found = stage_rows_where(store, version, stage, f"{column} = ? LIMIT 1", key)
     return {"stage": stage, **found[0]} if found else None
 
 

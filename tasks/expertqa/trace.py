@@ -17,7 +17,7 @@ from tasks.publishing.lineage import (
     published_row,
     rows_where,
     short,
-    stage_rows,
+    stage_rows_where,
 )
 
 MADE_BY = {"random": "split_randomly", "domain": "split_by_field", "claims": "publish_claims"}
@@ -48,7 +48,7 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 def _stage_row(store: Store, version: Version, stage: str, answer_id: str) -> Record | None:
     """The row of a stage for this answer without its released JSON; None if there is none."""
-    found = stage_rows(store, version, stage, "answer_id = ? LIMIT 1", answer_id)
+    found = stage_rows_where(store, version, stage, "answer_id = ? LIMIT 1", answer_id)
     return {name: value for name, value in found[0].items() if name not in ("original", "claims")} if found else None
 
 

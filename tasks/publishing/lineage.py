@@ -61,7 +61,7 @@ def published_row(version: Version, row_id: str) -> tuple[str, Record]:
     )
 
 
-def stage_rows(store: Store, version: Version, stage: str, condition: str, *values: str) -> list[Record]:
+def stage_rows_where(store: Store, version: Version, stage: str, condition: str, *values: str) -> list[Record]:
     """The rows of a stage of this version; none where it has no such stage."""
     if stage not in version.stages:
         return []

@@ -8,7 +8,7 @@ from typing import Any
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.errors import UsageError
-from tasks.publishing.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows
+from tasks.publishing.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows_where
 
 MADE_BY = {"draft_id": "publish_drafts", "edit_id": "publish_edits"}
 JUDGED = ("collect_judgements", "read_judgements")
@@ -84,10 +84,10 @@ def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Rec
     either, origins = "? IN (first, second) ORDER BY expert", [version.folder / "attribution.parquet"]
     return {
         **{
-            name: stage_rows(store, version, stage, f"{column} = ? ORDER BY ALL", draft[column])
+            name: stage_rows_where(store, version, stage, f"{column} = ? ORDER BY ALL", draft[column])
             for name, (stage, column) in stages.items()
         },
-        "judgements": stage_rows(store, version, judged_by, either, draft["draft_id"]),
+        "judgements": stage_rows_where(store, version, judged_by, either, draft["draft_id"]),
         "origins": rows_where(origins, "case_id = ? ORDER BY kind = 'cited', record_id", draft["case_id"]),
     }
 

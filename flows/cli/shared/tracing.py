@@ -9,7 +9,7 @@ from flows.registry import module_of, stages_of
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.stage import Stage
-from tasks.publishing.lineage import Line, published_row, rows_where, short, stage_rows
+from tasks.publishing.lineage import Line, published_row, rows_where, short, stage_rows_where
 
 TEXTS = ("text", "question", "claim", "answer")
 MODEL = ("model", "prompt", "response")
@@ -59,7 +59,7 @@ def _stage_rows(
     for stage in version.stages:
         key = stages[stage].schema.metadata[b"key"].decode()
         if isinstance(value := row.get(key), str):
-            found = stage_rows(store, version, stage, f"{key} = ? LIMIT 1", value)
+            found = stage_rows_where(store, version, stage, f"{key} = ? LIMIT 1", value)
             yield from ({"stage": stage, "key": key, **found_row} for found_row in found)
 
 
