@@ -51,7 +51,7 @@ def do_nothing(context: StageContext, shard: Shard) -> Iterator[Row]:
 def runner_of(name: str, workers: int | None = None) -> Runner:
     if name == "dask":
         return Dask(workers=workers)
-    return Here() if name == "threads" else Ray() if name == "ray" else Processes(workers)
+    return Here() if name == "threads" else Ray() if name == "ray" else Processes(workers, small_bytes=0)
 
 
 @contextmanager
@@ -61,7 +61,6 @@ def building(home: Path, tasks: Tasks, runner: Runner) -> Iterator[Build]:
     with closing(
         Build(store, tasks=tasks, runner=runner, progress=Silent(), models=Models(home / "r.sqlite"))
     ) as build:
-        build.small_bytes = 0  # workers make every part
         yield build
 
 

@@ -30,7 +30,6 @@ from longform.machines import temporary
 
 MODEL_REASON = "model: "
 MODEL_PARTS_AT_ONCE = 8
-SMALL_BYTES = 1 << 18
 ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
@@ -128,7 +127,6 @@ class Build:
         self.force, self.batch, self.shared_responses = force, batch, shared_responses
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
-        self.small_bytes = SMALL_BYTES
         self.stopping = threading.Event()
         self.calls: list[StageCall] = []
         self.publication: Any = None
@@ -315,7 +313,7 @@ class Build:
     def _is_made_in_this_process(self, call: StageCall, job: Job) -> bool:
         """Whether a part is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
         shares_a_limit = call.one_process or (call.online and not self.shared_responses)
-        return shares_a_limit or (self.runner.local and job.bytes < self.small_bytes and not call.online)
+        return shares_a_limit or (job.bytes < self.runner.small_bytes and not call.online)
 
     # batch mode
 

@@ -32,6 +32,7 @@ SECONDS_TO_CONNECT = 30
 SECONDS_BETWEEN_LOOKS = 5
 SECONDS_TO_KNOCK = 10
 SECONDS_WITHOUT_WORKERS = 60
+SMALL_BYTES = 1 << 18
 PACKAGES = {"dask": "distributed", "ray": "ray"}
 EXAMPLES = {"dask": "tcp://127.0.0.1:8786", "ray": "ray://127.0.0.1:10001"}
 ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[\da-fA-F:]+\]|[^/:\s]+):\d{1,5}/?")
@@ -40,11 +41,11 @@ ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[\da-fA-F:]+\]|[^/:\s]+):\d{1,5}/?")
 class Runner(Protocol):
     """The interface of an engine that makes parts.
 
-    `local`: workers run on this machine, so that small parts may as well be made in this process. `workers`: how many
-    jobs are made at the same time.
+    `small_bytes`: a part of less input is made in the build's own process, as sending it takes longer. `workers`: how
+    many jobs are made at the same time.
     """
 
-    local: bool
+    small_bytes: int
 
     @property
     def workers(self) -> int: ...
@@ -59,9 +60,9 @@ class Runner(Protocol):
         """End the workers."""
 
 
-def check(name: str, address: str | None = None) -> None:
+def check(name: str, address: str | None = None, *, seconds: float = SECONDS_TO_KNOCK) -> None:
     """UsageError if a runner's package is missing or its address malformed; ServerError if nobody listens at the
-    address.
+    address within so many seconds.
     """
     if name not in PACKAGES:
         return
@@ -75,7 +76,7 @@ def check(name: str, address: str | None = None) -> None:
     if not ADDRESS.fullmatch(address):
         raise UsageError(f"--address {address} is no address of a cluster: give host and port, e.g. {EXAMPLES[name]}.")
     try:
-        _wait_for_port(address, SECONDS_TO_KNOCK)
+        _wait_for_port(address, seconds)
     except OSError:
         raise ServerError(f"No {name.title()} cluster answers at {address}: start it, or correct --address.") from None
 
@@ -107,6 +108,9 @@ def attempt(job: Job) -> list[Part] | Exception:
         return error if _pickles(error) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
+Make = Callable[[Job], list[Part] | Exception]
+
+
 def _pickles(error: Exception) -> bool:
     """Whether an error survives pickling."""
     try:
@@ -133,7 +137,7 @@ def _lost(job: Job, what: str) -> LostWorker:
 class Here:
     """Makes each part in the thread that asks for it, in this process."""
 
-    local = True
+    small_bytes = SMALL_BYTES
 
     def __init__(self) -> None:
         self.workers = processors()
@@ -150,14 +154,19 @@ class Here:
 
 class Processes:
     """Worker processes, spawned with their first job. Each has its own executor, so that one that dies costs only one
-    job.
+    job. `make` makes a job there.
     """
 
-    local = True
-
-    def __init__(self, workers: int | None = None, *, seconds_to_end: float = SECONDS_TO_END) -> None:
-        self.workers = workers or processors()
-        self._seconds_to_end = seconds_to_end
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        seconds_to_end: float = SECONDS_TO_END,
+        small_bytes: int = SMALL_BYTES,
+        make: Make = attempt,
+    ) -> None:
+        self.workers, self.small_bytes = workers or processors(), small_bytes
+        self._seconds_to_end, self._make = seconds_to_end, make
         self._all = [Worker(number) for number in range(self.workers)]
         self._free, self._waiting = list(self._all), list[tuple[int, int]]()
         self._numbers = itertools.count()
@@ -165,7 +174,7 @@ class Processes:
         self._stopped = False
 
     def run(self, job: Job) -> list[Part]:
-        return _parts_of(self.call(attempt, job, size=job.bytes, lost=lambda: _lost(job, "A worker died")))
+        return _parts_of(self.call(self._make, job, size=job.bytes, lost=lambda: _lost(job, "A worker died")))
 
     def call(self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], size: int = 0) -> Any:
         """What `work` returns in the first free worker; of waiting calls the one with the largest `size` goes first, so
@@ -346,15 +355,24 @@ def _wait_for_port(address: str, seconds: float) -> None:
 
 class _Cluster:
     """Makes parts on a cluster: the one at `address`, else a local one with so many `workers`, by default one for each
-    processor. It is connected on first use.
+    processor. It is connected on first use. `make` makes a job there; `patience`: seconds without any worker.
     """
 
-    local = False
+    small_bytes = 0  # its workers may be of other machines
     name: ClassVar[str]
     head: ClassVar[str]
 
-    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        workers: int | None = None,
+        *,
+        make: Make = attempt,
+        seconds_to_connect: float = SECONDS_TO_CONNECT,
+        patience: float = SECONDS_WITHOUT_WORKERS,
+    ) -> None:
         self.address, self._own_workers = address, workers or processors()
+        self._make, self._seconds_to_connect, self._patience = make, seconds_to_connect, patience
         self._at = f" at {address}" if address else ""
         self._lock = threading.Lock()
         self._connection: Any = None
@@ -387,7 +405,7 @@ class _Cluster:
             except TimeoutError:
                 has_workers = self._processors(connection)
                 seconds_without_workers = 0 if has_workers else seconds_without_workers + SECONDS_BETWEEN_LOOKS
-                if seconds_without_workers > SECONDS_WITHOUT_WORKERS:
+                if seconds_without_workers > self._patience:
                     future.cancel()
                     raise LostWorker(f"The {self.name} cluster{self._at} has no worker: start one.") from None
 
@@ -448,13 +466,13 @@ class Dask(_Cluster):
         if self.address is None:
             with _without_ctrl_c():
                 self._cluster = LocalCluster(n_workers=self._own_workers, **self.LOCAL)
-        return Client(self.address or self._cluster, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+        return Client(self.address or self._cluster, timeout=self._seconds_to_connect, set_as_default=False)
 
     def _processors(self, connection: Any) -> int:
         return int(sum(connection.nthreads().values()))
 
     def _submit(self, connection: Any, job: Job) -> Any:
-        return connection.get_executor(pure=False).submit(attempt, job)
+        return connection.get_executor(pure=False).submit(self._make, job)
 
     def _leave(self, connection: Any) -> None:
         with self._lock:
@@ -477,9 +495,9 @@ class Ray(_Cluster):
         import ray
 
         local = {} if self.address else {"num_cpus": self._own_workers, "include_dashboard": False}
-        _wait_for_port(self.address or "", SECONDS_TO_CONNECT)
+        _wait_for_port(self.address or "", self._seconds_to_connect)
         ray.init(self.address or "local", logging_level="CRITICAL", log_to_driver=False, **local)
-        return ray.remote(max_retries=0)(attempt)
+        return ray.remote(max_retries=0)(self._make)
 
     def _processors(self, connection: Any) -> int:
         import ray

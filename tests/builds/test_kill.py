@@ -31,13 +31,11 @@ LONGFORM = str(Path(sys.executable).with_name("longform"))
 DRIVER = """
 import sys
 from pathlib import Path
-import longform.engine.build, longform.engine.runners
 from tests.builds import test_kill
 from axioms_builds import build_axioms
+from longform.engine.runners import Processes
 if __name__ == "__main__":
-    longform.engine.runners.attempt = test_kill.held
-    longform.engine.build.SMALL_BYTES = 0  # workers make every part
-    build_axioms(Path(sys.argv[1]), dump=sys.argv[2:])
+    build_axioms(Path(sys.argv[1]), dump=sys.argv[2:], runner=Processes(small_bytes=0, make=test_kill.held))
 """
 
 

@@ -33,5 +33,8 @@ def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Vers
     """Build the axioms dataset in this process: (the published version, its progress, the build)."""
     progress = Silent()
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
-    published, made = build("axioms", AxiomsConfig(**settings), options, tasks=InTurn(), progress=progress)
+    runner = settings.pop("runner", None)
+    published, made = build(
+        "axioms", AxiomsConfig(**settings), options, tasks=InTurn(), progress=progress, runner=runner
+    )
     return published.version if published else None, progress, made

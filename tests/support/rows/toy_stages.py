@@ -221,10 +221,8 @@ def source(file: Path, site: str, pieces: int = 1) -> Source:
 def building(home: Path, force: str | None = None, spawned: bool = False) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
-    models, runner = Models(responses(home), offline=RULES), Processes(3) if spawned else Here()
+    models, runner = Models(responses(home), offline=RULES), Processes(3, small_bytes=0) if spawned else Here()
     run = Build(store, tasks=InTurn(), runner=runner, progress=Silent(), models=models, force=force)
-    if spawned:
-        run.small_bytes = 0  # what is small goes to workers too
     try:
         yield run
     finally:
