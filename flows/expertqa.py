@@ -45,7 +45,6 @@ from tasks.expertqa.bank import open_banks, read_questions, take_questions
 from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
 from tasks.expertqa.estimates.autoais import estimate_attribution, opened_backend
 from tasks.expertqa.estimates.factscore import break_claims, judge_facts, leave_facts
-from tasks.expertqa.estimates.longform_qa import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.estimates.predictions import (
     open_entailments,
     open_predictions,
@@ -57,6 +56,7 @@ from tasks.expertqa.exports import EXPORTS as EXPORTS
 from tasks.expertqa.form import sheets as sheets
 from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.offline import RULES
+from tasks.expertqa.published import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.report import figures, tables
 from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.takedown import responses_of as responses_of

@@ -10,7 +10,7 @@ from longform.llm.read.replies import whole_reply
 NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 
 
-def refused(key: str, answer: Failure) -> Rejected:
+def unanswered(key: str, answer: Failure) -> Rejected:
     """The rejected row of an input for which the model gave no answer."""
     return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
 

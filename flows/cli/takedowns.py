@@ -30,21 +30,21 @@ def add_takedowns(
     """Take records down: builds leave them out, responses made from them go, versions that hold them are named."""
     from datetime import UTC, datetime
 
-    from flows.cli.shared import takedowns as flow
+    from flows.cli.shared import takedown_effects as effects
     from longform.artifacts import takedowns as listed
 
     root = home_of(home)
-    requested = flow.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
+    requested = effects.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
     new, listed_before = listed.add(root, requested)
     ids = [record for record, _, _ in requested]
-    holders = flow.holders(root, ids)
+    holders = effects.holders(root, ids)
     if not as_json:
         _say_listed(new, listed_before)
         _say_held(holders)
-    purged = flow.purge(root, ids)
+    purged = effects.purge_responses(root, ids)
     if as_json:
         added = {"added": [asdict(entry) for entry in new], "known": [asdict(entry) for entry in listed_before]}
-        return print_json({**added, "versions": [flow.described(entry) for entry in holders], "purged": purged})
+        return print_json({**added, "versions": [effects.described(entry) for entry in holders], "purged": purged})
     print(f"{purged:,} stored responses that were made from them were purged; what was paid stays in the ledger.")
     print("The next build leaves them out. Dumps, and the parts read from them, still hold them: docs/data-policy.md.")
 

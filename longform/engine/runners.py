@@ -1,7 +1,8 @@
 """Where parts are made: threads of this process, worker processes, Dask or Ray, behind one small interface.
 
 A runner gets jobs, which can be pickled, and returns the parts they made. Errors of our own code come back from a
-worker as values, so any error that the engine itself raises means that a worker or the cluster was lost.
+worker as values, so any error that the engine itself raises means that a worker or the cluster was lost. Kept is what
+was committed (jobs.py), which the next attempt reuses (build.py); prefect_tasks.py has lost jobs made again.
 """
 
 from __future__ import annotations

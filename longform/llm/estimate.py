@@ -1,4 +1,6 @@
-"""What asking would cost, said before it is asked: what is stored is looked up, the rest is measured by it.
+"""What requests that are known would cost before they are asked (of stages that are not built yet: engine/bounds.py).
+
+What is stored is looked up, the rest is measured by it.
 
 Requests of which replies are stored (a pilot's) tell how many tokens the others will take: a line through tokens
 against bytes, from ten of them on; before that, what the store's latest answers of the same task and model took. With

@@ -31,7 +31,7 @@ MOVED = (301, 302, 303, 307, 308)
 PASSING = (408, 425, 429)
 LIMITED = (429, 503)
 LONGEST_BACKOFF_SECONDS = 60.0
-LONGEST_PAUSE_SECONDS = 600.0
+LONGEST_HOST_PAUSE_SECONDS = 600.0
 LONGEST_WAIT_SECONDS = 10 * 366 * 86_400
 ERROR_BYTES = 1 << 16
 MAX_BYTES = 64 << 20
@@ -213,7 +213,7 @@ class Http:
         except Dropped as failure:
             raise Dropped(f"redirects to {shown(call.url)}, which {failure}") if moved else failure from None
         if host in self._rates and _used_up(response.headers):
-            self._turn(host, min(limit_seconds(response.headers) or 0, LONGEST_PAUSE_SECONDS))
+            self._turn(host, min(limit_seconds(response.headers) or 0, LONGEST_HOST_PAUSE_SECONDS))
         return response
 
     def _take_turn(self, host: str) -> None:
@@ -260,7 +260,7 @@ class Login:
         self.credentials: dict[str, str] | None = None
 
     def use(self, ask: Callable[[dict[str, str] | None], T]) -> T:
-        """What `ask` gives with these credentials."""
+        """What `ask` gives with these credentials; after a 401 logs in again and asks once more."""
         self.credentials = self.credentials or self._log_in()
         try:
             return ask(self.credentials)

@@ -62,7 +62,7 @@ from longform.standin.replies import complete, embed
 UPLOAD = "POST /v1/files"
 ASKS_MODEL: dict[str, type[Question] | type[Texts]] = {f"POST {CHAT}": Question, f"POST {EMBEDDINGS}": Texts}
 JSON_BYTES = 32 << 20
-FORM_BYTES = 64 << 10
+UPLOAD_FRAME_BYTES = 64 << 10  # of a multipart form, beside the file
 UNUSABLE = LOST | UNREADABLE | EMPTY_REPLIES
 BACKLOG = 1024
 REFUSED_OUTCOMES = {401: "refused", 429: "limited"}
@@ -326,7 +326,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 async def _read(request: web.Request, *, is_upload: bool) -> Any:
     """The body in bytes, or an upload's (file name, content, purpose). Raises Refused (400, 413)."""
-    limit = MAX_FILE_BYTES + FORM_BYTES if is_upload else JSON_BYTES
+    limit = MAX_FILE_BYTES + UPLOAD_FRAME_BYTES if is_upload else JSON_BYTES
     try:
         if (request.content_length or 0) > limit:
             raise web.HTTPRequestEntityTooLarge(limit)

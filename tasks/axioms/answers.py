@@ -15,7 +15,7 @@ from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.read.replies import cited_passages
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
-from tasks.answers import made_by, refused, usable
+from tasks.answers import made_by, unanswered, usable
 from tasks.metrics.utilization import utilization
 
 QUESTION_CHARACTERS = 8_000
@@ -72,7 +72,7 @@ def answer_closed_book(
 def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     """A row of ANSWERS from the model's reply, or why it is rejected."""
     if isinstance(answer, Failure):
-        return refused(question, answer)
+        return unanswered(question, answer)
     text = usable(question, answer)
     if isinstance(text, Rejected):
         return text
@@ -121,7 +121,7 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
     """A row of CORRUPTED from the model's reply, or why it is rejected."""
     key = answer["answer_id"]
     if isinstance(reply, Failure):
-        return refused(key, reply)
+        return unanswered(key, reply)
     corruption: Corruption = reply.value
     claims, corrupted = _one_line_each(corruption.claim), _one_line_each(corruption.corrupted_claim)
     if not claims:
@@ -186,7 +186,7 @@ def _combined(
     """A row of COMBINED from the model's reply, or why it is rejected."""
     question = thread["question_id"]
     if isinstance(answer, Failure):
-        return refused(question, answer)
+        return unanswered(question, answer)
     text = usable(question, answer)
     if isinstance(text, Rejected):
         return text

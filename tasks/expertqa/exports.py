@@ -311,6 +311,7 @@ def _format(rows: Callable[[Export], Iterator[Example]], split: str | None, **mo
     return Format(rows, line, SPLITS, tuple(SPLIT_STAGES), split, **more)
 
 
+# A new format is a function of an Export and an entry here; `--format` in flows/cli/exports.py names it too.
 EXPORTS = {
     "expertqa-jsonl": _format(_examples_of, None, options=frozenset({"estimates", "imported"})),
     "chat-jsonl": _format(

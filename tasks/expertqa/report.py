@@ -12,8 +12,8 @@ from longform.settings import qafacteval_models
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
 from tasks.expertqa.estimates.predictions import missing
-from tasks.expertqa.tables import labels as counted
-from tasks.expertqa.tables import tables as made
+from tasks.expertqa.tables import label_counts as counted
+from tasks.expertqa.tables import paper_tables as made
 from tasks.expertqa.tables.figures import plots
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment

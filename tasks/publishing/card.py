@@ -1,4 +1,4 @@
-"""README.md of a dataset version: a dataset card, whose YAML tells `datasets.load_dataset` the splits.
+"""README.md of a dataset version, which publish.py writes: a card, whose YAML tells `datasets.load_dataset` the splits.
 
     ---
     pretty_name: "Axioms"

@@ -1,4 +1,4 @@
-"""croissant.json of a dataset version: Croissant 1.1 as plain JSON-LD.
+"""croissant.json of a dataset version, which publish.py writes: Croissant 1.1 as plain JSON-LD.
 
     {"@type": "cr:Field", "@id": "pairs/test/evidence", "dataType": "sc:Text", "isArray": true,
      "arrayShape": "-1", "source": {"fileObject": {"@id": "test/a.parquet"}, "extract": {"column": ...}}}

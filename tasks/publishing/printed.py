@@ -8,6 +8,8 @@ A file of printed figures holds a table of the paper as text of comma-separated 
     system,sampled
     gpt4,174
     '''
+
+These files are tasks/axioms/printed.toml and tasks/<dataset>/tables/printed.toml.
 """
 
 from __future__ import annotations

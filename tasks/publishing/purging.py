@@ -1,4 +1,6 @@
-"""Stored responses that were made from a text: found by the rows of stages, and by its words in a request.
+"""Finding the stored responses that were made from a text: by the rows of stages, and by its words in a request.
+
+Takedowns delete what is found (flows/cli/shared/takedown_effects.py).
 
 A request shows a text where it holds WINDOW letters of it, one after the other. A text of fewer letters must be all
 that stands between two fences, or all that is embedded: its words could be part of anybody's. So such texts are given

@@ -295,7 +295,7 @@ def _greeting(draft: str) -> Iterator[_Proposal]:
 
 
 def _closing_at(draft: str) -> int | None:
-    """Where the closing begins, in the last lines."""
+    """Offset of the line of a letter's closing (`Kind regards`) near the end of the draft; None if there is none."""
     begin = len(draft.rstrip())
     tail = draft[max(0, begin - TAIL_CHARACTERS) : begin]
     for line in reversed(tail.split("\n")[1:]):

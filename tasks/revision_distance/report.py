@@ -26,7 +26,7 @@ JUDGEMENTS = [
 
 def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgements: Rows) -> list[ReportTable]:
     """Tables 2, 3 and 5, section 4.2, the expert study, edits and cases. `published` are the drafts."""
-    from tasks.revision_distance.tables import tables as made
+    from tasks.revision_distance.tables import paper_tables as made
 
     scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
     taken, drawn, verdicts = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
@@ -94,7 +94,7 @@ def figures(published: Rows) -> list[Figure]:
 
 def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
     """Table 2 for a task."""
-    from tasks.revision_distance.tables import tables as made
+    from tasks.revision_distance.tables import paper_tables as made
 
     weak, strong = made.WEAK_AND_STRONG[task]
     own = drafts[drafts.task == task]
@@ -112,7 +112,7 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
 
 def order_alone(drafts: pd.DataFrame) -> ReportTable:
     """Table 5."""
-    from tasks.revision_distance.tables import tables as made
+    from tasks.revision_distance.tables import paper_tables as made
 
     own = drafts[drafts.task == "structure"]
     sentences = (
@@ -130,7 +130,7 @@ def order_alone(drafts: pd.DataFrame) -> ReportTable:
 
 def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
     """Edits by how they were placed, with the reasons why some were not applied."""
-    from tasks.revision_distance.tables import tables as made
+    from tasks.revision_distance.tables import paper_tables as made
 
     measured = edits[edits.draft.isin(drafts.index[drafts.distance.notna()])]
     reasons = measured[~measured.applied.astype(bool)].why_not.astype(object).fillna("no reason said").value_counts()
@@ -144,7 +144,7 @@ def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
 
 def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[ReportTable]:
     """What experts chose and what metrics say of it, what they say of each system, and how far they agree."""
-    from tasks.revision_distance.tables import tables as made
+    from tasks.revision_distance.tables import paper_tables as made
 
     own = made.of_drafts(judgements, drafts)
     texts = made.shown_texts(own)

@@ -59,7 +59,7 @@ class English:
 
     def _word(self, word: str, at: int) -> Iterator[tuple[int, int]]:
         prefixes, (low, high), suffixes = self._stripped(word)
-        core = self._core(word[low:high], low) if low < high else ()
+        core = self._core_tokens(word[low:high], low) if low < high else ()
         for start, end in (*prefixes, *core, *reversed(suffixes)):
             if start < end:
                 yield at + start, at + end
@@ -101,8 +101,11 @@ class English:
             start -= 1
         return high - start
 
-    def _core(self, core: str, at: int) -> Iterable[tuple[int, int]]:
-        """What is left between the affixes: a special word, an address, or cut at its infixes; some may be empty."""
+    def _core_tokens(self, core: str, at: int) -> Iterable[tuple[int, int]]:
+        """(start, end) in the text of each token of a word without its affixes; some may be empty.
+
+        A special word, an address, or cut at infixes. `at` is where `core` starts.
+        """
         if len(core) <= self._longest and core in self._specials:
             return _laid(self._specials[core], at)
         edges = [at]

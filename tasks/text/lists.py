@@ -123,7 +123,7 @@ def _sentences(text: str, start: int, end: int) -> Spans:
     region = text[start:end]
     start += len(region) - len(region.lstrip())
     spans = [(start + low, start + high) for low, high in sentence_spans(region.strip())]
-    return [part for span in _opened(text, spans) for part in _cut(text, *span)]
+    return [part for span in _opened(text, spans) for part in _cut_at_semicolons(text, *span)]
 
 
 def _opened(text: str, spans: Spans) -> Spans:
@@ -137,7 +137,8 @@ def _opened(text: str, spans: Spans) -> Spans:
     return [(start, end) for start, end in found if start < end]
 
 
-def _cut(text: str, start: int, end: int) -> Spans:
+def _cut_at_semicolons(text: str, start: int, end: int) -> Spans:
+    """The span, cut at its semicolons if it is over-long and has two or more."""
     cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)] if end - start > OVER_LONG else []
     bounds = [(start, start), *((low + 1, high) for low, high in cuts), (end, end)]
     return [(begin, stop) for (_, begin), (stop, _) in pairwise(bounds)] if len(cuts) > 1 else [(start, end)]

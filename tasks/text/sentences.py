@@ -67,7 +67,7 @@ class Sentences:
         self._common_marks, self._all_marks = _from_mark(COMMON_MARKS), _from_mark(marks)
         self._white = re.compile(r"\s++").match
         self._reaching = _reaching(cutter.phrases)
-        self._remembered = lru_cache(max_words)(self._read)
+        self._remembered = lru_cache(max_words)(self._read_word)
 
     def spans(self, text: str) -> Spans:
         """(start, end) of each sentence; a single blank is in none."""
@@ -92,7 +92,7 @@ class Sentences:
         """Note where sentences begin in a marked word and after it; where to look on, or -1: cut the text whole."""
         marked, size = False, len(text)
         while True:
-            read = self._remembered if end - begin <= REMEMBERED_SIGNS else self._read
+            read = self._remembered if end - begin <= REMEMBERED_SIGNS else self._read_word
             word = read(text[begin:end], marked)
             if word.joins and self._reaches(text, begin, end):
                 return -1
@@ -115,7 +115,8 @@ class Sentences:
             assert following
             end = following.end()
 
-    def _read(self, word: str, marked: bool) -> Word:
+    def _read_word(self, word: str, marked: bool) -> Word:
+        """What one word does to the sentences around it. `marked`: a mark stands open before it."""
         raw = self._cutter.raw(word)
         tokens = self._cutter.rejoined(word, raw)
         starts, marked = self._of_tokens(word, tokens, marked=marked)

@@ -14,7 +14,7 @@ from axioms_builds import Silent, build_axioms
 from standin_server import Server, serve
 
 from flows.builds.building import Options, build
-from flows.cli.shared import takedowns as flow
+from flows.cli.shared import takedown_effects as effects
 from flows.expertqa import ExpertqaConfig
 from longform.artifacts.takedowns import add
 from longform.engine.build import Build
@@ -65,7 +65,7 @@ def taken_down(home: Path, record: str) -> set[str]:
     """Take the records down, and return the keys of the purged responses."""
     before = requests(home)
     add(home, [(record_of(record), DAY, "asked")])
-    purged = flow.purge(home, [record_of(record)])
+    purged = effects.purge_responses(home, [record_of(record)])
     gone = before.keys() - requests(home).keys()
     assert len(gone) == purged
     return gone

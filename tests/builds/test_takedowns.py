@@ -21,7 +21,7 @@ from endpoint_server import Server, server
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options
 from flows.builds.building import build as build_dataset
-from flows.cli.shared import takedowns as flow
+from flows.cli.shared import takedown_effects as effects
 from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add, load, mentions
 from longform.artifacts.versions import Version, artifact, garbage, withdraw
@@ -222,11 +222,11 @@ def test_nothing_of_a_listed_answer_is_in_the_next_version_and_nothing_is_bought
     assert len({before[key][0] for key in derived}) >= 2
 
     add(home, [(record, "2026-11-20", "its author asked")])
-    assert [(each.dataset, each.version, each.withdraw) for each in flow.holders(home, [record])] == [
+    assert [(each.dataset, each.version, each.withdraw) for each in effects.holders(home, [record])] == [
         ("axioms", "v1", "longform withdraw axioms@v1")
     ]
     names = _names(home, first, answer["post_id"])
-    purged = flow.purge(home, [record])
+    purged = effects.purge_responses(home, [record])
     after = stored(home)
     assert before.keys() - after.keys() >= derived | names
     assert len(before) - len(after) == purged
@@ -239,7 +239,7 @@ def test_nothing_of_a_listed_answer_is_in_the_next_version_and_nothing_is_bought
     second = build(home, server, beer, "v2", limit=60)
     assert answer["sentence"] not in parquet_texts(second.folder)
     assert not any(answer["sentence"] in asked for _, asked in stored(home).values())
-    assert [each.version for each in flow.holders(home, [record])] == ["v1"]
+    assert [each.version for each in effects.holders(home, [record])] == ["v1"]
     assert set(server.bodies.values()) == {1}
     assert rows_of(second)
 
@@ -288,7 +288,7 @@ def test_all_answers_to_a_listed_question_are_purged_and_asked_no_more(tmp_path:
     ]
     before = set(stored(tmp_path))
     add(tmp_path, [(question, "2026-11-20", "asked")])
-    flow.purge(tmp_path, [question])
+    effects.purge_responses(tmp_path, [question])
     left = stored(tmp_path)
     assert not of_question & left.keys()
     assert not any(asked in text for _, text in left.values())
@@ -327,7 +327,7 @@ def test_replies_of_rejected_rows_and_of_builds_that_stopped_are_purged_too(tmp_
     question = next(key for (key,) in rejected if len(letters(texts[key])) > 120)
     named = {row["response"] for row in combined}
     add(tmp_path, [(question, "2026-11-20", "asked")])
-    flow.purge(tmp_path, [question])
+    effects.purge_responses(tmp_path, [question])
     asked = [text for _, text in stored(tmp_path).values()]
     assert len(asked) < len(keys)
     assert not any(letters(texts[question])[:100] in text for text in asked)
@@ -337,7 +337,7 @@ def test_replies_of_rejected_rows_and_of_builds_that_stopped_are_purged_too(tmp_
 def test_a_purge_waits_for_no_build_and_says_what_to_do(tmp_path: Path, server: Server) -> None:
     build_axioms(tmp_path, "v1", until="answer_closed_book", **_mine(server))
     with Store(tmp_path).lock("axioms"), pytest.raises(BusyError, match=r"written down, but .* not purged.*again"):
-        flow.purge(tmp_path, ["community.example/1"])
+        effects.purge_responses(tmp_path, ["community.example/1"])
 
 
 def test_a_takedown_that_comes_while_a_build_runs_stops_its_publishing(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from standin_server import Server, serve
 
 from flows.builds.building import Options, build
-from flows.cli.shared import takedowns as flow
+from flows.cli.shared import takedown_effects as effects
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.addresses import page_of
 from longform.artifacts.rows import Rejected
@@ -85,7 +85,7 @@ def requests(home: Path) -> dict[str, str]:
 
 def take_down(home: Path, record: str) -> int:
     add(home, [(record_of(record), DAY, "asked")])
-    return flow.purge(home, [record_of(record)])
+    return effects.purge_responses(home, [record_of(record)])
 
 
 def words(version: Version) -> str:
@@ -104,7 +104,7 @@ def test_a_question_leaves_the_build_and_its_responses_go(tmp_path: Path, bank: 
         len(before) - len(after) == purged > len(expected_message) >= 4
     )  # its claims, which do not repeat the question, too
     assert not expected_message & after.keys()
-    assert [holder.version for holder in flow.holders(tmp_path, [gone["question_id"]])] == ["v1"]
+    assert [holder.version for holder in effects.holders(tmp_path, [gone["question_id"]])] == ["v1"]
     asked = server.counters()["answered_bodies"]
     again, run = make(tmp_path, bank, server, "v2")
     assert server.counters()["answered_bodies"] == asked  # nothing of the other questions is bought again
@@ -128,7 +128,7 @@ def test_a_page_leaves_corpus_and_web_and_what_was_made_from_it_goes(
     before = requests(tmp_path)
     expected_message = {key for key, request in before.items() if json.dumps(text)[1:60] in request}
     assert expected_message
-    assert [holder.version for holder in flow.holders(tmp_path, [record_of(url)])] == ["v1"]
+    assert [holder.version for holder in effects.holders(tmp_path, [record_of(url)])] == ["v1"]
     add(tmp_path, [(record_of(url), DAY, "asked")])
     with pytest.raises(LongformError, match="evidence_urls"):
         check_takedowns(tmp_path, "expertqa", version.folder)
@@ -139,7 +139,7 @@ def test_a_page_leaves_corpus_and_web_and_what_was_made_from_it_goes(
     assert text[:60] not in words(again)
     for stage in ("admit_corpus", "admit_pages", "link_evidence"):
         assert url not in json.dumps(rows_of(run, stage), default=str), stage
-    assert flow.holders(tmp_path, [record_of(url)])[0].version == "v1"
+    assert effects.holders(tmp_path, [record_of(url)])[0].version == "v1"
     assert not any(json.dumps(text)[1:60] in request for request in requests(tmp_path).values())
 
 

@@ -19,7 +19,7 @@ from axioms_builds import Silent
 from standin_server import Server, serve
 
 from flows.builds.building import Options, build
-from flows.cli.shared import takedowns as flow
+from flows.cli.shared import takedown_effects as effects
 from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
 from longform.artifacts.store import Store
@@ -150,7 +150,7 @@ def test_a_record_leaves_the_build_and_its_responses_go_and_no_others(
     assert {row["case_id"] for row in rows_of(origin.run, "take_cases")} - left == cases - (left if again else set())
     assert gone not in text_of(version)
     check_takedowns(home, ABOUT.dataset, version.folder)
-    assert {holder.version for holder in flow.holders(home, [gone])} == {"v1"}
+    assert {holder.version for holder in effects.holders(home, [gone])} == {"v1"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,7 +169,7 @@ def test_no_request_that_shows_its_words_is_left(kind: str, origin: Origin, tmp_
     assert pieces
     assert any(piece in words_of(asked) for piece in pieces for asked in requests(home).values())
     add(home, [(record_of(gone), DAY, "asked")])
-    flow.purge(home, [gone])
+    effects.purge_responses(home, [gone])
     assert not [piece for piece in pieces for asked in requests(home).values() if piece in words_of(asked)]
 
 
@@ -205,7 +205,7 @@ def test_a_request_of_a_few_words_that_no_row_names_is_found_where_it_stands_by_
         make(home, server.url, "v1", wildchat=str(file), ultrafeedback=[], papers=[], structure=[])
     assert len(requests(home)) == len(wanted)
     add(home, [("wildchat/0", DAY, "asked")])
-    assert flow.purge(home, ["wildchat/0"]) == 1
+    assert effects.purge_responses(home, ["wildchat/0"]) == 1
     assert not [
         asked for asked in requests(home).values() if fenced(wanted[0]) in json.loads(asked)["messages"][1]["content"]
     ]

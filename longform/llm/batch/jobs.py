@@ -288,12 +288,13 @@ class _Prefetch:
                 return None
             stored = await asyncio.to_thread(self._store.get, list(group))
             wanted = [key for key in group if not usable(stored.get(key)) and key not in chunk.keys]
-            missing = [key for key in wanted if not self._on_its_way(key)]
+            missing = [key for key in wanted if not self._claim_open_job(key)]
             granted = await self._store.lease(missing) if missing else set()
             self._ready.extend(group[key] for key in missing if key in granted)
         return self._ready.popleft()
 
-    def _on_its_way(self, key: str) -> bool:
+    def _claim_open_job(self, key: str) -> bool:
+        """Whether an open job asks for this key; that job is then wanted."""
         number = _number(key)
         for each in self._open.values():
             if each.holds(number):

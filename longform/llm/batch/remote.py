@@ -15,7 +15,7 @@ from longform.llm.send.bodies import read_json
 from longform.llm.send.faults import Fault, fault_of
 from longform.llm.send.wire import Outcome, Wire
 
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 300.0
+FIRST_PAUSE_SECONDS, LONGEST_BATCH_PAUSE_SECONDS = 1.0, 300.0
 PATIENCE_SECONDS = 3600.0
 LOOKS_FOR_A_FILE = 3
 
@@ -32,7 +32,7 @@ class Remote:
     async def upload(self, path: Path) -> str | None:
         """The file's id; None where it is larger than the provider takes."""
         outcome = await self._answer(lambda: self._post_file(path), names_something)
-        return None if outcome.status == 413 else str(self._document(outcome, "POST /files")["id"])
+        return None if outcome.status == 413 else str(self._json_or_refused(outcome, "POST /files")["id"])
 
     async def create(self, name: str, file: str) -> dict[str, Any]:
         """The new batch; after an answer that was lost, the one that it may have made."""
@@ -41,7 +41,7 @@ class Remote:
         while True:
             outcome = await self._wire.call("POST", "/batches", json=body)
             if not self._passing(outcome, names_something):
-                return self._document(outcome, "POST /batches")
+                return self._json_or_refused(outcome, "POST /batches")
             await self._wait(pauses, outcome)
             found = await self.find(name)
             if found is not None:
@@ -54,13 +54,13 @@ class Remote:
 
     async def batch(self, job: Job) -> dict[str, Any]:
         what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
-        return self._document(await self._get(f"/batches/{job.remote}", names_something), what)
+        return self._json_or_refused(await self._get(f"/batches/{job.remote}", names_something), what)
 
     async def cancel(self, remote: str) -> bool:
         """Whether the batch is there; one that has ended already is left as it is."""
         outcome = await self._answer(lambda: self._wire.call("POST", f"/batches/{remote}/cancel"), anything, {409})
         if outcome.status not in (200, 400, 404, 409):
-            self._document(outcome, f"POST /batches/{remote}/cancel")
+            self._json_or_refused(outcome, f"POST /batches/{remote}/cancel")
         return outcome.status != 404
 
     async def content(self, file: str) -> bytes | None:
@@ -69,7 +69,7 @@ class Remote:
         for _ in range(LOOKS_FOR_A_FILE):
             outcome = await self._get(f"/files/{file}/content", anything)
             if outcome.status not in (200, 404, 410):
-                self._document(outcome, f"GET /files/{file}/content")
+                self._json_or_refused(outcome, f"GET /files/{file}/content")
             content = outcome.body if outcome.status == 200 else None
             if content is not None and begins_with_a_line(content):
                 break
@@ -78,7 +78,7 @@ class Remote:
 
     async def has_file(self, file: str) -> bool:
         outcome = await self._get(f"/files/{file}", names_something)
-        return outcome.status not in (404, 410) and bool(self._document(outcome, f"GET /files/{file}"))
+        return outcome.status not in (404, 410) and bool(self._json_or_refused(outcome, f"GET /files/{file}"))
 
     async def delete(self, files: Iterable[str]) -> None:
         """As far as possible."""
@@ -95,7 +95,7 @@ class Remote:
         params: dict[str, Any] = {"limit": 100}
         while True:
             outcome = await self._answer(partial(self._wire.call, "GET", "/batches", params=params), lists_something)
-            page = self._document(outcome, "GET /batches")
+            page = self._json_or_refused(outcome, "GET /batches")
             batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict) and batch.get("id")]
             new = [batch for batch in batches if batch["id"] not in seen]
             for batch in new:
@@ -147,11 +147,12 @@ class Remote:
                 f'The batches of endpoint "{self._endpoint.name}" gave no answer for an hour (at last: {reason}): '
                 "jobs go on at the provider, run the same command again to collect them."
             )
-        pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_PAUSE_SECONDS))
+        pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_BATCH_PAUSE_SECONDS))
         self._say(f"batches of {self._endpoint.name}: {reason}; asking again in {pause:g} s")
         await self._sleep(pause)
 
-    def _document(self, outcome: Outcome, what: str) -> dict[str, Any]:
+    def _json_or_refused(self, outcome: Outcome, what: str) -> dict[str, Any]:
+        """The JSON of a 2xx reply; else EndpointError that says `what` was refused."""
         if 200 <= outcome.status < 300:
             return read_json(outcome.body)
         named = f'The endpoint "{self._endpoint.name}"'
@@ -183,7 +184,7 @@ def pauses() -> Iterator[float]:
     pause = FIRST_PAUSE_SECONDS
     while True:
         yield pause
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        pause = min(2 * pause, LONGEST_BATCH_PAUSE_SECONDS)
 
 
 def _name(batch: dict[str, Any]) -> Any:

@@ -26,7 +26,7 @@ ALONE_SECONDS = 0.5
 OVERTAKING_SECONDS = 0.25
 JITTER = 0.25
 AN_INSTANT = 1e8
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
+FIRST_PAUSE_SECONDS, LONGEST_GATE_PAUSE_SECONDS = 0.5, 30.0
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|μs|ns)")
 DURATION = re.compile(rf"(?:{PART.pattern})+")
@@ -311,7 +311,7 @@ class Gate:
                 self._pauses += 1
                 self._paused_at = self._newest
             growing = math.ldexp(FIRST_PAUSE_SECONDS, min(self._pauses, 9) - 1)
-            pause = min(LONGEST_PAUSE_SECONDS, growing, max((full for _, full in left), default=math.inf))
+            pause = min(LONGEST_GATE_PAUSE_SECONDS, growing, max((full for _, full in left), default=math.inf))
         if not self._server_buckets:  # a small bucket would be full before a longer pause is over
             pause *= 1 + JITTER * self._rng.random()
             self._adaptive.refused(ticket, self._newest, now, pause)

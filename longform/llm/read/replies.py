@@ -1,4 +1,7 @@
-"""What any reply may hold: a thought before it, the end mark that proves it whole, citations of numbered passages."""
+"""What any reply may hold: a thought before it, the end mark that proves it whole, citations of numbered passages.
+
+Fields are read in structured.py; what a provider marks as refused or filtered is judged in client.py.
+"""
 
 import re
 

@@ -176,7 +176,7 @@ class ResponseStore:
     def purge(self, keys: Collection[str]) -> int:
         """Delete these records, beyond recovery where the database can do that; how many there were.
 
-        The ledger keeps what was paid for them.
+        The ledger keeps what was paid for them. Takedowns call it from flows/cli/shared/takedown_effects.py.
         """
         return self._database.purge(_bytes(sorted(set(keys))))
 

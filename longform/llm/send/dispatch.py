@@ -1,10 +1,13 @@
-"""Sending: the only retry loop. Calls wait here for the endpoint's gate and for money, never holding a slot.
+"""Sending, and the only retry loop of single requests (of batches: batch/remote.py). Calls wait here
+for the endpoint's gate and for money, never holding a slot.
 
 A call that works is committed to the response store with its line of the ledger before anybody reads it. One that
 fails for a passing reason is sent again: up to 20 times where the endpoint is busy (429), 6 times where it fails
 (5xx, no connection), 3 times where the reply was lost on the way, as it may have been billed. One that can never be
 answered leaves a tombstone. A refused key, an empty account or an unknown model stops everything; what is in flight
 then is still waited for and stored.
+
+A call's own pause is drawn in `_again`; Retry-After is read in wire.py and pauses everybody in gate/limits.py.
 
 All of it but `submit`, `wait` and `run` runs in the event loop of the models' thread.
 """
@@ -46,12 +49,12 @@ if TYPE_CHECKING:
     import httpx2
 
 TRIES = {"rate": 20, "server": 6, "unknown": 3}
-LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_CALL_PAUSE_SECONDS = 60.0
 LONGEST_RETRY_AFTER_SECONDS = 900.0
 UNSURE_AT_FIRST = 3
 OTHER_PROCESS_SECONDS = 0.5
 GRACE_SECONDS = 5.0
-BREAK_OFF_SECONDS = 2.0
+BREAK_OFF_SECONDS = 2.0  # after GRACE_SECONDS: for cancelled calls to end, then for connections to close
 LOOK_SECONDS = 0.5
 
 Replies = Sequence[tuple[bytes, ReplyFacts]]
@@ -486,7 +489,7 @@ class Dispatcher:
             )
             await self._let_go(call, Incomplete(gave_up))
             return
-        pause = random.uniform(0, min(LONGEST_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
+        pause = random.uniform(0, min(LONGEST_CALL_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
         if outcome.retry_after is not None:
             asked *= random.uniform(1, 1.25)
             pause = asked if kind == "rate" else max(pause, asked)

@@ -18,7 +18,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
-from tasks.answers import made_by, refused, usable
+from tasks.answers import made_by, unanswered, usable
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.citations import cited_sources, without_marks
 
@@ -71,7 +71,7 @@ def write_closed_book(
 
 def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     if isinstance(answer, Failure):
-        return refused(key, answer)
+        return unanswered(key, answer)
     text = usable(key, answer)
     if isinstance(text, Rejected):
         return text
@@ -131,7 +131,7 @@ def _from_passages(
     key: str, system: str, passages: list[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
 ) -> Row | Rejected:
     if isinstance(answer, Failure):
-        return _of_system(system, refused(key, answer))
+        return _of_system(system, unanswered(key, answer))
     text = usable(key, answer)
     if isinstance(text, Rejected):
         return _of_system(system, text)

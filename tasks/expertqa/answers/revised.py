@@ -14,7 +14,7 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import REVISED
-from tasks.answers import NO_MODEL, made_by, refused, usable
+from tasks.answers import NO_MODEL, made_by, unanswered, usable
 from tasks.expertqa.answers.abstentions import abstention
 
 QUESTION_CHARACTERS = 8_000
@@ -90,7 +90,7 @@ def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prom
     """The model's revision as a row of REVISED; a Rejected for an unusable reply or one that abstains."""
     key = answer["answer_id"]
     if isinstance(reply, Failure):
-        return refused(key, reply)
+        return unanswered(key, reply)
     text = usable(key, reply)
     if isinstance(text, Rejected):
         return text

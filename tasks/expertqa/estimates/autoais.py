@@ -16,7 +16,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure
 from schemas.expertqa import ATTRIBUTIONS
 from schemas.replies import Entailment
-from tasks.answers import NO_MODEL, made_by, refused
+from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.exact import read_exact
 from tasks.metrics import entailment
@@ -170,7 +170,7 @@ def _by_model(
         if found is None:
             yield _attribution(claim, model.model, None, None, 1.0)
         elif isinstance(answer, Failure):
-            yield refused(claim["claim_id"], answer)
+            yield unanswered(claim["claim_id"], answer)
         elif answer is not None:  # a plan gets no replies
             score = float(answer.value.verdict == "supported")
             yield _attribution(claim, model.model, found, score, 1.0) | made_by(answer, model, prompt)

@@ -15,7 +15,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
-from tasks.answers import NO_MODEL, made_by, refused
+from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.estimates.autoais import CLAIM_CHARACTERS, judged_text
 
 PASSAGE_CHARACTERS = 12_000
@@ -37,7 +37,7 @@ def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt
 
 def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     if isinstance(reply, Failure):
-        yield refused(claim["claim_id"], reply)
+        yield unanswered(claim["claim_id"], reply)
         return
     texts = atomic_claims(reply.value)
     if not texts:
@@ -83,7 +83,7 @@ def judge_facts(
         if not read[key]:
             yield _judged(fact, None, []) | NO_MODEL
         elif isinstance(reply := replies.get(key), Failure):
-            yield refused(key, reply)
+            yield unanswered(key, reply)
         elif reply is not None:  # a plan gets no replies
             yield _judged(fact, reply.value.verdict == "true", read[key]) | made_by(reply, model, prompt)
 

@@ -37,7 +37,7 @@ from longform.settings import qafacteval_models
 from schemas.expertqa import ENTAILED, PREDICTIONS
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.bank import GROUP, defect, first_fault, is_filled_text, jsonl_records
-from tasks.expertqa.estimates.longform_qa import folded
+from tasks.expertqa.splits import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
 from tasks.sources.files.found import open_files, raw_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.tables.labels import (
+from tasks.expertqa.tables.label_counts import (
     ALL,
     NO_LABEL,
     Labels,

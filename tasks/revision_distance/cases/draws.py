@@ -21,7 +21,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure
 from schemas.replies import WritingCheck
 from schemas.revision_distance import CANDIDATES, CASES, CHECKED
-from tasks.answers import NO_MODEL, made_by, refused
+from tasks.answers import NO_MODEL, made_by, unanswered
 
 TASKS, CHECKED_TASKS = ("easy", "free", "hard"), ("easy", "free")
 ROWS_AT_ONCE = 500
@@ -156,7 +156,7 @@ def check_requests(
     )
     for candidate, answer in context.ask(model, requests):
         if isinstance(answer, Failure):
-            yield refused(candidate["case_id"], answer)
+            yield unanswered(candidate["case_id"], answer)
         else:
             yield _checked(candidate, answer.value.verdict, answer.value.kind, made_by(answer, model, prompt))
 

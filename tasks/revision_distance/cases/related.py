@@ -203,6 +203,7 @@ _LINKED = """
     ) where link is not null group by link
 """
 _TITLED = """
+    -- asked titles that fit exactly one known paper, years at most one apart
     create temp table titled as
     with years as (
         select folded, year, min(same) as first, max(same) as last from known where folded is not null

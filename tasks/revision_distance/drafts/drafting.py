@@ -19,7 +19,7 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
-from tasks.answers import NO_MODEL, made_by, refused, usable
+from tasks.answers import NO_MODEL, made_by, unanswered, usable
 from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 PERSPECTIVES = {
@@ -218,7 +218,7 @@ def _written(
     requests = ((case, prompt.request(model, max_tokens=tokens, **inputs(case))) for case in cases)
     for case, answer in context.ask(model, requests):
         if isinstance(answer, Failure):
-            yield case, refused(case["case_id"], answer)
+            yield case, unanswered(case["case_id"], answer)
         else:
             text = usable(case["case_id"], answer)
             yield case, text if isinstance(text, Rejected) else {"text": text, **made_by(answer, model, prompt)}

@@ -14,7 +14,7 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DISTANCES, EDITS
-from tasks.answers import made_by, refused
+from tasks.answers import made_by, unanswered
 from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
 from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, measure, weight
@@ -56,7 +56,7 @@ def propose_edits(
     )
     for (draft, prompt), answer in context.ask(model, requests):
         if isinstance(answer, Failure):
-            yield refused(draft["draft_id"], answer)
+            yield unanswered(draft["draft_id"], answer)
         else:
             yield {
                 "edits_id": f"e_{fingerprint(draft['draft_id'])}",

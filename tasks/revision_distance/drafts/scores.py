@@ -14,7 +14,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.replies import Rating
 from schemas.revision_distance import RATINGS, SCORES
-from tasks.answers import NO_MODEL, made_by, refused
+from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.metrics.bertscore import Bert, bertscore, check_bertscore, load_bertscore
 from tasks.metrics.rouge import KINDS, rouge
 from tasks.revision_distance.drafts.drafting import request_of
@@ -107,7 +107,7 @@ def rate_drafts(
     )
     for draft, answer in context.ask(model, requests):
         if isinstance(answer, Failure):
-            yield refused(draft["draft_id"], answer)
+            yield unanswered(draft["draft_id"], answer)
         else:
             yield _rated(draft, float(answer.value.score), made_by(answer, model, prompt))
 

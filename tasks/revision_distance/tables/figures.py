@@ -10,7 +10,7 @@ import pandas as pd
 
 from tasks.publishing.card import Figure
 from tasks.publishing.plots import svg_of
-from tasks.revision_distance.tables.tables import WEAK_AND_STRONG, scores
+from tasks.revision_distance.tables.paper_tables import WEAK_AND_STRONG, scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -189,7 +189,7 @@ def read_decision(words: str) -> str:
 
 
 def read_venue(words: str) -> str:
-    """The decision of a venue: "ICLR 2024 spotlight", "Submitted to ICLR 2024", "ICLR 2022 Submitted"."""
+    """The decision that a venue ("ICLR 2024 spotlight", "Submitted to ICLR 2024") names, e.g. `accept_spotlight`."""
     return _read(words.strip(), _VENUES)
 
 

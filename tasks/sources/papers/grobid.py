@@ -243,7 +243,7 @@ class _Asking:
                 self._wait(busy_until if lost < LOST_TRIES else 0.0, f"failed ({fault})")
             else:
                 tries += 1
-                self._settle(status, body, tries)
+                self._raise_unless_once_more(status, body, tries)
 
     def _wait(self, until: float, what: str) -> None:
         """Wait some seconds; Incomplete where that would be past `until`, or when another PDF ended the unit."""
@@ -253,8 +253,8 @@ class _Asking:
                 f"GROBID at {shown(self.server.base)} {what}: what was finished is kept; run the same command again."
             )
 
-    def _settle(self, status: int, body: bytes, tries: int) -> None:
-        """Return where once more is worth it, else raise."""
+    def _raise_unless_once_more(self, status: int, body: bytes, tries: int) -> None:
+        """Return for a failure that may pass; else UnreadableError (of this PDF) or SourceError (a wrong server)."""
         if status in (200, 204):
             raise UnreadableError("GROBID: no content")
         if status == 500:

@@ -46,11 +46,11 @@ from tasks.sources.stackexchange.tables import (
     row_parser,
     table_bytes,
 )
-from tasks.text.markdown import STAND_IN, to_markdown
+from tasks.text.html_to_markdown import STAND_IN, to_markdown
 from tasks.text.scrub import SUSPECT, Scrubbed, scrub
 
 TABLE = "posts"
-LEAST_POST = '<row Id="1" PostTypeId="1" Score="0" CreationDate="2014W01" Title="a" Body="a"/>'
+SHORTEST_ROW = '<row Id="1" PostTypeId="1" Score="0" CreationDate="2014W01" Title="a" Body="a"/>'
 POSTS_XML = file_name(TABLE)
 PIECE_BYTES = 32 << 20
 BATCH_ROWS = 2_000
@@ -308,7 +308,7 @@ def _key(row: bytes, site: str) -> str:
 @stage(
     POSTS,
     revision=1,
-    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(LEAST_POST) + 1),
+    at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(SHORTEST_ROW) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.axioms import PAIRS
 from schemas.sources.stackexchange import THREADS
-from tasks.axioms.tables import PRINTED, questions_and_answers, table_7_questions_by_axiom, table_10_sites
+from tasks.axioms.paper_tables import PRINTED, questions_and_answers, table_7_questions_by_axiom, table_10_sites
 
 COLUMNS = ["split", "question_id", "axiom", "preferred_id", "rejected_id"]
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)

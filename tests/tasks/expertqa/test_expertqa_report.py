@@ -43,7 +43,7 @@ from tasks.expertqa.report import (
     tables,
 )
 from tasks.expertqa.tables.figures import plots, shown
-from tasks.expertqa.tables.labels import (
+from tasks.expertqa.tables.label_counts import (
     By,
     Labels,
     figure_5_by_system,
@@ -52,7 +52,7 @@ from tasks.expertqa.tables.labels import (
     label_counts,
     types_table,
 )
-from tasks.expertqa.tables.tables import table_2_question_types
+from tasks.expertqa.tables.paper_tables import table_2_question_types
 from tasks.publishing.card import Figure, ReportTable, figure
 
 PLOTTED = ("questions", "claims", "labels", "second_labels")

@@ -27,7 +27,7 @@ from tasks.sources.files.ranges import number_of_ranges
 from tasks.sources.openreview import submissions as openreview
 from tasks.sources.released import commitpackft, ultrafeedback, webgpt, wildchat
 from tasks.sources.stackexchange import posts as stackexchange
-from tasks.text.markdown import to_markdown
+from tasks.text.html_to_markdown import to_markdown
 
 LINES = b'{"n": 1}\n{"n": 2}\n'
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.text.markdown import STAND_IN, to_markdown
+from tasks.text.html_to_markdown import STAND_IN, to_markdown
 
 TEX = st.text(alphabet="ab\\{}()^+", min_size=1, max_size=40)
 CODE = st.text(alphabet="ab \\_*<>&#[]|\n", min_size=1, max_size=60).filter(lambda code: code.strip())

@@ -31,7 +31,7 @@ from tasks.expertqa.estimates.autoais import (
     opened_backend,
     sources,
 )
-from tasks.expertqa.tables.tables import table_6_autoais_against_people
+from tasks.expertqa.tables.paper_tables import table_6_autoais_against_people
 from tasks.metrics.entailment import (
     MOST_TOKENS,
     Evidence,

@@ -13,7 +13,7 @@ import pandas
 import pytest
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.tables.tables import (
+from tasks.expertqa.tables.paper_tables import (
     table_4_abstentions,
     table_5_autoais,
     table_6_autoais_against_people,

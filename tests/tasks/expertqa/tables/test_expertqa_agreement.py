@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row
 from tasks.annotation.agreement import kappa, pairwise_share
-from tasks.expertqa.tables.labels import PROPERTIES, agreement
+from tasks.expertqa.tables.label_counts import PROPERTIES, agreement
 from tasks.expertqa.vocabulary import LABELLED
 
 WORDS = st.sampled_from(["Complete", "Partial", "Missing"])

@@ -22,8 +22,8 @@ from tasks.publishing.card import ReportTable
 from tasks.publishing.plots import inline
 from tasks.publishing.report import as_data
 from tasks.revision_distance.report import EDITS, edits_of, expert_tables, figures, tables
-from tasks.revision_distance.tables import tables as made
-from tasks.revision_distance.tables.tables import shown_texts
+from tasks.revision_distance.tables import paper_tables as made
+from tasks.revision_distance.tables.paper_tables import shown_texts
 
 SYSTEMS = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 INTENTIONS = ["fluency", "clarity", "coherence", "style", "meaning", "other"]

@@ -10,7 +10,7 @@ from longform.engine.at_most import longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure
-from tasks.answers import made_by, refused, usable
+from tasks.answers import made_by, unanswered, usable
 
 CHARACTERS = 4_000
 
@@ -36,7 +36,7 @@ def write_headlines(context: StageContext, posts: Rows, *, model: Endpoint, prom
 
 def _headline(post: Row, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     key = post["post_id"]
-    text = refused(key, answer) if isinstance(answer, Failure) else usable(key, answer)
+    text = unanswered(key, answer) if isinstance(answer, Failure) else usable(key, answer)
     if isinstance(text, Rejected):
         return text
     return {

@@ -34,17 +34,8 @@ from schemas.expertqa import (
     REVISED,
 )
 from tasks.expertqa.estimates.factscore import judgements_of
-from tasks.expertqa.estimates.longform_qa import (
-    apportioned,
-    estimate_columns,
-    field_splits,
-    folded,
-    name_sources,
-    publish_claims,
-    random_splits,
-    split_by_field,
-    split_randomly,
-)
+from tasks.expertqa.published import estimate_columns, name_sources, publish_claims, split_by_field, split_randomly
+from tasks.expertqa.splits import apportioned, field_splits, folded, random_splits
 
 SHARES = [0.8, 0.1, 0.1]
 SPLITS = ("train", "validation", "test")

@@ -15,7 +15,7 @@ import pandas as pd
 
 from longform.artifacts.rows import Row
 from tasks.annotation.agreement import kappa, pairwise_share
-from tasks.expertqa.tables.tables import in_order
+from tasks.expertqa.tables.paper_tables import in_order
 from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
 
 By = Literal["system", "field", "question_types"]

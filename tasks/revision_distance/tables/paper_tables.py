@@ -26,11 +26,11 @@ SYSTEMS = ("weak", "strong", "vanilla", "cot", "rejected", "chosen", "reordered"
 WEAK_AND_STRONG = {"easy": ("weak", "strong"), "hard": ("vanilla", "cot"), "free": ("rejected", "chosen")}
 PRINTED = Path(__file__).with_name("printed.toml")
 CATEGORIES = ("order", "comparison", "description", "other")
-PLACES = {"exactly": "exactly", "folded": "folded", "nearly": "nearly", "not": "not placed"}
+PLACED_AS = {"exactly": "exactly", "folded": "folded", "nearly": "nearly", "not": "not placed"}
 CHANGES = {"strong": "change over strong, %", "weak": "change over weak, %"}
 SHOWN = 50
 RATED = ("content", "structure", "argument")
-OUTCOMES = ("chosen", "tie", "rejected")
+EXPERT_OUTCOMES = ("chosen", "tie", "rejected")  # what became of a text on a sheet
 DECIMALS = 9  # scores that differ beyond them are a tie: the order of a sum changes the last digits
 
 
@@ -224,9 +224,9 @@ def edits_by_placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFram
     """How many edits were found in the draft, by how, and how many were applied, by task and system."""
     own = drafts[drafts.distance.notna()]
     keys = ["task", "system"]
-    placed = _edits_by(edits, own, keys, "placed").reindex(columns=[*PLACES, "all"], fill_value=0)
+    placed = _edits_by(edits, own, keys, "placed").reindex(columns=[*PLACED_AS, "all"], fill_value=0)
     applied = _edits_by(edits[edits.applied.astype(bool)], own, keys, "placed")["all"]
-    counts = placed.rename(columns={**PLACES, "all": "edits"})
+    counts = placed.rename(columns={**PLACED_AS, "all": "edits"})
     counts = counts.assign(applied=applied, **{"not applied": counts.edits - applied}, texts=own.groupby(keys).size())
     return in_order(counts)
 
@@ -376,7 +376,7 @@ def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) 
     """By system how many of its texts were chosen, and the mean of each rating (1 to 5) with how many these are."""
     system = drafts.set_index("draft_id").system
     texts, given = shown_texts(judgements), ratings(judgements)
-    counts = pd.crosstab(texts.draft_id.map(system), texts.outcome).reindex(columns=list(OUTCOMES), fill_value=0)
+    counts = pd.crosstab(texts.draft_id.map(system), texts.outcome).reindex(columns=list(EXPERT_OUTCOMES), fill_value=0)
     rows = counts.assign(texts=counts.sum(axis=1))
     by_system = given.groupby([given.property, given.draft_id.map(system)]).rating.agg(["mean", "size"])
     for name in RATED:

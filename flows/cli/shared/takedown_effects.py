@@ -93,7 +93,7 @@ def holders(home: Path, ids: Collection[str]) -> list[Holder]:
     return found
 
 
-def purge(home: Path, ids: Collection[str]) -> int:
+def purge_responses(home: Path, ids: Collection[str]) -> int:
     """Delete the stored responses that were made from these records, and return their number. BusyError
     during a build.
     """
