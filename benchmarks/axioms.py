@@ -27,7 +27,7 @@ def measure(megabytes: float, seed: int) -> dict[str, object]:
     from benchmarks.make_dump import write_dump
     from flows.axioms import AxiomsConfig
     from flows.builds.building import Options, build
-    from longform.engine.tasks import Threads
+    from longform.engine.thread_tasks import Threads
 
     with tempfile.TemporaryDirectory() as folder:
         dump = write_dump(Path(folder) / "Posts.xml", int(megabytes * 1e6), seed=seed)

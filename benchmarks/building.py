@@ -25,7 +25,7 @@ def building(home: Path) -> Iterator[Build]:
     from longform.artifacts.store import Store
     from longform.engine.build import Build
     from longform.engine.runners import Processes
-    from longform.engine.tasks import InTurn
+    from longform.engine.thread_tasks import InTurn
     from longform.llm.models import Models
 
     models = Models(home / "responses.sqlite")

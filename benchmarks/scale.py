@@ -35,7 +35,7 @@ from longform.artifacts.store import Store  # noqa: E402
 from longform.engine.build import Build, Tasks  # noqa: E402
 from longform.engine.runners import Dask, Here, Processes, Ray, Runner  # noqa: E402
 from longform.engine.stage import Row, Shard, StageContext, stage  # noqa: E402
-from longform.engine.tasks import Threads  # noqa: E402
+from longform.engine.thread_tasks import Threads  # noqa: E402
 from longform.llm.models import Models  # noqa: E402
 from longform.settings import Retries, quiet_prefect  # noqa: E402
 from schemas import column, table  # noqa: E402

@@ -95,7 +95,7 @@ def read_source(
     from flows.builds import fetching, reading
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
-    from longform.engine.tasks import Threads
+    from longform.engine.thread_tasks import Threads
 
     if not paths:
         return _show(source, "read", as_json)

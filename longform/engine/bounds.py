@@ -1,33 +1,28 @@
-"""Bounds and estimates of the rows that a stage makes, the calls that it makes and their costs, while its inputs are
-not built.
+"""Bounds and estimates of the rows and calls of a stage while its inputs are not built; pricing.py has the costs.
 
-Bounds follow from the sizes of the inputs, estimates from the rates of earlier builds of the stage (rows made and
-answers read for each input row) and from stored answers to the same prompts.
+Bounds follow from the sizes of the inputs, estimates from the rates of earlier builds of the stage: rows made and
+answers read for each input row.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from longform.artifacts.parts import group_of
 from longform.artifacts.rows import Rows, Shard
 from longform.artifacts.store import Artifact, Part, Store
-from longform.engine.at_most import UNKNOWN, Sizes, bound, tokens_at_most
+from longform.engine.at_most import UNKNOWN, Sizes, bound
 from longform.engine.jobs import ALL_ROWS_KEY
 from longform.engine.stage import Shape, StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint
-from longform.llm.price import NANO, UNKNOWN_FIGURES, Figures
 
 if TYPE_CHECKING:
-    from longform.llm.responses.store import ResponseStore
+    pass
 
 NOT_CUT = "?"  # in place of the range of a part key: how its group will be cut is not known
 ALL_GROUP = group_of(ALL_ROWS_KEY)
@@ -341,108 +336,3 @@ def _changed_arguments(call: StageCall, artifact: Artifact) -> tuple[int, int]:
     names = [name for name in now.arguments if now.arguments[name] != then.arguments.get(name)]
     asked = sum(isinstance(call.arguments[name], Prompt | Endpoint) for name in names)
     return len(names) - asked + (now.revision != then.revision), asked
-
-
-def free(most: float, about: float | None) -> Figures:
-    """Of so many questions that cost nothing, or of which no price is asked for."""
-    return Figures(**{**UNKNOWN_FIGURES, "calls": _whole(most), "calls_about": _rounded(about)})
-
-
-class Pricing:
-    """Estimates costs from the response store, which is opened read-only when it is first needed."""
-
-    def __init__(self, where: Path | str) -> None:
-        self._where = where
-        self._opened = ExitStack()
-        self._longest: dict[str, tuple[int, int] | None] = {}
-        self.close = self._opened.close
-
-    @cached_property
-    def store(self) -> ResponseStore:
-        from longform.llm.responses.store import open_responses
-
-        return self._opened.enter_context(closing(open_responses(self._where, read_only=True)))
-
-    @cached_property
-    def _stats(self) -> list[dict[str, Any]]:
-        return self.store.stats()
-
-    def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
-        """The costs of at most `most`, about `about` questions to an endpoint."""
-        if not most:
-            return Figures()
-        input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
-        about_input, about_output = self._tokens_about(call, endpoint, about)
-        return replace(
-            free(most, about),
-            input_tokens=_rounded(about_input),
-            input_tokens_at_most=_whole(input_tokens),
-            output_tokens=_rounded(about_output),
-            output_tokens_at_most=_whole(output_tokens),
-            usd=_usd(endpoint, about_input, about_output),
-            usd_at_most=_usd(endpoint, input_tokens, output_tokens),
-            usd_batch_at_most=_usd(endpoint, input_tokens, output_tokens, batch="batch" in endpoint.capabilities),
-            measured=about_input is not None,
-        )
-
-    def _tokens_at_most(self, call: StageCall, calls: float, sizes: Sizes) -> tuple[float, float]:
-        """The most tokens of (all prompts, all replies)."""
-        if call.stage.at_most.tokens is not None:
-            return call.stage.at_most.tokens(sizes), 0.0
-        longest = self._longest_question(call, sizes)
-        return (calls * longest[0], calls * longest[1]) if longest else (UNKNOWN, UNKNOWN)
-
-    def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
-        """The most tokens of (one prompt, one reply); None if nothing bounds them."""
-        fingerprint = call.recipe.fingerprint
-        if fingerprint not in self._longest:
-            declared = call.stage.at_most.questions
-            requests = declared(sizes) if declared else ()
-            replies = [request.max_tokens * request.samples for request in requests]
-            self._longest[fingerprint] = (max(map(tokens_at_most, requests)), max(replies)) if requests else None
-        return self._longest[fingerprint]
-
-    def _tokens_about(
-        self, call: StageCall, endpoint: Endpoint, calls: float | None
-    ) -> tuple[float | None, float | None]:
-        """(input, output) tokens of so many calls, from the mean of stored answers to prompts of these names; None
-        without any.
-        """
-        if calls == 0:
-            return 0.0, 0.0
-        prompts = {value.name for value in call.arguments.values() if isinstance(value, Prompt)}
-        asked_model = {"endpoint": endpoint.name, "model": endpoint.model}
-        found = [row for row in self._stats if row["task"] in prompts and row.items() >= asked_model.items()]
-        answers, input_tokens, output_tokens = (
-            sum(row[name] for row in found) for name in ("answers", "input_tokens", "output_tokens")
-        )
-        return (
-            (calls * input_tokens / answers, calls * output_tokens / answers)
-            if calls is not None and answers and input_tokens
-            else (None, None)
-        )
-
-
-def _usd(
-    endpoint: Endpoint, input_tokens: float | None, output_tokens: float | None, *, batch: bool = False
-) -> float | None:
-    """The price of so many tokens in USD; None if the price or a number is unknown."""
-    from longform.llm.price import cost_nano, price_of
-
-    price = price_of(endpoint)
-    if price is None:
-        return None
-    if not (price.input or price.output):
-        return 0.0
-    if input_tokens is None or output_tokens is None or UNKNOWN in (input_tokens, output_tokens):
-        return None
-    return cost_nano(price, math.ceil(input_tokens), 0, math.ceil(output_tokens), batch=batch) / NANO
-
-
-def _whole(number: float) -> int | None:
-    """The number rounded up; None if it is infinite."""
-    return None if number == UNKNOWN else math.ceil(number)
-
-
-def _rounded(number: float | None) -> int | None:
-    return None if number is None else round(number)

@@ -21,9 +21,10 @@ from longform.artifacts.parts import group_of
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes, bound
-from longform.engine.bounds import NOT_CUT, KnownRows, Pricing, Rates, RowCount, bytes_by_group, free, shard_sizes
+from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by_group, shard_sizes
 from longform.engine.build import failed, stored_artifact, stored_parts
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
+from longform.engine.pricing import Pricing, free
 from longform.engine.stage import Method, Shape, StageCall
 from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
 

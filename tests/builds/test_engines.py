@@ -33,7 +33,7 @@ from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
 from longform.engine.jobs import Job
 from longform.engine.runners import Dask, Here, Processes, Ray, Runner, attempt, check
-from longform.engine.tasks import Threads
+from longform.engine.thread_tasks import Threads
 from longform.errors import Incomplete, LostWorker, ServerError, UsageError
 from longform.llm.models import Models
 

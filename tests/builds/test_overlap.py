@@ -20,7 +20,7 @@ from flows.expertqa import ExpertqaConfig
 from longform.artifacts.store import Store
 from longform.engine.build import Allowance, Build
 from longform.engine.runners import Here
-from longform.engine.tasks import Threads
+from longform.engine.thread_tasks import Threads
 from longform.errors import Incomplete
 from longform.llm.models import Models
 

@@ -18,7 +18,7 @@ from flows.cli.shared import takedown_effects as effects
 from flows.expertqa import ExpertqaConfig
 from longform.artifacts.takedowns import add
 from longform.engine.build import Build
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import NothingToPublish
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses

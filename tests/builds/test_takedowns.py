@@ -26,7 +26,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add, load, mentions
 from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import BusyError, LongformError, StoreError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses

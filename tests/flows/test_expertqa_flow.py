@@ -33,7 +33,7 @@ from flows.config.configuration import read
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import Incomplete, UsageError
 from longform.files import sha256_of
 from tasks.expertqa.bank import take_questions

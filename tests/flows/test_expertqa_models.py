@@ -21,7 +21,7 @@ from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.plan import Planned
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import BudgetError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses

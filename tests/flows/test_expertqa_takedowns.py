@@ -27,7 +27,7 @@ from longform.artifacts.takedowns import add, mentions
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.stage import Stage
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import LongformError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses

@@ -20,7 +20,7 @@ from longform.artifacts import takedowns
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import NothingToPublish, UsageError
 from longform.files import sha256_of
 

@@ -26,7 +26,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add
 from longform.artifacts.versions import Version, find
 from longform.engine.build import Build
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import LongformError, NothingToPublish
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses

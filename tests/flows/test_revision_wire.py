@@ -22,7 +22,7 @@ from standin_server import serve
 from flows.builds.building import Options, build
 from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, RevisionDistanceConfig
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.llm.ask.types import Answer, Endpoint, Request
 from longform.llm.models import Models
 from longform.llm.responses.store import open_responses

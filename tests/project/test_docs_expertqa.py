@@ -19,7 +19,7 @@ from flows.config import configuration
 from flows.expertqa import SYSTEMS, ExpertqaConfig
 from flows.registry import stages_of
 from longform.artifacts.versions import versions
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 
 pytestmark = pytest.mark.check
 

@@ -9,7 +9,7 @@ from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 
 
 class Silent:

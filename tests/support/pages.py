@@ -14,7 +14,7 @@ from axioms_builds import Silent
 
 from flows.builds.building import Options, build
 from flows.config import configuration
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -34,7 +34,7 @@ from flows.builds.building import Options, build
 from flows.builds.console import Lines
 from flows.cli.main import _run_command
 from flows.cli.shared.responses import export
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError, UsageError
 from longform.llm.models import Models
 from longform.standin.faults import BATCH_FAULTS, FAULTS

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from flows.cli.main import app
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import BudgetError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.models import Models

@@ -33,7 +33,7 @@ from longform.artifacts.versions import (
     versions,
     withdraw,
 )
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import StoreError, UsageError
 from longform.files import remove
 from longform.machines import temporary

@@ -48,7 +48,7 @@ from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
 from longform.engine.plan import Plan
 from longform.engine.stage import Method, StageCall, UntilReached, stage
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import BusyStore, ConservationError, Incomplete, LostWorker, StoreError
 
 ROOT = paths.ROOT

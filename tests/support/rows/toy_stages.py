@@ -27,7 +27,7 @@ from longform.artifacts.store import Store
 from longform.engine.build import Build, StageRun
 from longform.engine.runners import Here, Processes
 from longform.engine.stage import AllRows, PerGroup, Rejected, Row, Rows, Shard, StageContext, stage
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import Incomplete
 from longform.files import sha256_of
 from longform.llm.models import Models

@@ -21,7 +21,7 @@ from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
 from longform.engine.stage import PerGroup, Row, StageContext, stage
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import LongformError, StoreError
 from longform.files import sha256_of, write_json
 from longform.llm.models import Models

@@ -15,7 +15,7 @@ from longform.artifacts import takedowns
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.llm.models import Models
 
 SAMPLES = paths.SAMPLES

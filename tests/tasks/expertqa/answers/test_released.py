@@ -18,7 +18,7 @@ from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.files import sha256_of
 from longform.llm.models import Models
 from schemas.expertqa import ANSWERS, LABELS

@@ -17,7 +17,7 @@ from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from schemas.sources.openreview import DECISIONS, SUBMISSIONS

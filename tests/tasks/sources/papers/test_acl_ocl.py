@@ -19,7 +19,7 @@ from flows.sources.acl_ocl import Fetch, Read, fetch, read
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from tasks.sources.papers.acl_ocl import acl_id_of, authors, is_acl_id, is_front_matter, licence_of, year_of

@@ -14,7 +14,7 @@ from longform.artifacts.rows import Rejected, Row, Rows
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.llm.models import Models
 from tasks.sources.papers.papers import introduction, paragraphs_of, related_work
 from tasks.sources.s2orc.s2_releases import merged, open_release, read_s2_metadata

@@ -16,7 +16,7 @@ from flows.sources.reddit import Fetch, Read, fetch, read
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader

@@ -18,7 +18,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.llm.models import Models
 from schemas.sources.reddit import ITEMS, REDDIT_THREADS
 from tasks.sources.reddit.dumps import parse_items

@@ -21,7 +21,7 @@ from longform.artifacts.rows import Rejected, Rows, Shard
 from longform.artifacts.store import Digests, Store
 from longform.engine.build import Build
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader

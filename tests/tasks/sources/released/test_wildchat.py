@@ -20,7 +20,7 @@ from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.plan import Plan
 from longform.engine.runners import Here
-from longform.engine.tasks import InTurn
+from longform.engine.thread_tasks import InTurn
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
