@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from longform.artifacts.parts import group_of
 from longform.artifacts.rows import Rows, Shard
@@ -20,9 +20,6 @@ from longform.engine.jobs import ALL_ROWS_KEY
 from longform.engine.stage import Shape, StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint
-
-if TYPE_CHECKING:
-    pass
 
 NOT_CUT = "?"  # in place of the range of a part key: how its group will be cut is not known
 ALL_GROUP = group_of(ALL_ROWS_KEY)
