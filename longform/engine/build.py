@@ -370,7 +370,10 @@ class Allowance:
 
     @contextmanager
     def hold(self, stage: str, size: int) -> Iterator[None]:
-        """Wait until the stage may read so many bytes, and reserve them."""
+        """Wait until the stage may read so many bytes, and reserve them; what reads none never waits."""
+        if not size:
+            yield
+            return
         with self._changed:
             self._changed.wait_for(lambda: size <= self._free or not self._held.keys() - {stage})
             self._free -= size
