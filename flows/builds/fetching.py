@@ -89,7 +89,7 @@ def fetch(
 ) -> list[dict[str, Any]]:
     """Fetch files; for each file its path, bytes, sha256, and whether this call fetched it."""
     module = module_of(source, "fetch")
-    http = _RecordingDownloader({"terms_accepted": "true"} if accepted and module.TERMS.decide else {})
+    http = RecordingDownloader(module.TERMS, accepted=accepted)
     started = time.time()
     try:
         paths = module.fetch(http, [] if what == [ALL] else what, folder, config, progress)
@@ -98,15 +98,16 @@ def fetch(
         http.close()
 
 
-class _RecordingDownloader(Downloader):
-    """A downloader that remembers its files, and writes the terms a person agreed to into their side files."""
+class RecordingDownloader(Downloader):
+    """A downloader that remembers its files, and notes in their side files that a person agreed to terms that ask."""
 
-    def __init__(self, accepted_terms: Mapping[str, str]) -> None:
+    def __init__(self, terms: Terms, *, accepted: bool) -> None:
         super().__init__()
-        self.accepted_terms, self.fetched = accepted_terms, dict[Path, Fetched]()
+        self.agreement = {"terms_accepted": "true"} if accepted and terms.decide else {}
+        self.fetched: dict[Path, Fetched] = {}
 
     def download(self, url: Any, place: Path, *, facts: Mapping[str, str] | None = None, **options: Any) -> Fetched:
-        done = super().download(url, place, facts={**(facts or {}), **self.accepted_terms}, **options)
+        done = super().download(url, place, facts={**(facts or {}), **self.agreement}, **options)
         self.fetched[place] = done
         return done
 

@@ -45,10 +45,16 @@ class Fetch(BaseModel):
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """Fetch `collection` (which also holds queries and some judgements), `queries`, `qrels`, or `all`."""
-    base_url = config.base_url.rstrip("/")
+    return download(http, chosen(what), folder, config.base_url, progress)
+
+
+def download(
+    http: Downloader, files: dict[str, tuple[int, str]], folder: Path, base_url: str, progress: Progress | None
+) -> list[Path]:
+    """Download files of known (bytes, MD5) from one address into a folder; their paths there."""
     return [
-        http.download(f"{base_url}/{name}", folder / name, size=size, md5=md5, progress=progress).path
-        for name, (size, md5) in chosen(what).items()
+        http.download(f"{base_url.rstrip('/')}/{name}", folder / name, size=size, md5=md5, progress=progress).path
+        for name, (size, md5) in files.items()
     ]
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,16 @@ import pytest
 from http_server import Answer, Server, document, serve
 from pydantic import BaseModel
 
-from flows.builds.fetching import Act, check_terms, config_of, listed, module_of, settings_of
+from flows.builds.fetching import (
+    Act,
+    RecordingDownloader,
+    check_terms,
+    config_of,
+    fetch,
+    listed,
+    module_of,
+    settings_of,
+)
 from flows.builds.transfers import TransferLines
 from flows.sources import SOURCES, Terms, url
 from flows.sources.stackexchange import ITEM, archive_of
@@ -197,14 +207,17 @@ def test_the_command_to_agree_is_the_one_that_was_typed(longform: Shell) -> None
     assert "longform fetch msmarco 'a b' --to there --accept-terms" in done.stderr
 
 
-def test_an_agreement_is_noted_beside_the_file(server: Server, tmp_path: Path, monkeypatch: Any) -> None:
-    from flows.builds import fetching
+@pytest.mark.parametrize(("decide", "noted"), [("Agree", {"terms_accepted": "true"}), ("", {})])
+def test_an_agreement_is_noted_beside_the_file(server: Server, tmp_path: Path, decide: str, noted: Any) -> None:
+    terms = Terms("files", "none", "none", decide=decide)
+    with closing(RecordingDownloader(terms, accepted=True)) as http:
+        http.download(server.url + "/a.bin", tmp_path / "a.bin")
+    assert json.loads((tmp_path / "a.bin.fetch.json").read_text()).get("facts", {}) == noted
 
-    monkeypatch.setattr(url, "TERMS", Terms("files", "none", "none", decide="Agree"))
-    where = fetching.config_of("url", "fetch", [])
-    files = fetching.fetch("url", [server.url + "/a.bin"], where, tmp_path, accepted=True, progress=TransferLines())
-    noted = json.loads((tmp_path / "a.bin.fetch.json").read_text())
-    assert noted["facts"] == {"terms_accepted": "true"}
+
+def test_what_is_fetched_is_told_with_path_size_and_digest(server: Server, tmp_path: Path) -> None:
+    config = config_of("url", "fetch", [])
+    files = fetch("url", [server.url + "/a.bin"], config, tmp_path, accepted=True, progress=TransferLines())
     assert files == [{"path": str(tmp_path / "a.bin"), "bytes": 10_000, "sha256": SHA256, "new": True}]
 
 

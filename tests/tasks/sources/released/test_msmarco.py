@@ -391,21 +391,19 @@ def test_two_copies_of_the_collection_are_noticed(tmp_path):
 # ---------------------------------------------------------------- fetching
 
 
-def test_fetched_files_are_checked_against_their_published_md5(tmp_path, monkeypatch):
+def test_fetched_files_are_checked_against_their_published_md5(tmp_path):
     good = b"1\t0\t7\t1\n"
     facts = {"qrels.dev.tsv": (len(good), hashlib.md5(good).hexdigest())}
-    monkeypatch.setitem(flow.FILES, "qrels", facts)
     with serve() as server:
         server.on("/m/qrels.dev.tsv", Answer(body=good[::-1]))
-        config = flow.Fetch(base_url=f"{server.url}/m/")
         http = Downloader(tries=2, sleep=lambda seconds: None)
         with pytest.raises((SourceError, Incomplete)):
-            flow.fetch(http, ["qrels"], tmp_path, config, None)
+            flow.download(http, facts, tmp_path, f"{server.url}/m/", None)
         assert not (tmp_path / "qrels.dev.tsv").exists()
         server.on("/m/qrels.dev.tsv", Answer(body=good))
-        [path] = flow.fetch(http, ["qrels"], tmp_path, config, None)
+        [path] = flow.download(http, facts, tmp_path, f"{server.url}/m/", None)
         asked = len(server.asked)
-        assert flow.fetch(http, ["qrels"], tmp_path, config, None) == [path]
+        assert flow.download(http, facts, tmp_path, f"{server.url}/m/", None) == [path]
     assert path.read_bytes() == good
     assert len(server.asked) == asked
 
