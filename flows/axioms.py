@@ -137,7 +137,9 @@ class AxiomsConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
-    """The method of the axioms dataset, stage by stage."""
+    """Calls the stages of the axioms dataset in order, and last `publish`, with the settings of `config`. `builder`
+    makes the stages, or only records the calls (a `Method`).
+    """
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding

@@ -42,10 +42,10 @@ Body = Callable[[Any, Options], Any]
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What the command line passes to the flow run that it starts: its progress display, and the method, already
-    declared.
+    """What the command line passes to the flow run that it starts.
 
-    `on_loss`: called when Prefect's server is lost.
+    `progress`: the display of the progress. `method`: the calls of the dataset's stages, recorded already. `on_loss`:
+    called with an error when Prefect's server no longer answers.
     """
 
     progress: Progress
@@ -88,9 +88,11 @@ def make_flow(
     settings: str = "",
     stages: Iterable[str] = (),
 ) -> Flow[..., Any]:
-    """A flow that calls `method`, whose parameters are a configuration and options of a build, each with a description.
+    """A Prefect flow `name` that calls `method` with a configuration and options of a build, and returns its result.
 
-    `settings` describes the parameter `config`; `stages` are the stage names that an option may take.
+    The flow's parameters are `config` (of the class `config`, described by `settings`) and the fields of `Options` that
+    `options` names; `stages` are the stage names that options such as `until` may take. Expected errors end the run as
+    Failed or Cancelled.
     """
 
     def body(**values: Any) -> Any:
@@ -113,14 +115,18 @@ def make_flow(
 
 
 def _config(model: type[BaseModel]) -> inspect.Parameter:
-    """The parameter `config`; it has a default if every field of the model has one."""
+    """The flow parameter `config`; its default is `model()` if every field of the model has a default, else it has
+    none.
+    """
     needed = any(field.is_required() for field in model.model_fields.values())
     default = inspect.Parameter.empty if needed else model()
     return inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=model)
 
 
 def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
-    """An option as a flow parameter: with its bounds or allowed names; the home is text and may be left out."""
+    """The field `name` of `Options` as a flow parameter, with its bounds, or with `stages` as allowed values if it
+    names a stage. `home` becomes text with the default None.
+    """
     if name == "home":
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
     note = about(name)
@@ -129,8 +135,9 @@ def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
 
 
 def run_build(dataset: str, config: ModelSettings, options: Options) -> Any:
-    """Build with Prefect's task runs and summarize the build in an artifact; returns the folder of the published
-    version.
+    """Build a dataset with Prefect's task runs, and write a summary as an artifact of the flow run.
+
+    Returns the path of the published version's folder as text; None if the build ended at `until`.
     """
     started_by = STARTED_BY.get()
     on_loss = {"on_loss": started_by.on_loss} if started_by else {}
@@ -208,7 +215,11 @@ globals().update({name.replace("-", "_"): each for name, each in FLOWS.items()})
 
 
 def start(dataset: str, config: ModelSettings, options: Options, by: CommandLine) -> str | None:
-    """Run a dataset's flow from the command line; returns the folder of the published version, None without one."""
+    """Run a dataset's flow from the command line and wait for its end.
+
+    Returns the path of the published version's folder; None if the build ended at `until`. Raises the error of a failed
+    run, Cancelled for a cancelled one.
+    """
     STARTED_BY.set(by)
     options_by_name = {option: getattr(options, option) for option in ALL}
     state: Any = FLOWS[dataset](config=config, **options_by_name | {"home": str(options.home)}, return_state=True)

@@ -233,7 +233,9 @@ class ExpertqaConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
-    """The method of the expertqa dataset, stage by stage."""
+    """Calls the stages of the expertqa dataset in order, and last `publish`, with the settings of `config`. `builder`
+    makes the stages, or only records the calls (a `Method`).
+    """
     model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
@@ -360,8 +362,11 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
 
 
 def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
-    """How passages are found, and the backends that reach outside (embedding, web, crawl); checked before any work is
-    done.
+    """(the settings of the passage search, the keyword arguments `embedding`, `web` and `crawl` of the search stages).
+
+    The arguments are the embedding model, the web search engine and the fetcher of its pages; None where the
+    configuration names none. `takedowns`: ids of records whose pages are not fetched. Raises UsageError where the
+    settings cannot work together.
     """
     search = Search(
         backend=config.backend,
@@ -396,7 +401,9 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
 
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:
-    """(the local corpus, the pages that stand in for the web), both cut into windows."""
+    """(the local corpus, the pages that are searched in place of the web), both cut into windows of tokens and without
+    records that are taken down. There are no pages if a search engine is configured.
+    """
     windows: dict[str, Any] = {"tokenizer": config.tokenizer, "size": config.window, "overlap": config.overlap}
     opening = partial(open_corpora, retrieved_at=config.retrieved_at)
     local = opened(builder, partial(opening, group=SPHERE), setting_files(config, "corpus"))
@@ -406,8 +413,8 @@ def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:
 
 
 def setting_files(config: ExpertqaConfig, name: str) -> str | list[str]:
-    """The files of a setting. If it is unset: those of the samples where the questions are the samples' too,
-    else none.
+    """The files that the setting `name` lists. Where it is unset (None): the sample file of that setting if `questions`
+    is the default, which is the sample questions; else no files.
     """
     files: str | list[str] | None = getattr(config, name)
     if files is None:

@@ -1,4 +1,4 @@
-"""The list of datasets, name -> flow module. Imports nothing heavy."""
+"""The list of datasets, dataset name -> flow module, and look-ups in these modules. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATASETS = {
 
 
 def checked_name(dataset: str) -> str:
-    """The name of a dataset if there is one of that name; else UsageError with the most similar name."""
+    """The name unchanged if there is such a dataset; else UsageError, which suggests the most similar name."""
     from longform.errors import UsageError
     from longform.hints import hint
 
@@ -29,7 +29,9 @@ def checked_name(dataset: str) -> str:
 
 
 def model_of(dataset: str) -> Any:
-    """The configuration model of a dataset, which its `rebuild` takes."""
+    """The configuration class (a pydantic model) of a dataset: the annotation of `config` in its `rebuild`. UsageError
+    for an unknown dataset.
+    """
     import inspect
 
     rebuild = module_of(checked_name(dataset)).rebuild
@@ -37,24 +39,30 @@ def model_of(dataset: str) -> Any:
 
 
 def module_of(dataset: str) -> ModuleType:
-    """A dataset's flow module: `rebuild`, `about`, `ABOUT`, `OFFLINE`, and optionally `example_row_id`, `trace`,
-    `sheets` and `EXPORTS`.
+    """The flow module of a dataset, imported. KeyError for an unknown dataset.
+
+    Each has `rebuild`, `ABOUT` (for the dataset card), `OFFLINE` (rules of the offline model) and `responses_of` (for
+    takedowns); some have `example_row_id`, `trace`, `sheets` or `EXPORTS`.
     """
     return import_module(DATASETS[dataset])
 
 
 def offline_rules() -> dict[str, Rule]:
-    """prompt name -> rule of the offline model, for the prompts of all datasets."""
+    """prompt name -> the rule by which the offline model answers it, for the prompts of all datasets."""
     return {name: rule for dataset in DATASETS for name, rule in module_of(dataset).OFFLINE.items()}
 
 
 def stages_of(dataset: str) -> dict[str, Stage]:
-    """stage name -> stage, for all stages that a dataset's flow may call."""
+    """stage name -> stage, for all stages that are names of the dataset's flow module or of the source modules it
+    imports.
+    """
     return {stage.name: stage for stage in named_stages(vars(module_of(dataset)))}
 
 
 def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
-    """The stages among the names of a flow module, and among those of the source modules it uses."""
+    """The stages among the values of `names`, which is a module's namespace (`vars(module)`), and among the names of
+    the source modules that it imports.
+    """
     from longform.engine.stage import Stage
 
     for value in names.values():
@@ -65,5 +73,5 @@ def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
 
 
 def model_stages(names: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the stages among `names` that ask a model which a configuration can set."""
+    """The names of the stages that ask a model: those of `named_stages` with a parameter `model`."""
     return tuple(stage.name for stage in named_stages(names) if "model" in stage.signature.parameters)

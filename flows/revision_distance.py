@@ -185,7 +185,9 @@ class RevisionDistanceConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
-    """The method of the revision-distance dataset, stage by stage."""
+    """Calls the stages of the revision-distance dataset in order, and last `publish`, with the settings of `config`.
+    `builder` makes the stages, or only records the calls (a `Method`).
+    """
     model, prompt, case_numbers = writers(config), prompts(config), wanted(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
     check_bertscore(config.bertscore)
@@ -261,22 +263,28 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
 
 
 def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
-    """name -> prompt of the dataset."""
+    """name -> prompt, for all prompts of the dataset; files in the folder of the setting `prompts` replace the
+    project's.
+    """
     folders = prompt_folders(config.prompts, PROMPTS)
     return {name: load_prompt(f"revision_distance/{name}", *folders) for name in PROMPT_NAMES}
 
 
 def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
-    """task -> number of cases to take; None: all there are."""
+    """task -> the number of cases to take at most: the task's own setting or `limit`, whichever is less; None: all
+    cases.
+    """
     numbers = {"easy": config.easy, "hard": config.hard, "free": config.free}
     limits = {task: [most for most in (number, config.limit) if most is not None] for task, number in numbers.items()}
     return {task: min(most, default=None) for task, most in limits.items()}
 
 
 def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
-    """stage -> the endpoint it asks; stages that write drafts have the paper's sampling parameters.
+    """stage -> the endpoint that it asks, for all stages that ask a model. Stages that write drafts have the sampling
+    parameters of the configuration (by default the paper's).
 
-    Offline, the weaker writer uses the same rules with less effort. Online, UsageError if both writers are one model.
+    If write_weak asks the offline model, it follows the same rules with less effort. Else UsageError if write_weak and
+    write_strong ask the same model, unless no easy cases are wanted.
     """
     found = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
     easy = dict.fromkeys(("write_weak", "write_strong"), config.easy_parameters)
@@ -294,7 +302,7 @@ def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
 
 
 def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
-    """The conversations of WildChat that the configuration names."""
+    """The rows of the WildChat files that the configuration names; no rows if it names none."""
     paths = listed(config.wildchat)
     reading = wildchat.Read(toxic=config.toxic, retrieved_at=config.retrieved_at)
     return wildchat.conversations(
@@ -303,14 +311,18 @@ def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
 
 
 def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
-    """The answers of UltraFeedback that the configuration names."""
+    """The rows (answers of models) of the UltraFeedback files that the configuration names; no
+    rows if it names none.
+    """
     paths = listed(config.ultrafeedback)
     reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)
     return ultrafeedback.completions(builder, ultrafeedback.opened(builder, paths, reading) if paths else [])
 
 
 def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
-    """(papers with their texts, metadata of these and other papers)."""
+    """(papers with their texts, metadata of papers: also of some whose texts are not there), from the files that the
+    configuration names; no rows if it names none.
+    """
     paths = listed(config.papers)
     if config.papers_source == "s2orc":
         files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at) if paths else {}

@@ -1,4 +1,4 @@
-"""Web addresses (URLs) in one normal form, so that equal pages have equal addresses."""
+"""Web addresses (URLs): the normal form, in which equal pages have equal addresses, and the form that messages show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRACKING = re.compile(r"(utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|twclid
 
 
 def shown(url: str) -> str:
-    """An address as it may be written down: without user, password, query and fragment."""
+    """The URL as it may be shown and stored: without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -25,7 +25,9 @@ def shown(url: str) -> str:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host, port; SourceError for anything but http and https with a host and without a user."""
+    """(scheme, host, port) of a URL, the port by default that of the scheme. SourceError if it is not http or https, or
+    has no host, or has a user or password.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -41,7 +43,8 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def normal_url(url: str) -> str | None:
-    """The URL without its fragment and tracking parameters, host in lower case; None if it is no valid http(s) URL.
+    """The URL with host in lower case and without fragment, tracking parameters and default port; None if it is no
+    valid http(s) URL.
 
     Everything else stays, as it may matter to the server: the order of parameters, the case of the path, a slash at its
     end.
@@ -62,10 +65,8 @@ def normal_url(url: str) -> str | None:
 
 
 def page_of(url: str) -> str | None:
-    """The page's id, `web/<host, path and query>`: the same for http and https, with or without `www.` or a slash at
-    the end.
-
-    None if the URL is no valid http(s) URL.
+    """The id of the page at a URL, `web/<host, path and query>`: the same for http and https, with or without `www.` or
+    a slash at the end. None if it is no valid http(s) URL.
     """
     normal = None if re.search(r"\s", url.strip()) else normal_url(url)
     if normal is None:

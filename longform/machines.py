@@ -52,7 +52,7 @@ def temporary_prefix(machine: str, process: int) -> str:
 
 
 def writer_of(name: str) -> tuple[str, str]:
-    """(machine, process) that a temporary name carries; empty strings if it carries none."""
+    """(machine, process) in a name made by `temporary`; for any other name either may be empty or meaningless."""
     machine, _, rest = name.removeprefix(".tmp-").partition("-")
     return machine, rest.partition("-")[0]
 

@@ -1,6 +1,4 @@
-"""Pseudonyms of people: keyed hashes, so that equal names stay equal and nobody without the key can find whose they
-are.
-"""
+"""Pseudonyms of people: keyed hashes of names. Equal names get equal hashes; only the key's owner can link the two."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ _CHECK = b"longform: check value of the author key"
 
 
 class Pseudonyms:
-    """Hashes of names under the home's key: 32 random bytes in `<home>/author.key`, mode 0600, created on first use.
+    """Hashes of names under a key: LONGFORM_AUTHOR_KEY (64 hex digits), else 32 random bytes in `<home>/author.key`,
+    which is created on first use with mode 0600.
 
-    A key in LONGFORM_AUTHOR_KEY (64 hex digits) wins over the home's. As a stage argument the identity is a check value
-    of the key, never the key itself.
+    Passed to a stage, it enters the hash of the stage's arguments by `identity`, never by the key.
     """
 
     def __init__(self, home: Path) -> None:
@@ -42,7 +40,7 @@ class Pseudonyms:
 
 
 def _key_of_user() -> bytes | None:
-    """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset. UsageError if it is malformed."""
+    """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset. UsageError if it is not 64 hex digits."""
     text = author_key()
     if text is None:
         return None
@@ -55,8 +53,8 @@ def _key_of_user() -> bytes | None:
 
 
 def _key_of_home(path: Path) -> bytes:
-    """The key in the home's key file, which is created with a random key if there is none. StoreError if it is
-    damaged.
+    """The key in the file at `path`, which is created with a random key if there is none. StoreError if it cannot be
+    read or has another length than 32 bytes.
     """
     try:
         key = path.read_bytes()

@@ -31,7 +31,9 @@ def home(chosen: Path | None = None) -> Path:
 
 
 def responses(home: Path) -> Path | str:
-    """Where model responses are stored: the database URL in LONGFORM_RESPONSES, else a SQLite file in the home."""
+    """Where model responses are stored: the PostgreSQL URL in LONGFORM_RESPONSES, else the path of a SQLite file in the
+    home. UsageError for any other URL.
+    """
     url = os.environ.get("LONGFORM_RESPONSES")
     if url and not url.startswith(("postgresql://", "postgres://")):
         raise UsageError(
@@ -52,8 +54,8 @@ def author_key() -> str | None:
 
 
 def contact() -> str | None:
-    """A mail address or page (LONGFORM_CONTACT) that is sent with every web request, for the server's operator to write
-    to.
+    """The mail address or page in LONGFORM_CONTACT, which is sent with every web request so that the server's operator
+    can write to it; None if unset or empty.
     """
     return os.environ.get("LONGFORM_CONTACT") or None
 
@@ -65,19 +67,19 @@ def qafacteval_models() -> Path | None:
 
 
 def openreview_login() -> tuple[str, str] | None:
-    """Name and password at OpenReview, None if unset: some of its notes and PDFs are only for users who are
-    logged in.
+    """(name, password) of an account at OpenReview, some of whose notes and PDFs are only for users who are logged in;
+    None if unset. UsageError if only one of them is set.
     """
     return _pair("OPENREVIEW_USERNAME", "OPENREVIEW_PASSWORD")
 
 
 def reddit_client() -> tuple[str, str] | None:
-    """Id and secret of the app that is registered for Reddit's Data API; None if unset."""
+    """(id, secret) of an app registered for Reddit's Data API; None if unset. UsageError if only one of them is set."""
     return _pair("REDDIT_CLIENT_ID", "REDDIT_CLIENT_SECRET")
 
 
 def _pair(name: str, other: str) -> tuple[str, str] | None:
-    """Both values; None if both are unset or empty."""
+    """The values of two environment variables; None if both are unset or empty. UsageError if only one is set."""
     first, second = os.environ.get(name), os.environ.get(other)
     if bool(first) != bool(second):
         raise UsageError(f"{name} and {other} belong together: set both, or neither.")
@@ -85,22 +87,22 @@ def _pair(name: str, other: str) -> tuple[str, str] | None:
 
 
 def quiet_prefect() -> None:
-    """Set Prefect's environment: no telemetry, little console output. The user's own settings win. Call it before
-    importing Prefect.
+    """Set Prefect's environment variables: no telemetry, little console output. Variables that the user has set win.
+    Call it before importing Prefect.
     """
     os.environ.update({**PREFECT_DEFAULTS, **os.environ})
 
 
 def server_environment() -> dict[str, str]:
-    """The environment of a Prefect server that a build starts: task states are written in batches, no event feed, no
-    automations. The user's own settings win.
+    """The environment variables for a Prefect server that a build starts: task states are written in batches; events
+    are not kept and automations not run. Variables that the user has set win.
     """
     return {**SERVER_DEFAULTS, **os.environ}
 
 
 def prefect_api_url() -> str | None:
-    """The Prefect server that the environment names (PREFECT_API_URL); None if unset or empty. A Prefect profile may
-    name one too.
+    """The URL of the Prefect server in PREFECT_API_URL; None if unset or empty, although a Prefect profile may still
+    name a server.
     """
     return os.environ.get("PREFECT_API_URL") or None
 
@@ -115,16 +117,16 @@ def set_prefect_api_url(url: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a part that failed for a passing reason is retried, and the seconds before the first retry."""
+    """How often a part that failed for a passing reason is retried, and the seconds before its first retry; they double
+    with each further one.
+    """
 
     times: int
     seconds: float
 
 
 def retries() -> Retries:
-    """LONGFORM_RETRIES and LONGFORM_RETRY_SECONDS; the seconds double with each retry. UsageError if they are out of
-    range.
-    """
+    """LONGFORM_RETRIES (default 3) and LONGFORM_RETRY_SECONDS (default 2). UsageError if they are out of range."""
     times, seconds = os.environ.get("LONGFORM_RETRIES"), os.environ.get("LONGFORM_RETRY_SECONDS")
     try:
         found = Retries(int(times or 3), float(seconds or 2))
@@ -139,12 +141,14 @@ def retries() -> Retries:
 
 
 def runner() -> str:
-    """LONGFORM_RUNNER, the engine that runs parts; `processes` if unset or empty."""
+    """LONGFORM_RUNNER, the name of the engine that runs the parts of a build; `processes` if unset or empty."""
     return os.environ.get("LONGFORM_RUNNER") or "processes"
 
 
 def runner_address() -> str | None:
-    """LONGFORM_RUNNER_ADDRESS, of a Dask scheduler or a Ray cluster; None if unset or empty: a local one is started."""
+    """LONGFORM_RUNNER_ADDRESS, the address of a Dask scheduler or a Ray cluster; None if unset or empty: then a local
+    one is started.
+    """
     return os.environ.get("LONGFORM_RUNNER_ADDRESS") or None
 
 

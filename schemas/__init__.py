@@ -1,6 +1,7 @@
-"""Contracts: Arrow schemas of stages (this package) and pydantic models of model replies (replies.py).
+"""Schemas: Arrow schemas of the rows of stages (this package) and pydantic models of model replies
+(schemas/replies.py).
 
-Arrow is imported only by modules that declare schemas, so that reading a reply does not load it.
+Arrow is imported only by modules that declare Arrow schemas, so that reading a model reply does not load it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def column(name: str, type: pa.DataType, doc: str, *, null: bool = False) -> pa.Field:
-    """A field of a schema with its documentation; `null=True` if values may be missing."""
+    """A field of a schema with its documentation in the metadata; `null=True` if values may be missing."""
     import pyarrow as pa
 
     return pa.field(name, type, nullable=null, metadata={"doc": doc})
@@ -27,12 +28,12 @@ def table(
     parents: dict[str, list[str]] | None = None,
     level: int = 3,
 ) -> pa.Schema:
-    """The schema of a stage's rows.
+    """The Arrow schema of a stage's rows; all options are kept in its metadata.
 
-    `key` names the column that identifies a row. A later table that has a column of this name refers with it to the
-    row it was derived from; `parents` maps a key of an earlier table to the columns of this table that hold it, where
-    the names differ, as paths (`answers.answer_id`). Parts are cut at the hash of the column `cut` (default: the key).
-    `level` is zstd's: 1 for long texts that later stages write again (twice the speed, a third more bytes), 0 (no
+    `key` names the column that identifies a row. A column of this name in a later table refers to the row it was
+    derived from; where the names differ, `parents` maps the key of an earlier table to the columns of this table that
+    hold it, as paths (`answers.answer_id`). Rows are divided into parts by the hash of the column `cut` (default: the
+    key). `level` is zstd's: 1 for long texts that later stages write again (twice the speed, a third more bytes), 0 (no
     compression) for tables that the next stage reads once and writes again.
     """
     import pyarrow as pa

@@ -1,4 +1,6 @@
-"""Tables of the axioms dataset (Axiomatic Preference Modeling). Each table has the ids of the rows it derives from."""
+"""Table schemas of the axioms dataset (Axiomatic Preference Modeling). Each table has the ids of the rows it derives
+from.
+"""
 
 import pyarrow as pa
 
@@ -126,6 +128,7 @@ PAIR_IDS = table(
 
 
 def _side(name: str) -> tuple[pa.Field, ...]:
+    """The columns of one answer of a pair; `name` is preferred or rejected."""
     return (
         column(f"{name}_id", pa.string(), "<site>/<id> of a human answer, else the id of a generated one"),
         column(name, pa.string(), "text, Markdown"),

@@ -1,7 +1,8 @@
-"""Tables of ExpertQA: questions, answers of attributing systems, claims, evidence, labels, estimates.
+"""Table schemas of ExpertQA: questions, answers of attributing systems, claims, evidence, labels, estimates.
 
-All tables have `question_id` and the parts of QUESTIONS; rows are in the order of the rows they derive from. Released
-records are kept unchanged in `original`, released labels that were spelled otherwise in `said_as`.
+All tables have a column `question_id` and are divided into the same parts as QUESTIONS; rows are in the order of the
+rows they derive from. Released records are kept unchanged in `original`; `said_as` keeps the released spelling of a
+label where it differs.
 """
 
 import pyarrow as pa
@@ -116,7 +117,9 @@ PASSAGE = pa.struct(
 
 
 def found(name: str, key: str, doc: str) -> pa.Schema:
-    """The schema of passages retrieved for each row of a table: best first in each corpus, sphere before gs."""
+    """The schema of passages retrieved for each row of an earlier table, best first in each corpus, corpus sphere
+    before gs. `key` is the id column of that table, `doc` its documentation.
+    """
     question = () if key == "question_id" else (column("question_id", pa.string(), "of that row"),)
     return table(
         name,

@@ -1,4 +1,4 @@
-"""The columns that say which model wrote a row."""
+"""The columns that say which model, prompt and response a row was made from; null in rows that no model wrote."""
 
 import pyarrow as pa
 

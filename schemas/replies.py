@@ -32,7 +32,9 @@ class Corruption(Reply):
 
 
 def _as_word(value: object) -> object:
-    """A verdict in lower case without punctuation: `True` and true become `true`, "Not_supported." `not supported`."""
+    """A verdict in lower case without punctuation: `True` and true become `true`, "Not_supported." `not supported`. A
+    value that is neither text nor boolean is returned unchanged, for pydantic to refuse.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     return " ".join(value.replace("_", " ").split()).strip(" .\"'*`").lower() if isinstance(value, str) else value
@@ -67,13 +69,13 @@ INTENTIONS = ("fluency", "clarity", "coherence", "style", "meaning", "other")
 
 
 def _as_intention(value: object) -> object:
-    """One of INTENTIONS; unknown ones become `other`, so that the edit is kept."""
+    """The intention in the spelling of INTENTIONS; null and unknown words become `other`, so that the edit is kept."""
     word = _as_word(value)
     return "other" if value is None or (isinstance(value, str) and word not in INTENTIONS) else word
 
 
 def _as_text(value: object) -> object:
-    """The text; null, which models write for text that is only added or only removed, becomes empty."""
+    """The value; null becomes an empty text, as models write null where text is only added or only removed."""
     return "" if value is None else value
 
 

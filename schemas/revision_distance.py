@@ -1,6 +1,7 @@
-"""Tables of Revision Distance: writing cases, drafts, the edits that a reader would still make, their distance.
+"""Table schemas of Revision Distance: writing cases, drafts, the edits that a reader would still make, their distance.
 
-All tables from CASES on have `case_id` and the parts of CASES. Offsets count Unicode code points.
+All tables from CASES on have a column `case_id` and are divided into the same parts as CASES. Offsets count Unicode
+code points.
 """
 
 import pyarrow as pa

@@ -1,4 +1,6 @@
-"""Columns and rejected rows that stages make of a model's reply: which model wrote a row, or why there is none."""
+"""What stages make of a model's reply: the columns that say which model wrote a row, or the rejected row that says why
+there is none.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,16 @@ NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", 
 
 
 def unanswered(key: str, answer: Failure) -> Rejected:
-    """The rejected row of an input for which the model gave no answer."""
+    """The rejected row for an input (its id `key`) to which the model gave no answer, with the kind of failure as
+    reason.
+    """
     return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
 
 
 def usable(key: str, answer: Answer) -> str | Rejected:
-    """The text of a reply without its end mark, or a rejected row if it is cut off or empty."""
+    """The text of a reply without its end mark, or a rejected row (for the input `key`) if the reply is cut off or
+    empty.
+    """
     text = whole_reply(answer.text)
     if text is None:
         return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
@@ -24,7 +30,7 @@ def usable(key: str, answer: Answer) -> str | Rejected:
 
 
 def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
-    """The columns that say which response, prompt, endpoint and model a row was made by."""
+    """The columns that say which response, prompt, endpoint and model a row was made from."""
     return {
         "response": answer.key,
         "prompt": prompt.name,

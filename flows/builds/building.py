@@ -1,4 +1,6 @@
-"""One build of one dataset, from its lock to its published version and its record; and its plan."""
+"""Building one dataset: the plan of a build, and the build itself, with its lock, its published version and its record
+in runs/.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,11 @@ from tasks.publishing.publish import About, Published, existing, publish_version
 
 
 def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
-    """The method of a dataset under a configuration: the recorded calls of its flow. Sources are hashed, nothing is
-    sent.
+    """The calls of the stages that a build would make, recorded by running the dataset's flow without making anything.
+    Source files are hashed; no request is sent.
 
-    Raises UsageError if the version's name is invalid, or an option names an unknown stage.
+    With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, or if `until`
+    or `force` names a stage that is not reached.
     """
     if options.version:
         check_name(options.version)
@@ -51,9 +54,10 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
 
 
 def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
-    """(what a build would do, the version that has its recipe already or None).
+    """(what a build would do for each stage, the published version that already has this recipe or None).
 
-    With `priced` also the requests to models and their costs. UsageError if another recipe has the version's name.
+    With `priced` the plan also has the requests to models and their costs. Raises UsageError if the chosen version name
+    belongs to a version of another recipe.
     """
     planned = Plan(
         method.store,
@@ -67,7 +71,9 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
 
 
 def known_version(method: Method, options: Options) -> Version | None:
-    """The version that already has this recipe; None if there is none, or if nothing is to be published."""
+    """The published version that already has this recipe; None if there is none, or if the build ends at `until` and so
+    publishes nothing. UsageError if the chosen version name belongs to a version of another recipe.
+    """
     if method.publication is None:
         return None
     about: About = method.publication.about
@@ -76,7 +82,7 @@ def known_version(method: Method, options: Options) -> Version | None:
 
 
 def _check_stages(dataset: str, method: Method, options: Options) -> None:
-    """Raise UsageError if --until or --force names a stage that the build does not reach."""
+    """Raise UsageError if --until or --force names a stage that is not among the recorded calls of `method`."""
     names = [call.name for call in method.calls]
     for option in ("until", "force"):
         name = getattr(options, option)
@@ -98,9 +104,11 @@ def build(
     runner: Runner | None = None,
     method: Method | None = None,
 ) -> tuple[Published | None, Build]:
-    """Make what is missing and publish it. Returns the published version (None after `until`) and the build.
+    """Make the parts that are missing and publish the version, under the lock of the dataset (BusyError if it is
+    taken).
 
-    `runner`: where parts are made, else worker processes. `method`: the result of `declare`, if it was called before.
+    Returns (the published version or None if the build ended at `until`, the build). `runner`: where parts are made, by
+    default worker processes. `method`: the result of `declare` with the same arguments, if it is there already.
     """
     store = Store(options.home)
     store.prepare()
@@ -137,7 +145,7 @@ def build(
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
-    """Make all stages, and publish them unless `until` ended the build."""
+    """Make all stages, then publish the version and return it; None if `until` ended the build. Closes the build."""
     try:
         build.make(method)
         with ThreadPoolExecutor(1) as closing:
@@ -151,9 +159,11 @@ def _published(build: Build, method: Method, options: Options) -> Published | No
 
 @contextmanager
 def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, builder: Build) -> Iterator[dict[str, Any]]:
-    """Write runs/<dataset>/<time>.json: times, hosts and outcomes, which are no part of a version.
+    """A context that writes runs/<dataset>/<name>.json: the configuration, host, times, outcome and stages of a build,
+    which are no part of a version. Yields the record, to which the caller may add fields.
 
-    The file is written at the start and again at the end, so that a killed build leaves one too.
+    The file is written at the start (outcome "interrupted") and again at the end, so that a killed build leaves one
+    too.
     """
     started = datetime.now(UTC)
     begin = time.monotonic()
@@ -193,13 +203,17 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
 
 
 def _write_quietly(path: Path, record: dict[str, Any]) -> None:
-    """Write a record; a record that cannot be written (a full disk) must not hide the error that it records."""
+    """Write a build's record as JSON; a StoreError (a full disk) is ignored, as it must not
+    hide the build's own error.
+    """
     with suppress(StoreError):
         write_json(path, record)
 
 
 def durations(home: Path, dataset: str) -> dict[str, float]:
-    """fingerprint -> seconds that its stage took when it was last made."""
+    """fingerprint -> seconds that the stage with this fingerprint took when it was last made,
+    by the records in runs/.
+    """
     records = [read_json(path) or {} for path in sorted((home / "runs" / dataset).glob("*.json"))]
     stages = [stage for record in records for stage in record.get("stages", [])]
     return {stage["fingerprint"]: stage["seconds"] for stage in stages if stage["state"] == "run"}

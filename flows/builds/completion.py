@@ -1,4 +1,4 @@
-"""Completions at the Tab key: datasets, versions, stages and sources, found by file names alone."""
+"""Completions at the Tab key: names of datasets, versions, stages and sources, found without opening Parquet files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ def datasets(incomplete: str) -> list[str]:
 
 
 def addresses(context: typer.Context, incomplete: str) -> list[str]:
-    """Each dataset and each `dataset@version` in the home that begins with the typed text."""
+    """Each dataset, and each `dataset@version` in the home, that begins with the typed text."""
     folders = {dataset: _versions(context, dataset) for dataset in DATASETS}
     names = [name for dataset in DATASETS for name in (dataset, *(f"{dataset}@{f.name}" for f in folders[dataset]))]
     return [name for name in names if name.startswith(incomplete)]
 
 
 def stages(context: typer.Context, incomplete: str) -> list[str]:
-    """Stages of the dataset typed before: those of its latest version, else those of its flow."""
+    """Stages that begin with the typed text, of the dataset typed before: those of its last version by name, else those
+    of its flow. Empty if no dataset was typed.
+    """
     words = [word.partition("@")[0] for word in (*context.params.values(), *context.args) if isinstance(word, str)]
     dataset = next((word for word in words if word in DATASETS), None)
     if dataset is None:
@@ -40,12 +42,16 @@ def sources(incomplete: str) -> list[str]:
 
 
 def _versions(context: typer.Context, dataset: str) -> list[Path]:
+    """The folders of a dataset's versions in the home of the command line, sorted by name."""
     from longform.settings import home
 
     return sorted((home(context.params.get("home")) / "datasets" / dataset).glob("[!.]*"))
 
 
 def _published_stages(context: typer.Context, dataset: str) -> list[str]:
+    """The stages in the manifest of the dataset's last version by name whose manifest is readable; empty if there is
+    none.
+    """
     for folder in reversed(_versions(context, dataset)):
         try:
             return list(json.loads((folder / "manifest.json").read_bytes())["stages"])

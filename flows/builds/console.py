@@ -1,4 +1,4 @@
-"""How a build, a plan and a version are shown on a terminal, and as plain lines elsewhere."""
+"""How progress, plans and tables are shown on a terminal, and as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u20
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console with 100 columns, colour only on a terminal; text of sources is never read as markup or terminal
-    control.
+    """A console for stdout or stderr: as wide as the terminal, 100 columns and without colour if it is none.
+
+    Texts are never read as markup; control characters in them are made visible.
     """
     out = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not out.is_terminal:
@@ -48,32 +49,32 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class _Plain(Console):
-    """A console that makes control characters visible."""
+    """A console that escapes control characters (see `visible`) in the strings that it prints."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
 
     def on_broken_pipe(self) -> None:
-        """Let the error rise, as with `print`: flows/cli/shared/outputs.py handles it."""
+        """Raise the BrokenPipeError that rich is handling, as `print` would: flows/cli/shared/outputs.py handles it."""
         raise  # the BrokenPipeError that is being handled
 
 
 def visible(text: str) -> str:
-    """The text with characters escaped as in JSON (\\u001b) that control a terminal, turn the writing direction or are
-    invisible.
+    """The text with some characters escaped as in JSON (\\u001b): those that control a terminal, change the writing
+    direction or are invisible.
 
-    The joiners U+200C and U+200D stay: Persian words and emoji need them.
+    The joiners U+200C and U+200D stay: Persian words and emoji need them. Line breaks and tabs stay too.
     """
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_line(text: str) -> None:
-    """Print a line on stderr in one piece, as stages say what they do at the same time."""
+    """Print a line to stderr in one write, so that lines of stages that run at the same time do not mix."""
     print(f"{visible(text)}\n", end="", file=sys.stderr, flush=True)
 
 
 class Lines:
-    """Progress as plain lines on stderr, for logs, pipes and Prefect workers."""
+    """The progress of a build as plain lines on stderr, for logs, pipes and Prefect workers."""
 
     def __init__(self) -> None:
         self.running: dict[str, threading.Event] = {}
@@ -97,7 +98,9 @@ class Lines:
 
 
 def report_periodically(finished: threading.Event, status: StageStatus, say: Callable[[str], None]) -> None:
-    """Call `say` with a stage's status after five seconds, and then every half minute, until `finished` is set."""
+    """Start a thread that calls `say` with the stage's status after 5 seconds and then every 30, until `finished` is
+    set.
+    """
 
     def tell() -> None:
         seconds = SECONDS_BEFORE_A_WORD
@@ -109,7 +112,9 @@ def report_periodically(finished: threading.Event, status: StageStatus, say: Cal
 
 
 class Bars:
-    """Progress as a bar for each running stage, with finished stages as lines above."""
+    """The progress of a build on a terminal: a bar for each running stage, with finished stages as lines above the
+    bars.
+    """
 
     def __init__(self, out: Console) -> None:
         self.bar = Progress(
@@ -141,7 +146,7 @@ class Bars:
 
 
 class _StatusColumn(ProgressColumn):
-    """The column of a bar that shows a stage's status."""
+    """The column of a progress bar that shows the status of its stage; rendering it also advances the bar."""
 
     def render(self, task: Task) -> str:
         status: StageStatus = task.fields["status"]
@@ -150,7 +155,9 @@ class _StatusColumn(ProgressColumn):
 
 
 class StageStatus:
-    """The status of a running stage as a phrase: progress, time left, rate, requests in flight, money, why it waits."""
+    """The status of a running stage as a phrase: share done and time left; for a stage that asks a model also the rate,
+    requests in flight, money spent and why it waits. `calls`: upper bound of its calls.
+    """
 
     def __init__(self, calls: int, watch: Watch) -> None:
         self.calls, self.watch = calls, watch
@@ -178,7 +185,7 @@ class StageStatus:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: 40 s, 12 min, 2 h 20."""
+    """Seconds in words: `40 s`, `12 min`, `2 h 20` (hours and minutes)."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -186,7 +193,9 @@ def duration(seconds: float) -> str:
 
 
 def start_phrase(units: int, calls: int, endpoint: str | None) -> str:
-    """What a stage is about to do: its parts, and the most calls it makes."""
+    """What a stage is about to do: `12 parts, up to 3,400 calls of gpt`. `units`: its parts, `calls`: upper bound of
+    its calls of the endpoint.
+    """
     parts = f"{units} part{'' if units == 1 else 's'}"
     if calls:
         return f"{parts}, up to {calls:,} calls of {endpoint}"
@@ -194,7 +203,7 @@ def start_phrase(units: int, calls: int, endpoint: str | None) -> str:
 
 
 def end_line(entry: StageRun) -> str:
-    """One line about what a stage made."""
+    """The line for a finished stage: its name, rows, seconds or `reused`, rows left out by reason, counters."""
     state = "" if entry.state == "run" else "   reused"
     if entry.state == "run" and entry.units_reused:
         state = f"   {entry.units_reused} of {entry.units_reused + entry.units_run} parts reused"
@@ -203,7 +212,9 @@ def end_line(entry: StageRun) -> str:
 
 
 def remarks(artifact: Artifact) -> str:
-    """Rejected rows by reason, and counters, in one phrase."""
+    """Filtered and rejected rows by reason, and the counters that are not zero, in one phrase;
+    empty if there are none.
+    """
     phrases = [
         f"{word}: {', '.join(f'{number:,} {reason}' for reason, number in reasons.items())}"
         for kind, word in (("filtered", "filtered"), ("defect", "rejected"))
@@ -214,9 +225,10 @@ def remarks(artifact: Artifact) -> str:
 
 
 def plan_table(stages: Iterable[Planned]) -> Table:
-    """The table of a plan: an exact figure is a bare number, `~` marks an estimate, `≤` a bound, `?` an unknown figure.
+    """The plan as a table, one line for each stage. An exact figure is a bare number, `~` marks an estimate, `≤` an
+    upper bound, `?` an unknown figure.
 
-    It has columns for tokens and USD only if something may cost money.
+    It has columns for cached replies, tokens and USD only if some stage would ask a model other than the offline one.
     """
     stages = list(stages)
     priced = any(map(_online, stages))
@@ -235,7 +247,9 @@ def plan_table(stages: Iterable[Planned]) -> Table:
 
 
 def _cell(exact: float | None, about: float | None, most: float | None, shown: Callable[[float], str]) -> str:
-    """The exact figure if it is known, else `~ 12` above `≤ 30`; the bound alone if both look the same."""
+    """The exact figure if it is known, else the estimate above the upper bound (`~ 12` above `≤ 30`, `?` without a
+    bound). The bound alone if there is no estimate or both look the same. `shown` formats a figure.
+    """
     if exact is not None:
         return shown(exact)
     bound = "?" if most is None else f"≤ {shown(most)}"
@@ -245,12 +259,12 @@ def _cell(exact: float | None, about: float | None, most: float | None, shown: C
 
 
 def _online(planned: Planned) -> bool:
-    """Whether a stage would ask a model that is not the offline one."""
+    """Whether the stage would ask a model other than the offline one, which may cost money."""
     return planned.endpoint is not None and planned.state != "reuse" and not planned.offline
 
 
 def _cost_cells(planned: Planned) -> list[str]:
-    """The cells of a stage that asks a model: cached replies, tokens, USD."""
+    """The cells of a stage for cached replies, tokens and USD; empty if it asks no model that may cost money."""
     if not _online(planned):
         return ["", "", ""]
     if not planned.exact:
@@ -260,7 +274,9 @@ def _cost_cells(planned: Planned) -> list[str]:
 
 
 def _tokens(planned: Planned) -> str:
-    """Tokens sent and received; where the length of replies is not measured, at most."""
+    """Tokens sent and received, e.g. `12.0 k / 3.1 k`. The received ones are an upper bound (`≤`) where the length of
+    replies is not measured; estimate and bound on two lines where the plan is not exact.
+    """
     if planned.exact:
         out = _figure(planned.output_tokens or 0) if planned.measured else f"≤ {_figure(planned.output_high or 0)}"
         return f"{_figure(planned.input_tokens or 0)} / {out}"
@@ -270,11 +286,14 @@ def _tokens(planned: Planned) -> str:
 
 
 def _pair(sent: int | None, made: int | None) -> str:
+    """`sent / received`, e.g. `12.0 k / 3.1 k`; empty if one of the two is None."""
     return "" if sent is None or made is None else f"{_figure(sent)} / {_figure(made)}"
 
 
 def plan_foot(stages: Iterable[Planned]) -> list[str]:
-    """The lines below a plan's table: the sum, time, batch prices, what is unknown and how to learn it, the web."""
+    """The lines below a plan's table: the sum of calls, tokens and USD, time and batch prices, the legend, unknown
+    prices, how to learn what is unknown, and web searches.
+    """
     stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
     paid = [planned for planned in online if planned.exact and planned.calls]
@@ -289,7 +308,9 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
 
 
 def _sum(online: list[Planned]) -> list[str]:
-    """The sum over all stages that may cost money: bounds, estimates, and the stages that are not included."""
+    """Two lines: the sums of calls, tokens and USD over the stages that may cost money (upper bounds, estimates, stages
+    not included), and a caveat. No line if there are no such stages.
+    """
     from longform.engine.plan import total
 
     if not online:
@@ -308,7 +329,9 @@ def _sum(online: list[Planned]) -> list[str]:
 
 
 def _signs(stages: list[Planned]) -> list[str]:
-    """The legend of the signs that the table uses, and the groups whose rates the estimates use."""
+    """The legend of the signs that the table uses, with the groups (e.g. sites) whose earlier builds the estimates
+    follow; one line, or none if all figures are exact.
+    """
     inexact = [planned for planned in stages if not planned.exact]
     legend = ["≤ at most"] if any(planned.known == "at most" for planned in inexact) else []
     if any(planned.rows_about is not None for planned in inexact):
@@ -319,20 +342,22 @@ def _signs(stages: list[Planned]) -> list[str]:
 
 
 def _until(stages: list[Planned]) -> list[str]:
-    """The command that makes the figures of the first inexact model stage exact."""
+    """A line with the `build --until` command after which the first model stage with inexact figures gets exact ones;
+    no line if there is none.
+    """
     inexact = [(planned.stage, planned.waits_for) for planned in stages if planned.endpoint and not planned.exact]
     return [f"{stage} is exact once {last} is built: `build --until {last}`" for stage, last in inexact[:1] if last]
 
 
 def _web(stages: list[Planned]) -> list[str]:
-    """A line about the stages that search the web."""
+    """A line that names the stages which search the web; no line if there are none."""
     asking = ", ".join(planned.stage for planned in stages if planned.web)
     searches = "up to one web search a row, and the pages it leads to, in no price here"
     return [f"{asking}: {searches}; what was found before is not asked for again"] if asking else []
 
 
 def _time_and_batch(asked: list[Planned]) -> str:
-    """A line about the time that the calls take, and the price of a batch."""
+    """A line with the time that the calls take at the endpoints' limits, and their price as a batch."""
     seconds = [planned.seconds for planned in asked]
     total_seconds = 0 if None in seconds else sum(s or 0 for s in seconds)
     phrases = [f"online about {duration(total_seconds)} at the limits"] if total_seconds >= A_MINUTE else []
@@ -342,7 +367,9 @@ def _time_and_batch(asked: list[Planned]) -> str:
 
 
 def _usd_range(stages: list[Planned], low: str, high: str) -> str:
-    """The range of the summed prices; unknown if one is."""
+    """The prices summed over the stages, `4.12-5.00`; `low` and `high` are the attributes that hold the two ends.
+    `unknown` if the price of one stage is.
+    """
     ends = [[getattr(planned, name) for planned in stages] for name in (low, high)]
     if None in ends[0] + ends[1]:
         return "unknown"
@@ -351,14 +378,16 @@ def _usd_range(stages: list[Planned], low: str, high: str) -> str:
 
 
 def usd_text(usd: float) -> str:
-    """USD with two significant digits or more: 0, 0.0042, 0.37, 4.12, 118."""
+    """USD with at least two significant digits: 0, 0.0042, 0.37, 4.12, 118. A positive amount below 0.0001 is shown as
+    0.0001.
+    """
     if usd == 0 or usd >= 100:
         return f"{usd:,.0f}"
     return f"{usd:.2f}" if usd >= 0.1 else f"{usd:.2g}" if usd >= 0.0001 else "0.0001"
 
 
 def _figure(number: float) -> str:
-    """A number with two or three digits: 812, 35.0 k, 71 M."""
+    """A number, from 1,000 on with the unit k, M or G: 812, 35.0 k, 710 M."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f} {unit}" if number < 100 * size else f"{number / size:,.0f} {unit}"
@@ -366,8 +395,8 @@ def _figure(number: float) -> str:
 
 
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:
-    """A table without borders; `columns` maps names to the justification of their cells, or to `whole`: never
-    wrapped.
+    """A table without borders. `columns`: name -> `right` (justified right), `whole` (left, never wrapped) or anything
+    else (left). Integers get thousands separators.
     """
     heads = (
         Column(name, justify="right" if how == "right" else "left", overflow="fold", no_wrap=how == "whole")

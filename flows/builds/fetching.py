@@ -1,4 +1,6 @@
-"""Fetching sources by name: what can be fetched, under which terms and settings."""
+"""Fetching sources by name, and what the commands `fetch` and `read` need of a source: its
+module, terms and settings.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ ADDRESSES = {"base_url", "base_url_v1", "token_url"}
 
 
 def module_of(source: str, act: Act | None = None) -> ModuleType:
-    """The module of a source that supports `act`; UsageError with the most similar name if there is none."""
+    """The module flows.sources.<source>. UsageError for an unknown source, or if the module
+    lacks the function `act`.
+    """
     if source not in SOURCES:
         raise UsageError(f'There is no source "{source}"; {hint(source, SOURCES, "there are")}')
     module = import_module(f"flows.sources.{source}")
@@ -37,7 +41,7 @@ def module_of(source: str, act: Act | None = None) -> ModuleType:
 
 
 def listed() -> list[dict[str, Any]]:
-    """Every source: what it holds, its terms, and whether it can be fetched and read."""
+    """A dict for each source that is installed: what it holds, its terms, and whether it can be fetched and read."""
     modules = {source: module_of(source) for source in SOURCES if find_spec(f"flows.sources.{source}")}
     return [
         {"source": source, **terms_of(module.TERMS), **{act: hasattr(module, act) for act in ("fetch", "read")}}
@@ -46,11 +50,14 @@ def listed() -> list[dict[str, Any]]:
 
 
 def terms_of(terms: Terms) -> dict[str, str | None]:
+    """The fields of the terms as a dict: what, licence, attribution, decide."""
     return {name: getattr(terms, name) for name in ("what", "licence", "attribution", "decide")}
 
 
 def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
-    """The settings of `longform fetch` or `longform read`: name, default, meaning."""
+    """The settings that `longform fetch` (or `read`, by `act`) takes for a source, a dict
+    each: name, default, meaning.
+    """
     model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
     return [
         {"name": name, "default": None if field.is_required() else field.default, "meaning": field.description or ""}
@@ -59,7 +66,9 @@ def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
 
 
 def config_of(source: str, act: Act, settings: list[str]) -> Any:
-    """The checked settings of a source; UsageError for an unknown name, even if the model itself allows extra ones."""
+    """The checked settings of a source, from `KEY=VALUE` texts. UsageError for an unknown name, even if the model
+    itself allows extra ones, and for an address with a user, password or query.
+    """
     model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
     strict = type(
         model.__name__, (model,), {"model_config": ConfigDict(extra="forbid"), "__module__": model.__module__}
@@ -75,7 +84,9 @@ def config_of(source: str, act: Act, settings: list[str]) -> Any:
 
 
 def check_terms(source: str, accepted: bool, again: str) -> None:
-    """Raise UsageError with the terms if a person must agree to them first. `again` is the command that agrees."""
+    """Raise UsageError with the terms of a source if a person must agree to them first and `accepted` is False.
+    `again`: how to run the fetch with agreement, for the message.
+    """
     terms: Terms = module_of(source).TERMS
     if terms.decide and not accepted:
         raise UsageError(
@@ -87,7 +98,11 @@ def check_terms(source: str, accepted: bool, again: str) -> None:
 def fetch(
     source: str, what: list[str], config: Any, folder: Path, *, accepted: bool, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Fetch files; for each file its path, bytes, sha256, and whether this call fetched it."""
+    """Fetch files of a source into `folder`. `what` names them; ["all"] stands for the source's default. `accepted`: a
+    person agreed to its terms, which is noted beside the files.
+
+    Returns a dict for each file: path, bytes, sha256, and `new`, whether this call fetched it.
+    """
     module = module_of(source, "fetch")
     http = RecordingDownloader(module.TERMS, accepted=accepted)
     started = time.time()
@@ -99,7 +114,9 @@ def fetch(
 
 
 class RecordingDownloader(Downloader):
-    """A downloader that remembers its files, and notes in their side files that a person agreed to terms that ask."""
+    """A downloader that keeps its results in `fetched` (path -> result). If a person had to agree to the source's terms
+    and did (`accepted`), it notes that in the side file of each file.
+    """
 
     def __init__(self, terms: Terms, *, accepted: bool) -> None:
         super().__init__()
@@ -113,7 +130,9 @@ class RecordingDownloader(Downloader):
 
 
 def _described(path: Path, fetched: Fetched | None, started: float) -> dict[str, Any]:
-    """A file's path, bytes, sha256 and whether it is new."""
+    """A file's path, bytes, sha256 and whether it is new: as `fetched` says; without that, whether it was changed since
+    `started` (Unix time).
+    """
     if fetched:
         return {"path": str(path), "bytes": fetched.bytes, "sha256": fetched.sha256, "new": fetched.new}
     stat = path.stat()

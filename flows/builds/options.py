@@ -22,7 +22,7 @@ MOST_USD = 1e9
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The documentation of an option: its help text, the name of its value, its minimum, and its exclusive maximum."""
+    """The documentation of an option: help text, metavar (the name of its value), minimum, and exclusive maximum."""
 
     help: str
     metavar: str | None = None
@@ -64,25 +64,29 @@ class Options:
 
     @property
     def engine(self) -> tuple[str, str | None]:
-        """Where parts run: (the runner, the address of its cluster)."""
+        """(the name of the runner that makes the parts, the address of its Dask or Ray cluster or None), from the
+        options, else from the environment.
+        """
         name = self.runner or runner()
         return name, self.address or (runner_address() if name in CLUSTERS else None)
 
 
 def amount(usd: float | None) -> float | None:
-    """The amount in USD if it is valid; else UsageError."""
+    """The amount unchanged, also None; UsageError unless it is from 0 to below 1e9 USD."""
     if usd is not None and not 0 <= usd < MOST_USD:
         raise UsageError(f"--max-cost {usd} is no amount of US dollars: give a number, e.g. 50 or 0.5.")
     return usd
 
 
 def about(name: str) -> About:
-    """The documentation of an option."""
+    """The documentation (`About`) of the field `name` of `Options`."""
     return next(note for note in _options()[name].annotation.__metadata__ if isinstance(note, About))
 
 
 def parameter(name: str, *notes: Any) -> inspect.Parameter:
-    """The keyword parameter of a function that takes this option; its type is annotated with `notes`."""
+    """The field `name` of `Options` as a keyword-only parameter for a signature. Its type is annotated with `notes` in
+    place of the field's `About`.
+    """
     option = _options()[name]
     return option.replace(
         kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[(option.annotation.__origin__, *notes)]
@@ -90,7 +94,9 @@ def parameter(name: str, *notes: Any) -> inspect.Parameter:
 
 
 def flag(name: str, **more: Any) -> Any:
-    """The option as a typer option; names of stages are completed."""
+    """The field `name` of `Options` as a typer option (--some-name); names of stages are completed at the Tab key.
+    `more` is passed on to `typer.Option`.
+    """
     import typer
 
     from flows.builds.completion import stages
@@ -103,8 +109,8 @@ def flag(name: str, **more: Any) -> Any:
 
 
 def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that gives a command one flag for each of these options (default: all), as a dict in its parameter
-    `options`.
+    """A decorator that replaces a command's parameter `options` by a flag for each field of `Options` in `chosen`
+    (default: all but `home`). The command gets their values as a dict `options`.
     """
     names = chosen or tuple(name for name in _options() if name != "home")  # which every command has
 
@@ -126,5 +132,5 @@ def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def _options() -> Mapping[str, inspect.Parameter]:
-    """name -> type with documentation and default of each option."""
+    """name -> parameter (type with its `About`, default), for all fields of `Options`."""
     return inspect.signature(Options, eval_str=True).parameters

@@ -1,4 +1,6 @@
-"""Reading a source without building a dataset: its stages, and their rows as one Parquet file each."""
+"""Reading a source without building a dataset: running the source's stages, and writing their rows as one Parquet file
+per stage.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def read(
     progress: Progress,
     runner: Runner | None = None,
 ) -> tuple[list[Rows], list[StageRun]]:
-    """(the rows of the source's stages, what was done for each stage); parts that exist already are reused."""
+    """Run the stages of a source on these files, reusing parts that exist already; waits until all rows are made.
+
+    Returns (the tables that the source's `read` gives, one StageRun for each stage, intermediate ones included).
+    `config`: the source's settings. BusyError if another process reads a source into this home.
+    """
     module = module_of(source, "read")
     store = Store(home)
     store.prepare()
@@ -52,7 +58,9 @@ def read(
 
 
 def described(entry: StageRun, store: Store) -> dict[str, Any]:
-    """A stage as a JSON value: rows, filtered and rejected rows by reason, counters, seconds, Parquet files."""
+    """What was done for a stage, as a JSON value: state, number of rows, filtered and rejected rows by reason,
+    counters, seconds, fingerprint, folder, Parquet files.
+    """
     artifact = entry.artifact
     return {
         "stage": entry.stage,
@@ -69,9 +77,10 @@ def described(entry: StageRun, store: Store) -> dict[str, Any]:
 
 
 def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Path) -> list[Path]:
-    """Write `<stage>.parquet` and `<stage>.rejected.parquet` of each table, whole or not at all, in constant memory.
+    """Write each table as `<stage>.parquet`, and its rejected rows as `<stage>.rejected.parquet`; return the paths.
 
-    Of intermediate stages only the rejected rows are written, if there are any.
+    For stages in `entries` without a table only the rejected rows are written, if there are any. Each file is written
+    whole or not at all, in constant memory.
     """
     written: list[Path] = []
     count_by_stage: Counter[str] = Counter()
@@ -87,12 +96,13 @@ def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Pa
 
 
 def _rejected(store: Store, parts: list[Part]) -> list[str]:
+    """The Parquet files with the rejected rows of these parts."""
     return [str(store.rejected_path(part)) for part in parts if part.rejected]
 
 
 def _write(place: Path, schema: pa.Schema, paths: list[str]) -> Path:
-    """Write a Parquet file from parts: to a temporary file beside it, synced, then renamed. StoreError if it cannot be
-    written.
+    """Write the rows of the Parquet files `paths` into the one file `place`, and return `place`. The file appears whole
+    or not at all. StoreError if it cannot be written.
     """
     import pyarrow.parquet as pq
 

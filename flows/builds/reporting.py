@@ -1,4 +1,4 @@
-"""The page of a build in Prefect's UI: logs and progress of each stage, and a summary at the end."""
+"""What a flow run shows in Prefect's UI: logs and progress of each stage, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from longform.engine.prefect_tasks import ignoring_server_errors, log
 
 
 class RunPage:
-    """Writes progress into the logs and artifacts of the flow run, and passes it on to `display`."""
+    """A build's progress display that writes to the logs and progress artifacts of the Prefect flow run, and passes
+    everything on to the display `display`.
+    """
 
     def __init__(self, dataset: str, display: Progress) -> None:
         self.dataset, self.display = dataset, display
@@ -51,7 +53,7 @@ class RunPage:
 
 
 class Bar:
-    """The progress artifact of a stage, created with its first report."""
+    """The Prefect progress artifact of a stage, created at its first report. Errors of the server are ignored."""
 
     def __init__(self, key: str) -> None:
         self.key, self.finished = key, threading.Event()
@@ -73,8 +75,8 @@ class Bar:
 
 
 def summarize(dataset: str, build: Build, version: Version | None) -> None:
-    """Write the Markdown artifact of a finished build: the version, its splits, its stages, and commands to
-    look at it.
+    """Write the Markdown artifact of a finished build: the version (None: nothing published), its splits, the stages,
+    and commands to look at them.
     """
     lines = [f"# {dataset} {version.name if version else '(nothing published)'}", ""]
     if version:
@@ -91,14 +93,14 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
 
 
 def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:
-    """Write the Markdown artifact of a source that was read: its stages, and where their rows are."""
+    """Write the Markdown artifact of a source that was read: its stages, and the folder with their rows."""
     text = "\n".join([f"# {source}", "", *_table_of(runs), "", f"`{folder}`"])
     with ignoring_server_errors():
         create_markdown_artifact(text, key=f"{_key(source)}-read", description=f"{source}: what was read")
 
 
 def summarize_fetching(source: str, files: list[dict[str, Any]]) -> None:
-    """Write the table artifact of fetched files: path, bytes, sha256 of each, and whether it is new."""
+    """Write the table artifact of a fetched source: path, bytes, sha256 and `new` of each file."""
     with ignoring_server_errors():
         create_table_artifact(table=files, key=f"{_key(source)}-files", description=f"{source}: what was fetched")
 
@@ -110,5 +112,5 @@ def _table_of(runs: list[StageRun]) -> list[str]:
 
 
 def _key(name: str) -> str:
-    """The name in the form of artifact keys: lower case, dashes."""
+    """The name in the form that Prefect wants of artifact keys: lower case, dashes instead of underscores."""
     return name.replace("_", "-").lower()

@@ -38,10 +38,11 @@ STOP_SECONDS = 5.0
 
 @contextmanager
 def connected(say: Callable[[str], None], meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """A context with a server for flow runs. ServerError if the configured server, or the temporary one, does not
-    answer.
+    """A context in which flow runs report to a Prefect server: the configured one, else a temporary one. ServerError if
+    the server does not answer.
 
-    `meanwhile` is called while the temporary server starts.
+    `say` is called with one line about the server. `meanwhile` is called once; if a temporary server is starting, while
+    it does.
     """
     logging.raiseExceptions = False  # logs that a lost server does not take are not printed, one message for each
     with ExitStack() as stack:
@@ -59,7 +60,9 @@ def connected(say: Callable[[str], None], meanwhile: Callable[[], object] = lamb
 
 
 def configured() -> str:
-    """The address of the server that Prefect's settings name. ServerError if they name none, or it does not answer."""
+    """The address of the Prefect server that Prefect's settings name, without secrets. ServerError if they name none,
+    or if the server does not answer within 10 seconds.
+    """
     from prefect.settings import get_current_settings
 
     if url := get_current_settings().api.url:
@@ -71,7 +74,9 @@ def configured() -> str:
 
 
 def check(url: str) -> str:
-    """The address of a server without secrets, for messages. ServerError if it does not answer."""
+    """The address `url` without user, password and query, for messages. ServerError if the server of Prefect's settings
+    does not answer.
+    """
     from longform.addresses import shown
 
     if error := _unreachable():
@@ -84,7 +89,7 @@ def check(url: str) -> str:
 
 
 def check_kept() -> None:
-    """Raise ServerError if the server that a build reported to no longer answers."""
+    """Raise ServerError if the server of Prefect's settings, which the build reported to, no longer answers."""
     from longform.engine.prefect_tasks import lost_server
 
     if _unreachable():
@@ -92,7 +97,9 @@ def check_kept() -> None:
 
 
 def _unreachable() -> Exception | None:
-    """The error with which the server of Prefect's settings fails to answer; None if it answers."""
+    """The error that a health check of the server of Prefect's settings gives, after at most 10 seconds; None if it
+    answers.
+    """
     from prefect.client.orchestration import get_client
 
     with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
@@ -100,15 +107,15 @@ def _unreachable() -> Exception | None:
 
 
 class TemporaryServer:
-    """A process that serves Prefect's API, and the log of its output."""
+    """A running process that serves Prefect's API on `port`, with the file that its output goes to."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
         self.process, self.port, self.log = process, port, log
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """A context in which this process reports to the server; at its end waits until the server has stored
-        everything.
+        """A context in which this process reports to the server. Waits for the server at the start; at the end until
+        the server has stored everything (see `drain`).
         """
         self.wait()
         with _reporting_to(f"http://127.0.0.1:{self.port}/api"):
@@ -119,8 +126,9 @@ class TemporaryServer:
                     drain()
 
     def wait(self) -> None:
-        """Return when the server answers. It listens from the beginning, so one request is enough. ServerError if it
-        fails.
+        """Return when the server answers a health check; ServerError if it fails, or after 120 seconds.
+
+        One request is enough: its socket listens before the process starts, so the request waits until it is served.
         """
         import httpx
         from prefect.settings import get_current_settings
@@ -135,7 +143,7 @@ class TemporaryServer:
             ) from None
 
     def reason(self) -> str:
-        """The last error that the process printed."""
+        """The last line of the process's output that names an error; else that there was no answer in time."""
         self.log.seek(0)
         errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*$", self.log.read().decode(errors="replace"), re.M)
         return errors[-1] if errors else f"no answer within {START_SECONDS:.0f} s"
@@ -143,8 +151,9 @@ class TemporaryServer:
 
 @contextmanager
 def temporary_server() -> Iterator[TemporaryServer]:
-    """A context with a starting server, in a session of its own, so that a signal to the group does not end it before
-    the flow.
+    """A context that starts a server process, does not wait until it answers, and ends it at exit.
+
+    The process has a session of its own, so that a signal to the process group of the build does not end it first.
     """
     with tempfile.TemporaryFile() as log, socket.create_server(("127.0.0.1", 0)) as listening:
         command = [sys.executable, "-P", "-m", "flows.builds.server", str(listening.fileno())]
@@ -173,9 +182,10 @@ def temporary_server() -> Iterator[TemporaryServer]:
 
 @contextmanager
 def _reporting_to(url: str) -> Iterator[None]:
-    """A context in which Prefect's settings name this server, for all threads and for processes started from here.
+    """A context in which Prefect's settings name the server at `url`, for all threads and for processes started from
+    here.
 
-    Heartbeats are off: nobody watches them, and to end their thread takes a second.
+    Heartbeats of flow runs are off: nobody watches them, and to end their thread takes a second.
     """
     from prefect.context import refresh_global_settings_context
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
@@ -191,8 +201,9 @@ def _reporting_to(url: str) -> Iterator[None]:
 
 
 def drain() -> None:
-    """Wait until the server has stored everything that was sent: it stores task runs in order, so a last one is waited
-    for.
+    """Wait until the server has stored everything that was sent, at most 120 seconds; raises nothing after that.
+
+    The server stores task runs in order, so a last one is sent and waited for.
     """
     from prefect import task
     from prefect.cache_policies import NO_CACHE
@@ -212,7 +223,7 @@ def drain() -> None:
 
 
 def _has_ended(client: SyncPrefectClient, task_run: UUID) -> bool:
-    """Whether the server has stored a task run as finished."""
+    """Whether the server has stored the task run of this id in a final state."""
     from prefect.exceptions import ObjectNotFound
 
     with suppress(ObjectNotFound):
@@ -222,7 +233,7 @@ def _has_ended(client: SyncPrefectClient, task_run: UUID) -> bool:
 
 
 def serve(descriptor: int) -> None:
-    """Serve Prefect's API at this listening socket until standard input ends."""
+    """Serve Prefect's API at the listening socket with this file descriptor, until standard input closes."""
     threading.Thread(target=_end_with_standard_input, daemon=True).start()
     import uvicorn
     from prefect.server.api.server import create_app
@@ -239,7 +250,7 @@ def serve(descriptor: int) -> None:
 
 
 def _end_with_standard_input() -> None:
-    """Wait until standard input closes, then end this process."""
+    """Wait until standard input closes, then end this process: by SIGTERM, after 5 seconds at once."""
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(STOP_SECONDS)
@@ -248,8 +259,8 @@ def _end_with_standard_input() -> None:
 
 @contextmanager
 def _startup_lock() -> Iterator[None]:
-    """A lock by which servers on one PREFECT_HOME start one at a time, so that none sees a database that is being
-    created.
+    """A context that holds a file lock in PREFECT_HOME: servers start one at a time, so that none sees a database that
+    another is creating.
     """
     from prefect.settings import get_current_settings
 

@@ -22,7 +22,9 @@ WORTH_A_LINE_BYTES = 10_000_000
 
 
 class TransferBars:
-    """A progress bar for each download; without a console it only keeps count."""
+    """The progress of downloads as a bar for each; without a console nothing is shown, and
+    only the bytes are counted.
+    """
 
     def __init__(self, out: Console | None = None) -> None:
         columns = (BarColumn(30), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -47,7 +49,9 @@ class TransferBars:
 
 
 class TransferLines(TransferBars):
-    """A line every ten seconds, and one at the end of a large file; small files print nothing."""
+    """The progress of downloads as lines on stderr: one every ten seconds, and one at the end of a download that moved
+    more than 10 MB.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +68,9 @@ class TransferLines(TransferBars):
         super().end(name)
 
     def _say(self, name: str, worth_bytes: int = 0) -> None:
-        """Print e.g. `a.zst: 120.5 of 300.0 MB, 12.1 MB/s, 15 s left` if this transfer moved so many bytes."""
+        """Print e.g. `a.zst: 120.5 of 300.0 MB, 12.1 MB/s, 15 s left`, if this download moved more than `worth_bytes`
+        bytes.
+        """
         task = next(task for task in self.bar.tasks if task.id == self.tasks[name])
         moved = task.completed - task.fields["before"]
         if moved > worth_bytes:

@@ -59,7 +59,9 @@ def export(
 
 
 def _format(address: str, form: str, split: str | None, config: str, options: frozenset[str]) -> Format:
-    """The format of that name. UsageError for a dataset without any, and for options that do not fit."""
+    """The format named `form` (--format) of the address's dataset. UsageError if the dataset has no formats, lacks this
+    one, or if the split, the config or an option does not go with it.
+    """
     formats = {name: getattr(module_of(name), "EXPORTS", {}) for name in DATASETS}
     known = formats[checked_name(address.partition("@")[0])]
     if not known:
@@ -76,12 +78,13 @@ def _format(address: str, form: str, split: str | None, config: str, options: fr
 
 
 def _check_choice(option: str, value: str | None, choices: Iterable[str]) -> None:
+    """Raise UsageError if a value is given for --<option> that is none of the choices."""
     if value is not None and value not in choices:
         raise UsageError(f'--{option} "{value}" is not known; there is {", ".join(choices)}.')
 
 
 def _check_target(to: Path, force: bool) -> None:
-    """Raise UsageError if the target cannot be written, or exists and is not to be replaced."""
+    """Raise UsageError if the file `to` is a folder, if its folder is missing, or if it exists and `force` is False."""
     if to.is_dir() or not to.parent.is_dir():
         raise UsageError(f"{to} cannot be written: --to takes a file in a folder that is there.")
     if to.exists() and not force:
@@ -89,12 +92,16 @@ def _check_target(to: Path, force: bool) -> None:
 
 
 def _why(left_out: Counter[str]) -> str:
-    """The counted reasons for rows that were left out, for a message."""
+    """Reasons for rows left out, with their counts, as the end of a sentence: `; 3 left out: no evidence`; empty if
+    none.
+    """
     return "".join(f"; {number:,} left out: {reason}" for reason, number in sorted(left_out.items()))
 
 
 def _write(to: Path, lines: Iterable[bytes], empty_message: Callable[[], str]) -> int:
-    """Write the lines, whole or not at all, and return their number. UsageError if there is none."""
+    """Write the lines to the file `to`, whole or not at all, and return their number. UsageError with `empty_message()`
+    if there are no lines.
+    """
     from contextlib import suppress
 
     from longform.files import sync

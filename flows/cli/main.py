@@ -151,7 +151,9 @@ def _say_terms(chosen: Any) -> None:
 
 
 def _check_endpoints(chosen: Any, options: Any) -> None:
-    """Raise an error if a key of an endpoint in use is not set, or if a price is unknown but costs are limited."""
+    """Raise EndpointError if the API key of an endpoint in use is not set, or UsageError if there is a cost limit and
+    the price of such an endpoint is unknown. `chosen`: the configuration.
+    """
     from flows.config.endpoints import check_keys, check_prices, endpoints_used
 
     used = endpoints_used(chosen)
@@ -161,7 +163,11 @@ def _check_endpoints(chosen: Any, options: Any) -> None:
 
 
 def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
-    """Run the flow with progress on stderr; the folder of the published version, None without one."""
+    """Run the dataset's flow with progress on stderr, and wait for its end. `chosen`: the configuration, `method`: the
+    recorded calls of its stages.
+
+    Returns the folder of the published version; None if the build ended at --until.
+    """
     from flows.builds.console import Bars, Lines, console
     from flows.builds.server import check_kept, connected
     from longform.artifacts.store import Store
@@ -201,7 +207,7 @@ def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
 
 
 def _finished(version: Any, seconds: float, as_json: bool, *, new: bool) -> None:
-    """Print the new version, or that the version exists already."""
+    """Print the version that a build ended with: its summary if it is new, else that there was nothing to do."""
     if as_json:
         return print_json({**summary(version), "new": new, "folder": str(version.folder), "seconds": round(seconds, 2)})
     if not new:
@@ -214,12 +220,14 @@ def _finished(version: Any, seconds: float, as_json: bool, *, new: bool) -> None
 
 
 def main() -> None:
-    """The entry point: every expected error ends with one sentence on stderr and its exit code."""
+    """The entry point of `longform`: runs the command and ends the process with its exit code. An expected error prints
+    one sentence to stderr.
+    """
     Ending().leave(_run_command())
 
 
 def _run_command() -> int:
-    """Run the command and return its exit code."""
+    """Run the command of sys.argv and return its exit code. Prints the message of an expected error to stderr."""
 
     try:
         with outputs():

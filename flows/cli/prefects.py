@@ -69,13 +69,17 @@ def automations(
 
 
 def packaged() -> Path:
-    """The prefect.yaml that was installed with the package, or the one of this checkout."""
+    """The path of the prefect.yaml that was installed with the package; in a source checkout,
+    of the one at its root.
+    """
     installed = Path(__file__).parents[1] / "prefect.yaml"
     return installed if installed.exists() else Path(__file__).parents[2] / "prefect.yaml"
 
 
 def deployments(text: str, folder: Path) -> str:
-    """The text of prefect.yaml with runs in `folder`; datasets without a deployment in it get one on demand."""
+    """The text of a prefect.yaml (`text`), changed so that runs work in `folder`. Datasets that have no deployment in
+    it get one named on-demand.
+    """
     entries = {dataset: f"flows.deployed.{dataset.replace('-', '_')}" for dataset in DATASETS}
     missing = {dataset: entry for dataset, entry in entries.items() if f"entrypoint: {entry}\n" not in text}
     text += "".join(ON_DEMAND.format(dataset=dataset, entrypoint=entry) for dataset, entry in missing.items())

@@ -1,4 +1,6 @@
-"""The command that measures one text: it shows the text's edits as a coloured diff, and their number."""
+"""The command that measures one text: it shows the edits that the text still needs as a coloured diff, and their
+number.
+"""
 
 from __future__ import annotations
 
@@ -101,8 +103,8 @@ def revise(
 
 
 def _read(name: str, next_step: str) -> str:
-    """The text of a file, or of standard input (`-`), without a byte order mark. UsageError, ending with
-    `next_step`.
+    """The text of the file `name`, or of standard input for `-`, without a byte order mark. UsageError, ending with the
+    advice `next_step`, if it cannot be read, is too long, empty or no UTF-8 text.
     """
 
     subject = "Standard input" if name == "-" else name
@@ -121,7 +123,9 @@ def _read(name: str, next_step: str) -> str:
 
 
 def _bytes(name: str, next_step: str) -> bytes:
-    """The file's bytes, at most one more than is allowed."""
+    """The first MAX_BYTES + 1 bytes of the file `name`, or of standard input for `-`; the one more shows that it is too
+    long. UsageError, with the advice `next_step`, if it cannot be read.
+    """
 
     if name == "-":
         return sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -135,7 +139,9 @@ def _bytes(name: str, next_step: str) -> bytes:
 
 
 def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
-    """(the endpoint that lists the edits, further options of measuring), by the configuration; offline without one."""
+    """(the endpoint of the model that lists the edits, keyword arguments for `distance`: prompts and weights) by the
+    configuration; (the offline model, no arguments) without one.
+    """
     if config is None and not settings:
         from longform.llm.offline import ENDPOINT
 
@@ -153,7 +159,9 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
 
 
 def document(found: Revision) -> dict[str, Any]:
-    """The measurement as one JSON value: each edit with its seven fields and its place in the draft."""
+    """The measurement as one JSON value: the numbers, and `edits`, each with its seven fields and its offsets in the
+    draft.
+    """
     edits = [
         placed.edit.model_dump() | {name: value for name, value in asdict(placed).items() if name != "edit"}
         for placed in found.edits
@@ -163,7 +171,9 @@ def document(found: Revision) -> dict[str, Any]:
 
 
 def show(found: Revision, draft: str) -> None:
-    """Print the measurement: its numbers, each edit as a diff, and what the edits lead to."""
+    """Print the measurement: its numbers, each edit as a diff, and whether the edits turn the
+    draft into the reference.
+    """
     from rich.text import Text
 
     from flows.builds.console import console
@@ -178,7 +188,7 @@ def show(found: Revision, draft: str) -> None:
 
 
 def _foot(found: Revision) -> Iterator[str]:
-    """Lines about edits that were not applied, and about what the applied ones give."""
+    """The last lines: edits that were counted but not applied, and whether the applied ones give the reference."""
     if found.not_placed:
         yield f"{found.not_placed:,} not found in the draft: counted, not applied."
     if overlapping := found.not_applied - found.not_placed:
@@ -190,7 +200,9 @@ def _foot(found: Revision) -> Iterator[str]:
 
 
 def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Iterator[Text]:
-    """The lines of one edit: its kind, description, place, and the removed and added text."""
+    """The lines of one edit: its number, kind and description, the removed text, where it is in the draft, the added
+    text, and why it was not applied if so.
+    """
     from rich.text import Text
 
     from flows.builds.console import visible
@@ -208,7 +220,9 @@ def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Ite
 
 
 def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
-    """The text as wrapped lines with a sign before the first; nothing if the text is empty."""
+    """The text wrapped to the console's width as a hanging indent, with `sign` in `style` before its first line; no
+    lines if the text is empty.
+    """
     from rich.text import Text
 
     for number, line in enumerate(text.wrap(out, out.width - INDENT) if text.plain else ()):
@@ -217,7 +231,9 @@ def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
 
 
 def _where(placed: Placement, draft: str) -> Text:
-    """The words before an edit's place, if its own words do not identify it."""
+    """The words of the draft before the edit, as `after “…”` or `at the beginning`; empty if the text that it removes
+    is long enough to show the place by itself.
+    """
     from rich.text import Text
 
     from flows.builds.console import visible
@@ -235,7 +251,7 @@ def _where(placed: Placement, draft: str) -> Text:
 
 
 def _last_words(text: str) -> str:
-    """The last 60 characters of a text, cut at a word."""
+    """The last 60 characters of a text, on one line and cut at a word, after `…` if something is left out."""
     folded = " ".join(text.split())
     if len(folded) <= MAX_CONTEXT_CHARACTERS:
         return folded
@@ -244,7 +260,9 @@ def _last_words(text: str) -> str:
 
 
 def _diff(original: str, revised: str) -> tuple[Text, Text]:
-    """The two texts with the words marked that differ."""
+    """(the removed text, the added text) in their colours, with the words that differ highlighted; without highlights
+    if one of them is empty or the comparison would take too long.
+    """
     old, new = _WORD.findall(original), _WORD.findall(revised)
     old_words, new_words = [word.strip() for word in old], [word.strip() for word in new]
     if not old or not new or _comparisons(old_words, new_words) > MAX_COMPARISONS:
@@ -258,13 +276,15 @@ def _diff(original: str, revised: str) -> tuple[Text, Text]:
 
 
 def _comparisons(old: list[str], new: list[str]) -> int:
-    """The number of pairs of equal words, by which the time of a comparison grows."""
+    """The number of pairs of equal words, one of each list; the time of a word diff grows with it."""
     counts = Counter(new)
     return sum(number * counts[word] for word, number in Counter(old).items())
 
 
 def _words(pieces: list[tuple[str, bool]], style: str) -> Text:
-    """The pieces as one text, those that differ highlighted."""
+    """The pieces, (text, whether it differs from the other side), joined into one text in `style`; pieces that differ
+    are highlighted, without the white space at their end.
+    """
     from rich.text import Text
 
     from flows.builds.console import visible

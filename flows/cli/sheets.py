@@ -1,4 +1,4 @@
-"""The commands that write a version's annotation sheets, and that check the sheets which come back."""
+"""The commands that write a version's annotation sheets, and that check the sheets that come back filled in."""
 
 from __future__ import annotations
 
@@ -77,6 +77,9 @@ def write_sheets(
 
 
 def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:
+    """The tasks whose question is of one of these fields of knowledge; all tasks if `fields` is empty. UsageError for
+    an unknown field, or if the version has no tasks.
+    """
     if not of.tasks:
         raise UsageError(of.missing)
     known = sorted({task.stratum for task in of.tasks} - {""})
@@ -138,7 +141,9 @@ def show_labels(
 
 
 def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """The files of labels that a configuration names, and whose the accounts in them are; nothing without one."""
+    """(the label files that a configuration file names, its setting `accounts`: file or folder -> account ->
+    annotator); ([], {}) if `file` is None.
+    """
     from flows.config import configuration
     from flows.config.inputs import listed
 
@@ -150,7 +155,9 @@ def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str],
 
 
 def sheets_of(store: Store, version: Version) -> Sheets:
-    """What annotators can fill in of a version; UsageError for a dataset without a form."""
+    """The form of a version's dataset and the tasks that annotators can fill in; UsageError for a dataset without a
+    form.
+    """
     of_dataset = getattr(module_of(version.dataset), "sheets", None)
     if of_dataset is None:
         others = [name for name in DATASETS if hasattr(module_of(name), "sheets")]
@@ -165,8 +172,11 @@ def sheets_of(store: Store, version: Version) -> Sheets:
 
 
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
-    """Write the files and return their paths. UsageError if one exists that differs, as it may hold
-    somebody's labels.
+    """Write the sheets (file name -> content) into the folder `to`, or a single sheet as the file `to`, and return the
+    paths.
+
+    UsageError, before anything is written, if a file exists with another content, as it may hold somebody's labels, or
+    if the ending of `to` does not suit the format.
     """
     from longform.files import write_bytes
 

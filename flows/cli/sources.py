@@ -111,7 +111,7 @@ def read_source(
 
 
 def _again(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:
-    """The command as it was typed, with --accept-terms."""
+    """The command line of this fetch with --accept-terms added, for a message."""
     words = ["longform", "fetch", source, *what]
     words += [word for setting in settings for word in ("--set", setting)]
     words += [word for name, path in (("--to", to), ("--home", home)) if path for word in (name, str(path))]
@@ -119,7 +119,7 @@ def _again(source: str, what: list[str], settings: list[str], to: Path | None, h
 
 
 def _progress() -> Any:
-    """Bars on a terminal, else lines."""
+    """The progress display for downloads: bars on a terminal, else lines."""
     from flows.builds.console import console
     from flows.builds.transfers import TransferBars, TransferLines
 
@@ -128,7 +128,7 @@ def _progress() -> Any:
 
 
 def _show(source: str, act: Any, as_json: bool) -> None:
-    """Print what can be fetched or read of a source, and its terms and settings."""
+    """Print how a source is fetched or read (`act`): what it holds, its terms, and the settings with their defaults."""
     from inspect import getdoc
 
     from flows.builds import fetching

@@ -1,4 +1,4 @@
-"""Commands about takedowns: records that must not be used."""
+"""Commands about takedowns: adding and listing records that must not be used."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _say_listed(new: list[Any], listed_before: list[Any]) -> None:
 
 
 def _say_held(holders: list[Any]) -> None:
-    """Print the published versions that hold taken-down records."""
+    """Print the published versions that contain taken-down records, or that there are none."""
     if not holders:
         print("No published version names them.")
     for holder in holders:

@@ -120,8 +120,8 @@ def rejects(
 
 
 def _kinds_named(name: str | None) -> list[str]:
-    """The kinds of left-out rows that a name stands for, all for None; `defect` is stored for what users call
-    rejected.
+    """The stored kinds of left-out rows that --kind stands for; all kinds for None. `defect` is the stored kind that
+    users call rejected. UsageError for an unknown name.
     """
     from flows.cli.shared.inspection import WORDS
 

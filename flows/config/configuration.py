@@ -1,4 +1,6 @@
-"""A dataset's configuration: read from TOML and `--set`, checked by its model, and written with its documentation."""
+"""A configuration of a dataset or source: read from TOML and `--set`, checked by its pydantic model, and written as
+documented TOML.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ from longform.errors import UsageError
 def read(
     subject: str, model: type[BaseModel], file: Path | None, settings: list[str], *, listing: str | None = None
 ) -> Any:
-    """The configuration of a build or a source. UsageError if it does not fit the model.
+    """The configuration of a dataset or source (`subject`, for messages) as an instance of `model`. UsageError if a
+    setting does not fit the model.
 
-    `settings` are `key=value`, where dots reach into tables; they win over the file. `listing` is the command that
-    shows all settings, if it is not `longform config`.
+    `settings` are texts `key=value` that win over the file; a key such as `stages.x.mode` reaches into tables.
+    `listing`: the command that shows all settings, by default `longform config SUBJECT`.
     """
     listing_command = listing or f"longform config {subject}"
     values = _from_file(file, listing_command) if file else {}
@@ -35,7 +38,7 @@ def read(
 
 
 def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
-    """The settings in a TOML file. UsageError if it cannot be read."""
+    """The settings in a TOML file, dates as text. UsageError if the file is missing, unreadable or no TOML."""
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -50,7 +53,9 @@ def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
 
 
 def _set(values: dict[str, Any], show: str, setting: str) -> None:
-    """Put one `key=value` into the settings."""
+    """Put one `key=value` (`setting`) into the dict `values`, with tables for the dots in the key. UsageError if it has
+    another form. `show`: the end of that message.
+    """
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
         raise UsageError(f'--set takes key=value, not "{setting}"; {show}')
@@ -63,7 +68,9 @@ def _set(values: dict[str, Any], show: str, setting: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """The value as TOML reads it; text that is no TOML is a string, so quotes are not needed."""
+    """The value as TOML reads it; a date, or text that is no TOML, stays a string, so that quotes are not needed. None
+    for `none` and `null`.
+    """
     if text in ("none", "null"):
         return None
     try:
@@ -74,13 +81,15 @@ def _value(text: str) -> Any:
 
 
 def _none_of(model: type[BaseModel], name: str) -> str | None:
-    """The meaning of `--set name=none`: the word itself if it is one of the choices, else no value."""
+    """What `--set name=none` sets: the word "none" if that is one of the choices of the setting, else None."""
     field = model.model_fields.get(name)
     return "none" if field and "none" in get_args(field.annotation) else None
 
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show: str) -> str:
-    """The message for a configuration that does not fit, with the setting, its value and the rule."""
+    """The message for a configuration that does not fit its model: the setting, its value and the rule. `show`: the
+    last sentence.
+    """
     problem = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
     path, value = [str(piece) for piece in problem["loc"]], json.dumps(problem["input"], default=str)
     message = problem["msg"].removeprefix("Value error, ")
@@ -99,7 +108,9 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show:
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
-    """The settings that a table takes; in [endpoints.name] the name is no setting."""
+    """The names of the settings that the nested table `tables` takes, e.g. ["endpoints", "local"], where the endpoint's
+    own name counts for nothing.
+    """
     for table in tables:  # the name in [endpoints.name] is that of no field
         if table in model.model_fields:
             model = _table_model(model.model_fields[table].annotation) or model
@@ -107,13 +118,16 @@ def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
 
 
 def _table_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of the tables that a setting takes: X for `X | None` and `dict[str, X]`."""
+    """The pydantic model in the annotation of a setting that is a table: X for `X`, `X | None` and `dict[str, X]`; None
+    if there is no model.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_table_model, get_args(annotation))), None)
 
 
 def _table_of(path: list[str]) -> str:
+    """An example of the TOML table that belongs at this path of settings, for a message."""
     examples = {
         "price": "{ input = 2.5, output = 10 }",
         "web": '{ kind = "searxng", url = "http://127.0.0.1:8080" }',
@@ -124,9 +138,10 @@ def _table_of(path: list[str]) -> str:
 
 
 def toml(dataset: str, model: type[BaseModel]) -> str:
-    """The whole default configuration as TOML, every setting with its meaning; unset ones are commented out.
+    """The default configuration of a dataset as TOML, every setting with its description; settings without a default
+    are commented out.
 
-    A dataset's own settings come first and tables last, as in TOML everything after a table's header belongs to it.
+    The dataset's own settings come first and tables last, as in TOML everything after a table's header belongs to it.
     """
     document = tomlkit.document()
     document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))

@@ -1,4 +1,6 @@
-"""The settings of models: [endpoints.NAME] for models behind OpenAI-compatible APIs, and which stage uses which."""
+"""The settings of models: [endpoints.NAME] for models behind OpenAI-compatible APIs, and which stage asks which
+endpoint.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,21 @@ SET_BY_BUILD = frozenset({
 
 
 def without_user(address: str) -> str:
-    """The address; ValueError if it holds a user or a password, which configurations do not store."""
+    """The URL unchanged; ValueError if it has a user or a password, which configurations must not store."""
     if "@" in address.split("/")[2]:
         raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
     return address
 
 
 def endpoint_address(address: str) -> str:
-    """The address of an endpoint; ValueError if it is none."""
+    """The URL unchanged; ValueError if it does not begin with http:// or https://, or has a user or password."""
     if not address.startswith(("http://", "https://")):
         raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
     return without_user(address)
 
 
 def not_ours(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The request parameters; ValueError if one of them is set by the build itself."""
+    """The request parameters unchanged; ValueError if one of them is set by the build itself (SET_BY_BUILD)."""
     for name in parameters:
         if name in SET_BY_BUILD:
             raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
@@ -80,14 +82,18 @@ class EndpointConfig(BaseModel):
 
 
 def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
-    """The endpoint with these parameters, unless it sets them itself; the offline model takes none."""
+    """The endpoint with these sampling parameters added; parameters that the endpoint sets itself win. The offline
+    model is returned unchanged.
+    """
     if endpoint.offline:
         return endpoint
     return replace(endpoint, parameters=tuple(sorted({**parameters, **dict(endpoint.parameters)}.items())))
 
 
 def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
-    """The endpoint of this name; `offline` is built in. UsageError if there is none."""
+    """The endpoint that [endpoints.<name>] describes, or the built-in one for `offline`.
+    UsageError if there is none.
+    """
     if name in endpoints:
         config = endpoints[name]
         return Endpoint(
@@ -111,14 +117,16 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
 
 
 def check_endpoints(endpoints: dict[str, EndpointConfig]) -> dict[str, EndpointConfig]:
-    """The endpoints; ValueError if one takes the name of the built-in one."""
+    """The endpoints unchanged; ValueError if one is named `offline`, as the built-in one is."""
     if "offline" in endpoints:
         raise ValueError("[endpoints.offline] takes the name of the built-in model: name the endpoint otherwise")
     return endpoints
 
 
 def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
-    """Raise EndpointError if the key of an endpoint in use is not set."""
+    """Raise EndpointError if the environment variable with the API key of one of the endpoints named in `used` is not
+    set.
+    """
     for name in used:
         variable = endpoints[name].key_env if name in endpoints else None
         if variable and api_key(variable) is None:
@@ -129,7 +137,9 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
 
 
 def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
-    """Raise UsageError if the price of a model in use is unknown, as a cost limit could not hold."""
+    """Raise UsageError if the price of one of the endpoints named in `used` is unknown, as a
+    cost limit could not hold.
+    """
     from longform.llm.models import unpriced
     from longform.llm.price import price_of
 
@@ -179,17 +189,19 @@ class ModelSettings(BaseModel):
 
 
 def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode"]) -> str:
-    """A setting of a stage: its own, else that of the whole configuration."""
+    """The setting `model` or `mode` of a stage: from its own table in [stages], else that of
+    the whole configuration.
+    """
     return str(getattr(config.stages.get(stage), setting, None) or getattr(config, setting))
 
 
 def model_of(stage: str, config: ModelSettings) -> Endpoint:
-    """The endpoint that a stage asks."""
+    """The endpoint that a stage asks, by the configuration. UsageError if it names none of the endpoints."""
     return endpoint_of(_chosen(stage, config, "model"), config.endpoints)
 
 
 def batched(config: ModelSettings) -> frozenset[str]:
-    """The stages whose questions go through the provider's Batch API."""
+    """The names of the stages that send their requests through the provider's Batch API (mode = "batch")."""
     return frozenset(stage for stage in config.MODEL_STAGES if _chosen(stage, config, "mode") == "batch")
 
 
@@ -205,6 +217,8 @@ def check_batches(config: ModelSettings) -> None:
 
 
 def endpoints_used(config: ModelSettings) -> list[str]:
-    """Names of the endpoints that a build asks."""
+    """The endpoint names of all stages that ask a model, and the setting `embedding` if there is one (which need not
+    name an endpoint); each once.
+    """
     models = [_chosen(stage, config, "model") for stage in config.MODEL_STAGES]
     return list(dict.fromkeys(filter(None, [*models, getattr(config, "embedding", None)])))

@@ -15,18 +15,24 @@ ACCOUNTS = (
 
 
 def opened(builder: Builder, opening: Callable[..., list[Source]], setting: str | list[str]) -> list[Source]:
-    """The files of a setting as sources, identified by their content; empty if it names none."""
+    """The sources that `opening` makes of the paths in a setting, with the builder's file hashes; empty if the setting
+    names no path.
+    """
     paths = listed(setting)
     return opening(paths, digest=builder.digests) if paths else []
 
 
 def listed(setting: str | list[str]) -> list[Path]:
-    """The paths that a setting names. An empty string names none (as a path it would be the current folder)."""
+    """The paths in a setting, which is one path or a list. Empty strings are left out (as paths they would be the
+    current folder).
+    """
     return [Path(path) for path in ([setting] if isinstance(setting, str) else setting) if path]
 
 
 def check_accounts(accounts: dict[str, dict[str, str]], *settings: str | list[str]) -> None:
-    """Raise ValueError if accounts are given for a file or folder that none of these settings names."""
+    """Raise ValueError if `accounts` (file or folder -> account -> annotator) has a path that none of these settings
+    names.
+    """
     named = {path for setting in settings for path in listed(setting)}
     for place in accounts:
         if Path(place) not in named:

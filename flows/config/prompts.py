@@ -1,4 +1,4 @@
-"""The project's prompts, or a folder's that replace them: listed, and rendered with sample values."""
+"""The project's prompts, or the files of a folder that replace them: listed, and rendered with sample values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ PROMPTS = Path(__file__).parents[2] / "prompts"
 
 
 def described(dataset: str | None, override_folder: str | None) -> list[dict[str, Any]]:
-    """Each prompt (of a dataset) as a JSON value. The files in `override_folder` replace the project's."""
+    """Each prompt of a dataset (None: of all) as a JSON value: name, inputs, reply model, forms of reply, hash, file.
+    Files in `override_folder` replace the project's.
+    """
     folders = prompt_folders(override_folder, PROMPTS)
     folder = f"{dataset.replace('-', '_')}/" if dataset else ""
     names = [name for name in prompt_names(PROMPTS) if name.startswith(folder)]
@@ -31,8 +33,8 @@ def described(dataset: str | None, override_folder: str | None) -> list[dict[str
 
 
 def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[tuple[str, str], ...]:
-    """(role, content) of a prompt's messages with sample values; `form` is text, tags or json, else the
-    prompt's first.
+    """(role, content) of each message of the prompt `name`, rendered with sample values. `form`: how the reply is asked
+    for, "text", "tags" or "json"; None: the prompt's first form. UsageError for an unknown prompt.
     """
     folders = prompt_folders(override_folder, PROMPTS)
     known = prompt_names(PROMPTS)
@@ -43,7 +45,9 @@ def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[
 
 
 def samples(prompt: Prompt) -> dict[str, str | list[str]]:
-    """A sample value for each input, which nobody can take for a real one."""
+    """input name -> sample value, for all inputs of a prompt; a value says that it is a sample, so that nobody takes it
+    for a real text. Inputs that are lists get two.
+    """
     lists = list_inputs(prompt)
     return {name: [_sample(name, 1), _sample(name, 2)] if name in lists else _sample(name) for name in prompt.inputs}
 

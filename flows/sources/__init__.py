@@ -30,8 +30,8 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a source's texts may be used for. `decide`: terms that a person must agree to before fetching it, None if
-    none.
+    """What a source holds (`what`) and what its texts may be used for. `decide`: the terms that a person must agree to
+    before the source is fetched; None if there are none.
     """
 
     what: str

@@ -60,7 +60,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:
-    """(tables of publications, bundles of papers) as sources; UsageError if there is neither."""
+    """(sources of the .parquet tables of publications, sources of bundles of JSON papers) that these files and folders
+    hold; UsageError if there is neither.
+    """
     files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
     files = [file for file in files if file.suffix == ".parquet"]
     texts = open_bundles(
@@ -79,8 +81,10 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Sour
 
 
 def metadata(builder: Builder, tables: list[Source]) -> Rows:
+    """The rows of the tables of publications, without papers that are taken down."""
     return admit(builder, admit_metadata, read_acl_metadata(builder, tables), [GROUP])
 
 
 def papers(builder: Builder, texts: list[Source]) -> Rows:
+    """The papers of the JSON files with their texts, without papers that are taken down."""
     return admit(builder, admit_papers, read_acl_papers(builder, texts), [GROUP])

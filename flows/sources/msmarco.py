@@ -59,7 +59,9 @@ def download(
 
 
 def chosen(what: list[str]) -> dict[str, tuple[int, str]]:
-    """file name -> (bytes, MD5) of the named groups of files; all groups if none is named."""
+    """file name -> (size in bytes, MD5), for the files of the groups named in `what` (keys of FILES); of all groups if
+    it is empty. UsageError for an unknown group.
+    """
     for name in what:
         if name not in FILES:
             raise UsageError(f'msmarco has no "{name}": name some of {", ".join(FILES)}.')

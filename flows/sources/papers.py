@@ -56,7 +56,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
-    """The PDF parser that the settings and GROBID_URL choose; a GROBID server is waited for until it answers."""
+    """The PDF parser that the settings and GROBID_URL choose. Waits until a GROBID server answers. UsageError if GROBID
+    is chosen without an address.
+    """
     url = config.grobid or grobid_url()
     if config.parser == "pdfium" or (config.parser == "auto" and not url):
         return pdf.Pdfium(pages=config.pages, seconds=config.seconds or pdf.SECONDS)
@@ -71,6 +73,7 @@ def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
 
 
 def _opened(builder: Builder, paths: list[Path], config: Read, endings: tuple[str, ...], mean: int) -> list[Source]:
+    """The files with one of `endings` in these files, folders and archives, as sources of about `mean` files each."""
     return open_bundles(
         paths,
         group=tei.GROUP,

@@ -65,7 +65,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:
-    """(the newest record of each paper, with values from the metadata where those are better, the metadata)."""
+    """(the newest record of each paper, with values of the metadata where those are better; the metadata of papers),
+    both without papers that are taken down.
+    """
     merged = admit(builder, admit_metadata, merge_metadata(builder, read_s2_metadata(builder, metadata)), [GROUP])
     records = read_s2orc(builder, papers)
     return admit(builder, admit_papers, newest_papers(builder, records, records, merged), [GROUP]), merged

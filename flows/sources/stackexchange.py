@@ -73,7 +73,9 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
-    """file name -> its entry (size, digests) in the item's list of files; empty if the item has none."""
+    """file name -> its entry (size, digests) in the list of files of an archive.org item, whose URL is `url`; empty if
+    there is no such list.
+    """
     try:
         listed = http.get(url).json()
     except (HttpError, SourceError):
@@ -87,8 +89,10 @@ def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
 
 
 def archive_of(host: str, known: Mapping[str, Any]) -> str:
-    """The name of the archive with a site's posts. Archives keep a site's first host, e.g. beer for what is now
-    alcohol.
+    """The file name of the archive with a site's posts. `known`: the item's files; if empty, the usual name is
+    returned. UsageError if the item has no such archive.
+
+    Archives keep a site's first host, e.g. beer for what is now alcohol.
     """
     host = host.lower().removesuffix(".7z")
     if not _HOST.fullmatch(host):
@@ -126,7 +130,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def dumps_of(path: Path) -> list[Path]:
-    """The dumps in a path: each .7z of a folder with more than one, without archives of tables other than posts."""
+    """The dumps that a path stands for: for a folder with several .7z archives each of them, without those of tables
+    other than posts; else the path itself.
+    """
     if not path.is_dir():
         return [path]
     archives = sorted(file for file in path.glob("*.7z") if not file.stem.lower().endswith(TABLES))

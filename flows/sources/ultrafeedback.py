@@ -57,7 +57,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
-    """The files as sources, each with the repository commit it is from."""
+    """The files as sources, each with the repository commit that it was fetched from: as noted by the fetch, else
+    `config.revision`.
+    """
     files = open_files(
         paths,
         group=ultrafeedback.GROUP,
@@ -69,4 +71,5 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
 
 
 def completions(builder: Builder, files: list[Source]) -> Rows:
+    """The answers of models in these files with their ratings, one row each, without records that are taken down."""
     return admit(builder, admit_completions, ultrafeedback.read_instructions(builder, files), [ultrafeedback.GROUP])

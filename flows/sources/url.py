@@ -47,7 +47,9 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 def name_of(url: str) -> str:
-    """A file name from a URL's last path segment; UsageError if it is no URL."""
+    """A file name made from the last segment of a URL's path (`index.html` if that is empty); UsageError if it is no
+    URL, or the segment no file name.
+    """
     try:
         last = unquote(urlsplit(url).path).rstrip("/").rpartition("/")[2]
     except ValueError:
@@ -56,8 +58,8 @@ def name_of(url: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """The name if it is a plain file name; UsageError if it is a path, hidden, or has characters no name
-    should have.
+    """The name unchanged if it is a plain file name; UsageError if it is a path, hidden, too long, or has an ending or
+    characters that are not allowed.
     """
     odd = not name or not name.isprintable() or name.startswith(".") or re.search(r"[/\\]", name)
     if odd or name.endswith(KEPT_ENDINGS) or len(name.encode()) > LONGEST_NAME:

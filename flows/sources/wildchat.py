@@ -54,7 +54,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
-    """The files as sources, each with the repository commit it is from."""
+    """The files as sources, each with the repository commit that it was fetched from: as noted by the fetch, else
+    `config.revision`.
+    """
     files = open_files(
         paths,
         group=wildchat.GROUP,
@@ -67,6 +69,9 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
 
 
 def conversations(builder: Builder, files: list[Source], *, toxic: bool) -> Rows:
+    """The conversations in these files, one row each, without records that are taken down. `toxic`: keep those that
+    were flagged as toxic.
+    """
     logged = wildchat.list_conversations(builder, files)
     read = wildchat.read_conversations(builder, files, logged, toxic=toxic)
     return admit(builder, admit_conversations, read, [wildchat.GROUP])

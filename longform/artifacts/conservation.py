@@ -32,11 +32,12 @@ def check_conservation(
     inputs: list[Rows],
     side_inputs: Sequence[Rows] = (),
 ) -> None:
-    """Raise ConservationError if an input row is neither a parent nor rejected, or if a parent is no input row.
+    """Raise ConservationError if a row of `inputs` is neither the parent of a row in `parts` nor rejected, or if a
+    parent is no input row. `schema`: that of the rows in `parts`.
 
-    Checked for every input whose key column the output carries; inputs with the same key are checked together. A
-    rejected row may come from any input; a parent may also come from `side_inputs`, of which not every row has to be
-    used. DuckDB spills what does not fit in memory to the home.
+    An input is checked if the schema has columns with its key; inputs with the same key column are checked together. A
+    rejected row may come from any input. A parent may also come from `side_inputs`, whose rows need not all be used.
+    DuckDB spills what does not fit in memory to the store's home.
     """
     input_files, side_files = _by_key(inputs), _by_key(side_inputs)
     outputs = [str(store.rows_path(part)) for part in parts if part.rows]
@@ -56,18 +57,22 @@ def check_conservation(
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
-    """key column -> the Parquet files of all tables with this key."""
+    """key column -> the Parquet files of all tables whose rows are identified by this column."""
     return {rows.key: [path for table in tables if table.key == rows.key for path in table.paths] for rows in tables}
 
 
 def parent_columns(schema: pa.Schema, key: str) -> list[str]:
-    """The columns of a schema that hold the keys of parent rows, e.g. `answers.answer_id` inside a list of structs."""
+    """The columns of an output schema that hold values of the input's key column `key`, e.g. `answers.answer_id` inside
+    a list of structs; empty if there are none.
+    """
     declared: dict[str, list[str]] = json.loads(schema.metadata[b"parents"])
     return declared.get(key, [key] if key in schema.names else [])
 
 
 def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
-    """A query for the keys of rejected rows, without those that are rows of an input with another key column."""
+    """A DuckDB query for the keys in the files `rejected`, without keys of inputs that have another key column
+    (`other_files`: key column -> files).
+    """
     queries = [
         f"(SELECT {key} AS key FROM {read_parquet(paths)}) USING (key)" for key, paths in other_files.items() if paths
     ]
@@ -76,7 +81,9 @@ def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
 
 @lru_cache(maxsize=1)
 def _database(home: Path) -> duckdb.DuckDBPyConnection:
-    """The DuckDB connection of this process, opened once, as opening takes longer than most checks."""
+    """The DuckDB connection of this process, which spills to `home` (to the temporary folder if that is read-only).
+    Opened once, as opening takes longer than most checks.
+    """
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
     place = home if os.access(home, os.W_OK) else Path(tempfile.gettempdir())
@@ -94,8 +101,8 @@ atexit.register(_database.cache_clear)  # DuckDB complains of what is open later
 
 
 def _compare(store: Store, stage: str, key: str, inputs: str, known: str, allowed: str) -> None:
-    """Raise ConservationError if `inputs` has an id that `known` lacks, or `known` one that `allowed` lacks
-    (queries).
+    """Raise ConservationError if the query `inputs` yields an id that `known` does not, or `known` one that `allowed`
+    does not. All three are DuckDB queries with a column `id`.
     """
     with _database(store.home).cursor() as database:
         for left, right, text in (
@@ -109,7 +116,9 @@ def _compare(store: Store, stage: str, key: str, inputs: str, known: str, allowe
 
 
 def _select(column: str, paths: list[str]) -> str:
-    """A query for the ids in a column, which may be a field of a list of structs (`answers.answer_id`)."""
+    """A DuckDB query for the values of a column in Parquet files, as `id`; the column may be a field of a list of
+    structs (`answers.answer_id`).
+    """
     if "." not in column:
         return f"SELECT {column} AS id FROM {read_parquet(paths)}"
     outer, inner = column.split(".")

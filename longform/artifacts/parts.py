@@ -1,4 +1,6 @@
-"""Writing the rows of one unit of work as parts: checked against the schema, cut at ranges of the key's hash."""
+"""Writing the rows of one unit of work as parts (Parquet files): checked against the schema, and divided by ranges of a
+hash.
+"""
 
 from __future__ import annotations
 
@@ -29,23 +31,25 @@ GROUP_BYTES = 8 << 20
 
 
 def key_hash(key: str) -> int:
-    """The 64-bit hash of a key, by which rows are ordered and cut into parts."""
+    """The 64-bit hash of a key, by which rows are ordered and divided among parts."""
     return xxhash.xxh3_64_intdigest(key.encode())
 
 
 def part_keys(group: str, bits: int) -> list[str]:
-    """The keys of a group's parts, `<group>/<bits>-<index>`: 2**bits equal ranges of the hash, in order."""
+    """The keys of the 2**bits parts of a group, `<group>/<bits>-<index>`; the part with index i has the i-th of as many
+    equal ranges of the hash.
+    """
     return [f"{group}/{bits}-{index:05d}" for index in range(1 << bits)]
 
 
 def group_of(key: str) -> str:
-    """The group that a key or part key begins with: the text before its first slash."""
+    """The group (e.g. a site) of a row key or part key: the text before its first slash."""
     return key.split("/", 1)[0]
 
 
 def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
-    """group -> (position of its first part, number of bits by which a hash is shifted to give the part within the
-    group).
+    """group -> (position of the group's first part in `keys`, number of bits by which a row's hash is shifted right to
+    give the part's index within the group).
     """
     ranges: dict[str, tuple[int, int]] = {}
     for position, key in enumerate(keys):
@@ -55,12 +59,12 @@ def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
 
 
 class Parts:
-    """Writes one unit's rows into the parts named by `keys`, which cover ranges of the hash in order.
+    """Writes the rows of one unit of work into the parts named by `keys`.
 
-    One key: all rows go to its part. More keys: values of the schema's `cut` column begin with `<group>/`, and rows
-    must come group by group, each in the order of that column's hash. With `split_by` every part is also divided by the
-    values of that column. With `max_rows_per_part` rows keep their order: a part ends after that many rows, and the
-    next part, `<key>.00001`, goes on.
+    With one key all rows go to its part. With more keys, each part has a range of hashes of a group: values of the
+    schema's `cut` column begin with `<group>/`, and rows must come group by group, in the order of that column's hash.
+    With `split_by` every part is also divided by the values of that column. With `max_rows_per_part` rows keep their
+    order: a part ends after that many rows, and the next part is `<key>.00001`.
     """
 
     def __init__(
@@ -85,7 +89,9 @@ class Parts:
         self.counts: Counter[str] = Counter()
 
     def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
-        """Write one row, batch or rejected row to the part it belongs to; SchemaError if it breaks schema or order."""
+        """Add one row, batch or rejected row; rows are written in batches. SchemaError if it does not fit the schema,
+        or if rows are out of order.
+        """
         if isinstance(item, Rejected):
             self._flush()
             self._open(None).reject(item)
@@ -99,18 +105,20 @@ class Parts:
                 self._flush()
 
     def count(self, name: str, number: int) -> None:
-        """Add to a counter of the part that is being written."""
+        """Add `number` to the counter `name` of the part that is being written."""
         self.counts[name] += number
 
     def finish(self) -> list[Part]:
-        """Write and commit what is left, and return all parts, empty ones included."""
+        """Write what is left, commit the parts to the store and return all of them in the order of their keys, those
+        without rows included.
+        """
         self._flush()
         self._advance(len(self.keys) - 1)
         self._close()
         return self.done
 
     def discard(self) -> None:
-        """Delete the unfinished parts."""
+        """Delete the parts that are not committed yet."""
         for writer in self.open.values():
             writer.discard()
 
@@ -140,7 +148,9 @@ class Parts:
             start += number
 
     def _counted(self, batch: pa.RecordBatch, most: int) -> Iterable[tuple[int, pa.RecordBatch]]:
-        """As `_cut` where parts have a maximum number of rows: full parts are followed by new ones."""
+        """The result of `_cut` if parts have a maximum number of rows, `most`: when a part is full, a key for the next
+        one is appended.
+        """
         while batch.num_rows:
             position, filled = divmod(self.rows, most)
             if position == len(self.keys):
@@ -151,11 +161,14 @@ class Parts:
             batch = batch.slice(piece.num_rows)
 
     def _place(self, key: str) -> int:
+        """The position of the part in `keys` that a row with this value of the `cut` column belongs to."""
         first, shift = self.groups[group_of(key)]
         return first + (key_hash(key) >> shift)
 
     def _advance(self, position: int) -> None:
-        """Close the parts before a position; SchemaError if rows come out of order."""
+        """Commit the parts before a position, also empty ones; SchemaError if the position is before the current one,
+        as rows came out of order.
+        """
         if position < self.position:
             raise SchemaError(f"{self.stage} yields rows out of the order of {self.cut}: sort them by its hash.")
         while self.position < position:
@@ -171,6 +184,9 @@ class Parts:
             self._open(value).write(batch.filter(pc.equal(values, value)))
 
     def _open(self, split: str | None) -> PartWriter:
+        """The writer of the current part, or of its division `split` (a value of the `split_by` column); created if
+        there is none.
+        """
         key = self.keys[self.position] + (f"/{split}" if split is not None else "")
         if key not in self.open:
             self.open[key] = PartWriter(self.store, self.stage, key, self.schema)
@@ -186,8 +202,8 @@ class Parts:
 
 
 class PartWriter:
-    """Writes one part: rows.parquet, rejected.parquet and part.json in a temporary folder that is renamed when
-    finished.
+    """Writes the files of one part (rows.parquet, rejected.parquet if any, part.json) in a temporary folder, which
+    becomes the part when it is finished.
     """
 
     def __init__(self, store: Store, stage: str, key: str, schema: pa.Schema) -> None:
@@ -215,7 +231,9 @@ class PartWriter:
             self._write_rejected()
 
     def finish(self, counts: Mapping[str, int]) -> Part:
-        """Commit the part to the store and return it, with its id, counts and checksums."""
+        """Write what is left, commit the part to the store and return it, with its id, row counts, checksums and
+        `counts`.
+        """
         self._write_group()
         self._write_rejected()
         self._close()
@@ -262,10 +280,11 @@ class PartWriter:
 
 
 def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet writer that compresses with zstd at the schema's `level` (3 if it names none, 0: uncompressed).
+    """A Parquet writer that compresses with zstd at the level in the schema's metadata (`level`; default 3; 0:
+    uncompressed).
 
-    Columns are dictionary-encoded, except long texts, where that only costs. The columns' documentation is left out of
-    the file: it is no identity and must not change a byte.
+    Columns are dictionary-encoded, except long texts, where that only costs. The documentation of columns is left out,
+    as it must not change the bytes of the file.
     """
     plain = {"text", "content", "raw", "element", "rejected", "old_contents", "new_contents", "message"}
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
@@ -301,8 +320,8 @@ def _leaves(type: pa.DataType, path: str) -> list[str]:
 
 
 def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """Raise SchemaError unless a batch has exactly the schema's columns, no null where none is allowed, no NaN or
-    infinity.
+    """Raise SchemaError unless a batch has exactly the schema's columns and types, no null where none is allowed, and
+    no NaN or infinity.
     """
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise SchemaError(f"A batch has the columns {batch.schema.names}, its schema says {schema.names}.")
@@ -331,7 +350,9 @@ def row_check(schema: pa.Schema) -> Callable[[Row], None]:
 
 
 def _fields_check(fields: Iterable[pa.Field], path: str, problem: str) -> Callable[[Any], None]:
-    """A check of a mapping with these fields, each checked under its name behind `path`; `problem` begins the error."""
+    """A function that raises SchemaError if a mapping does not have exactly these fields, or a value does not fit.
+    Messages name a field with the prefix `path`; `problem` begins the message about wrong fields.
+    """
     checks = {field.name: _value_check(field.type, f"{path}{field.name}") for field in fields}
     needed = [(name, check) for name, check in checks.items() if check]
 
@@ -347,7 +368,9 @@ def _fields_check(fields: Iterable[pa.Field], path: str, problem: str) -> Callab
 
 
 def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
-    """A check of one value of this type; None if the type needs none."""
+    """A function that raises SchemaError if a value of this type has a fraction or wrong fields; None if no value of
+    the type can. `name`: of the column, for the message.
+    """
     if pa.types.is_integer(type):
         return lambda value: _no_fraction(value, name)
     if pa.types.is_list(type):

@@ -1,4 +1,4 @@
-"""The identity of a stage's output: everything that determines its rows, as a hash."""
+"""The identity of a stage's output: what determines its rows (the recipe), and its hash (the fingerprint)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pyarrow as pa
 
 
 def fingerprint(value: Any) -> str:
-    """20 hex digits of the SHA-256 of a JSON value, independent of the order of its keys."""
+    """The first 20 hex digits of the SHA-256 of a JSON value, independent of the order of its keys."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def identity(value: Any) -> Any:
-    """A stage argument as a JSON value. Endpoints, prompts and sources define their own `identity()`. TypeError for
-    paths.
+    """A stage argument as a JSON value for the recipe. Objects with a method `identity()`, such as endpoints, prompts
+    and sources, define their own. TypeError for paths and for other types that are no JSON.
     """
     if hasattr(value, "identity"):
         return value.identity()
@@ -36,8 +36,8 @@ def identity(value: Any) -> Any:
 
 
 def shape(schema: pa.Schema) -> list[list[str]]:
-    """The part of a schema that is identity: column names, types and nullability, key and cut column; no
-    documentation.
+    """The part of a schema that belongs to the recipe: names, types and nullability of the columns, then the key and
+    the cut column; no documentation.
     """
     columns = [[field.name, str(field.type), "null" if field.nullable else "set"] for field in schema]
     keyed = [[name, (schema.metadata or {}).get(name.encode(), b"").decode()] for name in ("key", "cut")]
@@ -46,7 +46,9 @@ def shape(schema: pa.Schema) -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that determines a stage's rows. `inputs` maps each input's name to its fingerprint."""
+    """Everything that determines a stage's rows. `revision`: of the stage's code. `inputs`: input name -> fingerprint
+    of the stage that made it, or the identities of source files.
+    """
 
     stage: str
     revision: int
@@ -68,13 +70,15 @@ class Recipe:
         return fingerprint(self.as_dict())
 
     def unit(self, input_hashes: dict[str, list[str]]) -> str:
-        """The id of one unit of work: a hash of the recipe without its inputs, and of `input_hashes`, those of the
-        unit's own.
+        """The id of one unit of work: a hash of the recipe without its inputs, and of `input_hashes`, the hashes of the
+        input parts or sources that this unit reads.
         """
         return fingerprint([self.stage, self.revision, self.schema, self.arguments, input_hashes])
 
     def differences(self, other: Recipe) -> list[str]:
-        """What differs from `other`, as short phrases: `k: 10 -> 12`, `prompt changed`, `its input x changes`."""
+        """What changed from `other`, the older recipe, to this one, as short phrases: `k: 10 -> 12`, `prompt changed`,
+        `its input x changes`.
+        """
         found = [] if self.revision == other.revision else [f"revision {other.revision} -> {self.revision}"]
         found += [] if self.schema == other.schema else ["schema changed"]
         names = sorted(self.arguments.keys() | other.arguments.keys())
@@ -85,6 +89,9 @@ class Recipe:
 
 
 def _change(name: str, before: Any, now: Any) -> str:
+    """A phrase for an argument that changed: `k: 10 -> 12`; of a dict only the keys that changed; of a prompt only that
+    it changed.
+    """
     if name == "prompt":
         return "prompt changed"
     if isinstance(now, dict) and isinstance(before, dict):

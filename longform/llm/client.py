@@ -1,19 +1,20 @@
-"""Ask a model many things: in order, a bounded number at a time, and never pay for an answer twice.
+"""Ask a model many questions: in order, a bounded number at a time, and never pay for an answer twice.
 
     with Models(home / "llm" / "responses.sqlite") as models:
         for row, answer in models.client(endpoint).ask((row, request_for(row)) for row in rows):
             ...
 
-A question is looked up in the response store; is joined to the same question that somebody is asking now; or is asked.
+A question is looked up in the response store. If it is not there, it joins an equal question that is in flight, or is
+sent. Each question ends as an Answer, a Failure or an error, also where several callers wait for it.
 
-Questions on their way: asked for once, however many wait; each ends as an Answer, a Failure or an error.
+A reply that cannot be used leads to one more attempt, by what was wrong with the reply:
 
-    first ── cut off ──────────────→ longer   twice the room
-          ── white space, nothing ─→ again    without the constraint of a schema
-          ── not in the form ──────→ repair   shown its reply, and what is wrong with it
+    first ── cut off ──────────────→ longer   with twice the token limit
+          ── white space, nothing ─→ again    without response_format (the JSON schema)
+          ── not in the form ──────→ repair   with its reply, and what is wrong with it, in the messages
 
-What is of no use even then becomes a Failure. Every attempt has a key of its own, so each is looked up before it is
-asked, and none is ever paid for twice.
+If the second reply is of no use either, the question ends as a Failure. Every attempt has a key of its own and is
+looked up in the store before it is sent.
 """
 
 from __future__ import annotations
@@ -60,10 +61,12 @@ Step = Literal["first", "longer", "again", "repair"]
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """One sample of a request, and how far it is. `keys` are those of its attempts, `sent` the body of the last.
+    """One sample of a request, and how far it is. `keys` are the keys of its attempts so far, `sent` is the body of the
+    last attempt, `limit` the token limit of that.
 
-    `fresh`: what is stored is not read, as failures are to be asked for again. `replaces`: there is something stored
-    under its key. `waiters` are those who want its result; `event` is set with it, where somebody waits already.
+    `fresh`: stored replies are not read, because a stored failure is to be asked again. `replaces`: the store has
+    something under the key. `waiters`: how many callers want the result. `event` is set together with `result`; None:
+    nobody waits.
     """
 
     request: Request
@@ -84,7 +87,7 @@ class PendingRequest:
         self.start_over()
 
     def start_over(self) -> None:
-        """As it is asked at first."""
+        """Go back to the first attempt."""
         self.step, self.sent, self.keys, self.limit = "first", self.first_body, [self.key], self.request.max_tokens
 
     def failed(self, kind: FailureKind, why: str, completion: Completion) -> Failure:
@@ -93,7 +96,9 @@ class PendingRequest:
 
 
 class Shared(Protocol):
-    """What the clients of a build have in common: see Models."""
+    """What all clients of a build share: the response store, the dispatchers, the rules of the offline model. See
+    Models.
+    """
 
     offline: offline.Rules
 
@@ -103,15 +108,18 @@ class Shared(Protocol):
 
 
 class PendingRequests:
-    """Those of one stage to one endpoint. `begin`, `wait` and `withdraw` are for the threads that ask; what becomes of
-    a call is dealt with in the event loop of the dispatcher."""
+    """The questions of one stage to one endpoint that are not answered yet. Callers' threads use `begin`, `wait` and
+    `withdraw`; replies are handled in the dispatcher's event loop.
+    """
 
     def __init__(self, models: Shared, endpoint: Endpoint, stage: str, recipe: str) -> None:
         self.dispatcher = models.dispatcher(endpoint)
         self._models, self._endpoint, self._stage, self._recipe = models, endpoint, stage, recipe
 
     def begin(self, chunk: Sequence[tuple[T, Request]]) -> list[tuple[T, PendingRequest]]:
-        """One for every sample of each item's request; what is not stored is submitted."""
+        """For each item one (item, PendingRequest) per sample of its request, in order. Samples whose reply is neither
+        stored nor in flight are submitted; this does not wait for their replies.
+        """
         self._check_capabilities(request for _, request in chunk)
         found, new = self._joined(chunk)
         try:
@@ -129,7 +137,9 @@ class PendingRequests:
     def _joined(
         self, chunk: Sequence[tuple[T, Request]]
     ) -> tuple[list[tuple[T, PendingRequest]], list[PendingRequest]]:
-        """All of them, and those that nobody is asking yet."""
+        """(all, new): an (item, PendingRequest) for every sample in the chunk, and those PendingRequests that were made
+        here, because no equal question is in flight.
+        """
         asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
         bodies = [self.dispatcher.clean(canonical(body_of(self._endpoint, request, n))) for _, request, n in asked]
         keys = [chat_key(self._endpoint, body, sample) for body, (_, _, sample) in zip(bodies, asked, strict=True)]
@@ -146,6 +156,7 @@ class PendingRequests:
         return found, new
 
     def _check_capabilities(self, requests: Iterable[Request]) -> None:
+        """UsageError where a request wants log-probabilities and the endpoint does not have that capability."""
         name = self._endpoint.name
         if "logprobs" not in self._endpoint.capabilities and any(each.logprobs is not None for each in requests):
             raise UsageError(
@@ -154,7 +165,7 @@ class PendingRequests:
             )
 
     def wait(self, pending: PendingRequest) -> Answer | Failure | LongformError:
-        """What became of it; that nothing is answered any more where the models are closed before it has a result."""
+        """Wait for the result and return it; Incomplete (`broken_off`) where the models are closed before that."""
         if pending.result is None:
             with self.dispatcher.lock:
                 event = pending.event = pending.event or threading.Event()
@@ -164,7 +175,9 @@ class PendingRequests:
         return broken_off() if pending.result is None else pending.result
 
     def withdraw(self, requests: Sequence[PendingRequest]) -> None:
-        """Let go of what nobody else waits for and is not sent yet; what is in flight is waited for."""
+        """Stop waiting for these requests. Those that nobody else waits for and that are not sent yet are dropped; for
+        those in flight this waits until their reply is stored.
+        """
         if not requests:
             return
         with self.dispatcher.lock:
@@ -176,6 +189,7 @@ class PendingRequests:
                 self.wait(each)
 
     def _resolve(self, pending: PendingRequest, result: Answer | Failure | LongformError) -> None:
+        """Set the result of the request, remove it from the dispatcher's pending ones, and wake its waiters."""
         with self.dispatcher.lock:
             pending.result = result
             self.dispatcher.pending.pop(pending.key, None)
@@ -186,9 +200,10 @@ class PendingRequests:
     # replies
 
     def _use(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
-        """Whether the record is of use: then there is a result, or the next attempt is under way.
+        """Whether the record was used: it gave a result, or led to the next attempt. False where there is no record,
+        where it cannot be read, or where a stored failure is to be asked again; then the attempt is still to be sent.
 
-        `facts` are those of a reply that has just come; None: it was stored before.
+        `facts` is what was read from a reply that has just arrived; None where the record comes from the store.
         """
         if record is None:
             return False
@@ -215,7 +230,9 @@ class PendingRequests:
         return True
 
     def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
-        """More room, no constraint, or a repair, after a reply that was of no use."""
+        """Make the second attempt, by `why` the completion was of no use: a larger limit, no schema, or a repair. It is
+        looked up in the store, and submitted if it is not there.
+        """
         body = json.loads(pending.sent)
         attempt = 1
         if why == "length":
@@ -243,7 +260,7 @@ class PendingRequests:
     # calls
 
     def _calls(self, requests: Sequence[PendingRequest]) -> list[Call]:
-        """One call for each; samples of one question together where the endpoint can."""
+        """One call for each request. Where the endpoint can (`n`), samples with the same body share a call."""
         if "n" not in self._endpoint.capabilities or self.dispatcher.one_by_one:
             return [self._call([each]) for each in requests]
         together: dict[tuple[str, str], list[PendingRequest]] = {}
@@ -273,7 +290,9 @@ class PendingRequests:
         )
 
     def _receive(self, group: list[PendingRequest], result: Result) -> None:
-        """What became of a call; where fewer replies came than were asked for, each of the rest is asked by itself."""
+        """Handle the result of a call. Where it has fewer replies than samples were asked for, each remaining sample is
+        sent in a call of its own, and so are all later ones of this endpoint.
+        """
         came = len(result) if isinstance(result, list) else len(group)
         for place, pending in enumerate(group[:came]):
             try:
@@ -299,7 +318,9 @@ class PendingRequests:
 def judge(
     pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, cached: bool
 ) -> Answer | Failure | str:
-    """The answer, or why it is none, or, where another attempt is due, what is wrong with it."""
+    """An Answer; a Failure that is final; or, where another attempt is due, a string that says what is wrong: "length",
+    "whitespace", "empty", or why the reply cannot be read in its form. `cached`: the reply comes from the store.
+    """
     request, text = pending.request, completion.text
     retries = pending.step == "first" and not endpoint.offline
     if completion.finish == "content_filter":
@@ -335,6 +356,9 @@ def judge(
 def _judge_cut_off(
     pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, retries: bool
 ) -> Failure | str:
+    """As `judge`, of a reply that reached its token limit: "length" or "whitespace" where another attempt is due
+    (`retries`), else the Failure.
+    """
     if endpoint.offline:
         why = f"the reply is cut off at {pending.request.max_tokens} tokens"
         return pending.failed("length", why, completion)
@@ -348,7 +372,9 @@ def _judge_cut_off(
 
 
 def _with_own_seed(pending: PendingRequest, endpoint: Endpoint) -> str:
-    """As it is sent. Where `n` is the endpoint's, a sample that is asked for by itself has a seed of its own."""
+    """The body as it is sent. Where the endpoint has the capability `n`, all samples share a body; then the number of a
+    sample that is sent by itself is added to the seed, so that samples differ.
+    """
     if not pending.sample or "n" not in endpoint.capabilities:
         return pending.sent
     body = json.loads(pending.sent)
@@ -358,12 +384,13 @@ def _with_own_seed(pending: PendingRequest, endpoint: Endpoint) -> str:
 
 
 def _one(body: bytes) -> Replies | None:
+    """The reply of a call for one sample: its body and completion; None where it is no completion."""
     completion = read_completion(body)
     return None if completion is None else [(body, completion)]
 
 
 class Client:
-    """An endpoint, as one stage asks it. `note` is told the keys of the responses that were looked at."""
+    """An endpoint as one stage uses it. `note` is called with the store keys of the responses that were used."""
 
     def __init__(
         self, models: Shared, endpoint: Endpoint, stage: str, recipe: str, note: Callable[[Iterable[str]], None]
@@ -371,11 +398,11 @@ class Client:
         self.models, self.endpoint, self.stage, self.recipe, self._note = models, endpoint, stage, recipe, note
 
     def ask(self, items: Iterable[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
-        """Each item with its answer, in the order of the items; so many times as its request asks for samples.
+        """Each item with its answer, in the order of the items; an item comes once for each sample of its request.
 
-        Raises EndpointError where the endpoint refuses to work at all, BudgetError where the money is spent, and
-        Incomplete, after all others were asked, where a request got no answer for a passing reason. What came in
-        until then is stored.
+        Raises EndpointError where the endpoint refuses to work at all, and BudgetError where the budget is used up. A
+        request that got no answer for a passing reason raises Incomplete, after all others were asked. Replies that
+        arrived until then are stored.
         """
         if self.endpoint.offline:
             yield from ((item, self._offline(request, n)) for item, request in items for n in range(request.samples))
@@ -383,7 +410,10 @@ class Client:
         yield from self._ask_online(iter(items))
 
     def embed(self, texts: list[str]) -> list[list[float]]:
-        """One vector a text, in the order of the texts; stored by text, asked for 64 texts a call."""
+        """One vector for each text, in the order of the texts. Vectors are stored by text; missing ones are requested
+        in calls of at most 64 texts. Raises EndpointError where the texts are refused, UsageError for the offline
+        model.
+        """
         if self.endpoint.offline:
             raise UsageError(f"The endpoint {self.endpoint.name} has no embeddings: set one with a base_url for them.")
         dispatcher = self.models.dispatcher(self.endpoint)
@@ -410,6 +440,7 @@ class Client:
         return [vectors[text] for text in texts]
 
     def _ask_online(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
+        """As `ask`. Keeps a window of requests submitted ahead of the item whose answer is due."""
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)
         window: deque[tuple[T, PendingRequest]] = deque()
         room = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
@@ -435,7 +466,9 @@ class Client:
         least: int,
         unanswered: list[LongformError],
     ) -> Iterator[tuple[T, Answer | Failure]]:
-        """What is answered at the head of the window; at least so many are waited for."""
+        """Take answered requests off the head of the window and yield them, in order. Waits for at least the first
+        `least` of them. Requests without an answer go to `unanswered`; an error that ends everything is raised.
+        """
         if least > 0:
             requests.wait(window[min(least, len(window)) - 1][1])
         while window and (least > 0 or window[0][1].result is not None):
@@ -451,6 +484,7 @@ class Client:
                 yield item, result
 
     def _offline(self, request: Request, sample: int) -> Answer | Failure:
+        """The answer of the offline model's rules to one sample; nothing is stored."""
         key = chat_key(self.endpoint, canonical(body_of(self.endpoint, request, sample)), sample)
         effort = str(dict(self.endpoint.parameters).get("effort", ""))
         text, finish, input_tokens, output_tokens = offline.respond(self.models.offline, request, sample, effort)
@@ -461,7 +495,9 @@ class Client:
 
 
 class _EmbeddingCall:
-    """One call for the embeddings of some texts; `keys` and `sent` are by text, also of others."""
+    """One call for the embeddings of `texts`. `keys` and `sent` map a text to its key and its canonical body; they may
+    have other texts as well.
+    """
 
     def __init__(
         self, client: Client, dispatcher: Dispatcher, texts: list[str], keys: dict[str, str], sent: dict[str, str]
@@ -490,7 +526,9 @@ class _EmbeddingCall:
         self._event.set()
 
     def result(self) -> dict[str, list[float]]:
-        """text -> vector. Raises what the call ended with, EndpointError where the texts are refused."""
+        """Wait for the call; text -> vector. Raises the error that the call ended with; EndpointError where the texts
+        are refused.
+        """
         self._dispatcher.wait(self._event)
         result = broken_off() if self._result is None else self._result
         if isinstance(result, LongformError):

@@ -1,10 +1,11 @@
-"""What requests that are known would cost before they are asked (of stages that are not built yet: engine/bounds.py).
+"""What a stage's requests will cost, before any is sent. The requests must be known; for stages whose inputs are not
+built yet, see longform/engine/bounds.py.
 
-What is stored is looked up, the rest is measured by it.
+Requests with a stored reply cost nothing. Tokens of the other requests are estimated from the best of these:
 
-Requests of which replies are stored (a pilot's) tell how many tokens the others will take: a line through tokens
-against bytes, from ten of them on; before that, what the store's latest answers of the same task and model took. With
-neither, tokens of prompts are counted offline, and of replies only the limit is known.
+    stored replies of the same stage (a pilot), if there are ten: a line fitted through tokens against bytes
+    the store's latest answers of the same task and model: mean tokens per byte and per reply
+    neither: tokens of prompts counted offline; of replies only the token limit is known
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ USD = [name for name in FIGURES if name.startswith("usd")]
 
 
 class Estimator:
-    """Adds up the requests of one stage to one endpoint. `store` None: nothing is stored. Close it in the end."""
+    """Adds up the requests of one stage to one endpoint. Without a `store`, or for the offline model, no reply counts
+    as stored. Call `close` at the end.
+    """
 
     def __init__(self, endpoint: Endpoint, store: ResponseStore | None) -> None:
         self.endpoint = endpoint
@@ -53,7 +56,9 @@ class Estimator:
         self._seen.close()
 
     def add(self, request: Request) -> None:
-        """Count one request, with all its samples; the same request again counts once."""
+        """Count one request with all its samples. A request that was counted before is skipped (not for the offline
+        model, of which only calls are counted).
+        """
         if self.endpoint.offline:
             self._tallies[request.task].sums["calls"] += request.samples
             return
@@ -66,7 +71,7 @@ class Estimator:
         self._wait(question)
 
     def embed(self, texts: Iterable[str]) -> None:
-        """Count texts to be embedded, 64 a call."""
+        """Count texts to be embedded, in calls of at most 64 texts; texts that were counted before are skipped."""
         sums = self._tallies["embeddings"].sums
         waiting = iter(dict.fromkeys(texts))
         while chunk := list(islice(waiting, AT_ONCE)):
@@ -79,7 +84,7 @@ class Estimator:
             sums["trips"] += sums["replies"] > missing
 
     def estimate(self) -> Figures:
-        """Of all that was added so far."""
+        """The figures of all requests and texts added so far."""
         self._flush()
         found = Figures()
         for task, tally in self._tallies.items():
@@ -88,11 +93,13 @@ class Estimator:
         return found
 
     def _wait(self, question: _Question) -> None:
+        """Put a question aside, to be counted with others (see `_flush`)."""
         self._waiting.append(question)
         if len(self._waiting) >= AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
+        """Look up the questions put aside in the store, and add each to the tally of its task."""
         questions, self._waiting = self._waiting, []
         fresh = [question._replace(keys=self._new(question.keys)) for question in questions]
         keys = [key for question in fresh for key in question.keys]
@@ -102,12 +109,16 @@ class Estimator:
                 self._tallies[question.task].add(question, [found[key] for key in question.keys if key in found])
 
     def _new(self, keys: Sequence[str]) -> list[str]:
+        """Those keys that were not passed here before."""
         insert = "INSERT OR IGNORE INTO seen VALUES (?)"
         return [key for key in keys if self._seen.execute(insert, (bytes.fromhex(key),)).rowcount]
 
 
 class _Question(NamedTuple):
-    """A request as far as it is counted. `together`: its samples are asked for in one call."""
+    """A request, or a text to embed, as it is counted. `bytes` is the length of its body; `keys` has one key a sample;
+    `limit` is the token limit of a reply (0: of a text to embed); `together`: one call asks for all samples;
+    `tokens_at_most` is the upper bound of prompt tokens.
+    """
 
     task: str
     bytes: int
@@ -121,7 +132,7 @@ class _Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Line:
-    """A straight line through points, least squares, from sums."""
+    """A straight line fitted to points (x, y) by least squares; only sums of the points are kept."""
 
     n: int = 0
     x: float = 0.0
@@ -136,7 +147,9 @@ class _Line:
         self.xx, self.xy, self.yy = self.xx + x * x, self.xy + x * y, self.yy + y * y
 
     def sum_at(self, number: float, total_x: float) -> tuple[float, float]:
-        """The sum of y at so many points with this sum of x, and how far off it may be: 2 standard errors or more."""
+        """(sum, error): the predicted sum of y for `number` further points whose x add up to `total_x`, and by how much
+        that may be off: at least 2 standard errors.
+        """
         mean_x, mean_y = self.x / self.n, self.y / self.n
         spread = self.xx - self.n * mean_x**2
         sloped = spread > 1e-6 * self.xx
@@ -149,12 +162,14 @@ class _Line:
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums of one task.
+    """Sums over the requests of one task.
 
-    `calls` and `replies` are missing ones: one call brings several samples where it can; `trips`: of texts to embed,
-    the calls, each of which brings many. `bytes`, `reply_bytes`, `tokens_at_most`, `limit` and `least` are theirs,
-    `counted_` of those whose tokens were counted. `cached` are stored replies; `stored_`, `cut_off`, `checked`,
-    `invalid`, `milliseconds` and `timed` are theirs, and the lines through their tokens.
+    Of requests without a stored reply: `calls`, `replies` (one a sample), `trips` (calls for texts to embed, many texts
+    each), `bytes` and `tokens_at_most` of the calls, `reply_bytes` and `limit` of the replies, and `least`, the fewest
+    tokens that the replies may have. `counted_bytes` and `counted_tokens` are of those whose tokens were counted
+    offline. Of stored replies: `cached` (their number), `stored_bytes`, `stored_input`, `stored_cached` (bytes and
+    tokens of their requests), `cut_off`, `checked` (for their form), `invalid`, `milliseconds`, `timed`, and the lines
+    `inputs` and `outputs` of their tokens against bytes.
     """
 
     sums: Counter[str] = field(default_factory=Counter)
@@ -163,6 +178,9 @@ class _Tally:
     outputs: _Line = field(default_factory=_Line)
 
     def add(self, question: _Question, records: list[Record]) -> None:
+        """Count a question, of whose keys `records` are the stored ones. Tokens are counted offline only of some
+        questions.
+        """
         missing = len(question.keys) - len(records)
         self.sums["cached"] += len(records)
         if missing:
@@ -184,6 +202,7 @@ class _Tally:
             self._learn(question, records)
 
     def _learn(self, question: _Question, records: list[Record]) -> None:
+        """Add the tokens, times and faults of a question whose replies are all stored."""
         calls = 1 if question.together else len(records)
         sent = sum(record.input_tokens or 0 for record in records)
         times = [record.milliseconds for record in records if record.milliseconds]
@@ -204,7 +223,9 @@ class _Tally:
 
 
 class _Tokens(NamedTuple):
-    """`input` within `error` of itself, in parts of it; `output` within low and high."""
+    """Estimated tokens of the requests without a stored reply. `input` may be off by the share `error` of itself;
+    `output` is likely between `low` and `high`. `measured`: estimated from stored replies.
+    """
 
     input: float
     error: float
@@ -215,6 +236,7 @@ class _Tokens(NamedTuple):
 
 
 def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Figures:
+    """The figures of one task's tally; only the number of calls for the offline model."""
     sums = tally.sums
     calls = sums["trips"] or sums["calls"]
     if not calls or endpoint.offline:
@@ -237,7 +259,10 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
 
 
 def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
-    """Of texts to embed, which have no reply, a call's tokens stand in one of its records, so only sums tell."""
+    """The estimate by the best of the methods that the module describes.
+
+    For texts to embed only the sums are used: the tokens of a whole call are in the record of its first text.
+    """
     sums = tally.sums
     if sums["limit"] == 0 and sums["stored_input"]:
         return _Tokens(sums["stored_input"] / sums["stored_bytes"] * sums["bytes"], PILOT_ERROR, 0, 0, 0, True)
@@ -250,9 +275,8 @@ def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
 
 
 def _piloted(tally: _Tally) -> _Tokens:
-    """As the stored replies of the same stage.
-
-    One that was cut off is asked for again, with twice the room; one that is not in form is sent back once.
+    """Estimated from the stored replies of the same stage. The share of replies that were cut off is asked again with
+    twice the limit; the share that was not in the form asked for is sent back once for repair.
     """
     sums = tally.sums
     sent, sent_error = tally.inputs.sum_at(sums["calls"], sums["bytes"])
@@ -270,7 +294,7 @@ def _piloted(tally: _Tally) -> _Tokens:
 
 
 def _used(sums: Counter[str], usage: Usage) -> _Tokens:
-    """As the latest replies of the same task and model, whatever their prompt was."""
+    """Estimated from the store's latest answers of the same task and model, whatever their prompt was."""
     received = min(usage.output_tokens * sums["replies"], sums["limit"])
     deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
     error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / sums["replies"]) * sums["replies"]
@@ -280,12 +304,13 @@ def _used(sums: Counter[str], usage: Usage) -> _Tokens:
 
 
 def _least(question: _Question) -> float:
-    """Tokens of a reply, at least: a share of its limit; of one in a form, which may be a single word, few."""
+    """A low guess at a reply's tokens: 1/32 of the limit; at most 4 for a structured reply, which may be one word."""
     in_form = question.request is not None and question.request.reply is not None
     return min(FORM_TOKENS, question.limit) if in_form else LIMIT_LOW * question.limit
 
 
 def _invalid(request: Request, record: Record) -> bool:
+    """Whether a stored reply cannot be read in the form asked for; False where it is cut off, empty, or in no form."""
     from longform.llm.read.structured import read_reply
     from longform.llm.send.bodies import read_completion
 
@@ -296,7 +321,9 @@ def _invalid(request: Request, record: Record) -> bool:
 
 
 def _usd(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens) -> dict[str, float | None]:
-    """The provider's cached prompt tokens are cheaper; the high figures do not count on them."""
+    """Each field of Figures that begins with `usd`, in US dollars; all None where the price is unknown. The share of
+    cached prompt tokens, which are cheaper, is taken from stored replies; the high figures and the bounds assume none.
+    """
     price = price_of(endpoint)
     least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
     share = sums["stored_cached"] / sums["stored_input"] if sums["stored_input"] else 0.0
@@ -317,7 +344,9 @@ def _usd(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens) -> dict[str, f
 
 
 def _seconds(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens, usage: Usage | None) -> float | None:
-    """The longest of what the limits and the latency ask for."""
+    """Seconds that the calls take: the longest of what requests a minute, tokens a minute, and latency at full
+    concurrency allow. None where none of the three is known.
+    """
     calls = sums["trips"] or sums["calls"]
     latency = sums["milliseconds"] / sums["timed"] if sums["timed"] else usage.milliseconds if usage else 0.0
     least = [

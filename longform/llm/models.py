@@ -1,6 +1,6 @@
-"""The models of a build: one response store, one budget, one event loop, one gate an endpoint.
+"""The models of a build: one response store, one budget, one event loop, and one gate for each endpoint.
 
-Whoever asks the same endpoint shares its limits and its connections, and an answer that somebody is waiting for.
+All users of an endpoint in a build share its limits and connections. Equal questions in flight share one answer.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ LOOP_SECONDS = 20.0
 
 
 class Models:
-    """`where` is the response store: a file, or the URL of a PostgreSQL database. Opened when first needed.
+    """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
+    PostgreSQL database) and the event loop's thread are opened when first needed.
 
-    `max_cost` is in US dollars. With `retry_errors` a question that ended as a failure is asked again. `run` and
-    `dataset` are for the ledger. `offline` has the rules of the offline model. `transport` takes the place of the
-    network, `key_of` that of the environment. Closing waits `loop_seconds` for calls to end.
+    `max_cost`: the cap in US dollars. `retry_errors`: questions whose stored result is a failure are asked again. `run`
+    and `dataset` are written to the ledger. `offline`: the rules of the offline model. `transport` replaces the
+    network. `key_of` returns the API key for the name of an environment variable. `close` waits up to `loop_seconds`
+    for calls to end.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class Models:
         recipe: str = "",
         note: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> Client:
-        """`stage` and `recipe` (the fingerprint of the stage's artifact) stand in the ledger."""
+        """A client of the endpoint for one stage. `stage` and `recipe` (the fingerprint of the stage's artifact) are
+        written to the ledger; `note` is called with the store keys of the responses that are used.
+        """
         from longform.llm.client import Client
 
         return Client(self, endpoint, stage, recipe, note)
@@ -94,9 +98,11 @@ class Models:
         folder: Path,
         say: Callable[[str], None],
     ) -> None:
-        """Have the provider's Batch API answer what is not stored of these questions; returns when it has.
+        """Have the provider's Batch API answer those of these requests that have no stored reply; returns when its jobs
+        have ended.
 
-        `folder` keeps what was sent until the jobs have ended.
+        Request files are kept in `folder` until their job has ended. `say` is called with messages for the user.
+        BudgetError where the budget has no room for all requests.
         """
         from longform.llm.prefetch import prefetch_stage
 
@@ -113,7 +119,9 @@ class Models:
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
-        """The one of this endpoint. UsageError where a cap is to hold and the price is unknown."""
+        """The dispatcher of the endpoint of this name, made when first needed. UsageError where there is a cap but the
+        price of the model is unknown.
+        """
         from longform.llm.send.dispatch import Dispatcher
 
         with self._open():
@@ -146,13 +154,16 @@ class Models:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
+        """Holds the lock; Incomplete (`broken_off`) once the models are closed."""
         with self._lock:
             if self._closed:
                 raise broken_off()
             yield
 
     def status(self) -> dict[str, Any]:
-        """What progress shows: answers so far, requests in flight, why an endpoint waits, what is spent, of what."""
+        """Figures for progress: `answered` replies so far, `in_flight` requests, `waits` (the endpoints that send
+        nothing, and why), and `spent_nano` of `cap_nano` (None: no cap) in billionths of a US dollar.
+        """
         dispatchers = list(self._dispatchers.values())
         return {
             "answered": sum(each.answered for each in dispatchers),
@@ -163,9 +174,10 @@ class Models:
         }
 
     def close(self) -> None:
-        """End what is in flight, close connections and store. Threads that wait or still ask are told `broken_off`.
+        """End all calls, close connections and the store. Threads that wait for answers, or ask later, get Incomplete
+        (`broken_off`).
 
-        Within 10 seconds; where the loop hangs within 20, and then its thread is left behind.
+        Takes at most 10 seconds. If the event loop hangs, it takes `loop_seconds` (20) and leaves its thread running.
         """
         with self._lock:
             self._closed = True
@@ -192,7 +204,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 def _end(
     loop: asyncio.AbstractEventLoop, thread: threading.Thread, dispatchers: list[Dispatcher], seconds: float
 ) -> None:
-    """Close the dispatchers, then the loop. One that hangs for so many seconds is left to end by itself."""
+    """Close the dispatchers, stop the loop and wait for its thread; after so many seconds leave it running."""
     ending = asyncio.run_coroutine_threadsafe(_close_all(dispatchers), loop)
     ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
     if wait([ending], seconds).done:
@@ -200,7 +212,7 @@ def _end(
 
 
 async def _close_all(dispatchers: list[Dispatcher]) -> None:
-    """Close them side by side, then break off whatever else still runs in the loop."""
+    """Close the dispatchers concurrently, then cancel all other tasks of the loop."""
     await asyncio.gather(*(each.close() for each in dispatchers), return_exceptions=True)
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:

@@ -1,8 +1,8 @@
-"""The model of runs without a key: fixed rules, no network, the same words for the same request anywhere.
+"""The model of runs without an API key: fixed rules, no network, and the same reply to the same request on any machine.
 
-A dataset brings the rules for its prompts (tasks/<dataset>/offline.py). A rule reads the rendered messages and nothing
-else, as a model behind an API does, and answers in the same form, end mark included. Its choices are drawn from the
-sha256 of the user message. A reply that would not fit into `max_tokens` is cut off there.
+A dataset has the rules for its prompts (tasks/<dataset>/offline.py). A rule reads only the rendered messages, as a
+model behind an API does, and answers in the form that the prompt asks for, with the end mark. Its choices are drawn
+from the sha256 of the user message. A reply that is longer than `max_tokens` is cut off there.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ _NUMBER = re.compile(r" \d.*")
 
 
 class PromptInputs:
-    """The fenced texts of a user message. `effort` "low" is a weaker writer: rules that write drafts go by it."""
+    """The fenced texts in the user message of one prompt (`task`), as (label, text). `effort` "low" asks rules that
+    write drafts for plainer ones.
+    """
 
     def __init__(self, task: str, message: str, effort: str = "") -> None:
         self.task, self.effort = task, effort
         self.texts = unfenced(message)
 
     def one(self, label: str) -> str:
+        """The first text with this label; UsageError if there is none."""
         for name, text in self.texts:
             if name == label:
                 return text
@@ -41,22 +44,22 @@ class PromptInputs:
         )
 
     def passages(self) -> list[tuple[int, str]]:
-        """(number, text)"""
+        """(number, text) of the texts labelled `Passage 1`, `Passage 2` and so on."""
         return self.numbered("Passage")
 
     def numbered(self, label: str) -> list[tuple[int, str]]:
-        """(number, text) of those under `<label> 1:`, `<label> 2:` and so on."""
+        """(number, text) of the texts labelled `<label> 1`, `<label> 2` and so on, in the order of the message."""
         start = f"{label} "
         numbered = ((name.removeprefix(start), text) for name, text in self.texts if name.startswith(start))
         return [(int(number), text) for number, text in numbered if number.isdecimal()]
 
 
 class Rule(NamedTuple):
-    """How one prompt is answered.
+    """How the offline model answers one prompt.
 
-    `write` gets the prompt's inputs, 32 bytes to draw from, and how many characters fit. `reads` are the labels of the
-    inputs, of numbered ones without their numbers; those in `optional` may be missing. `gives_object`: it answers in
-    JSON, else in tags or plain text.
+    `write` gets the prompt's inputs, 32 bytes from which to draw choices, and how many characters fit; it returns the
+    reply without its end mark. `reads` are the labels of the prompt's inputs (numbered ones without number); those in
+    `optional` may be missing. `gives_object`: the reply is JSON, else tags or plain text.
     """
 
     write: Callable[[PromptInputs, bytes, int], str]
@@ -91,7 +94,9 @@ def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -
 
 
 def task_of(rules: Rules, messages: Iterable[tuple[str, str]]) -> str | None:
-    """The prompt whose inputs the last user message holds, by their labels; None where no rule reads them."""
+    """The name of the rule whose labels match those in the last user message, exactly or without optional ones; None
+    where no rule does.
+    """
     message = next((content for role, content in reversed([*messages]) if role == "user"), "")
     labels = {_NUMBER.sub("", label) for label, _ in unfenced(message)}
     fits = [task for task, rule in rules.items() if labels <= rule.reads <= labels | rule.optional]
@@ -99,4 +104,5 @@ def task_of(rules: Rules, messages: Iterable[tuple[str, str]]) -> str | None:
 
 
 def tokens(characters: int) -> int:
+    """How many tokens so many characters count as: one for each 4, rounded up."""
     return -(-characters // CHARACTERS_PER_TOKEN)

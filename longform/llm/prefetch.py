@@ -1,4 +1,4 @@
-"""Batch mode of a stage: its questions through the provider's Batch API, before the stage asks them itself."""
+"""Batch mode of a stage: its requests go through the provider's Batch API before the stage asks them itself."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def prefetch_stage(
     folder: Path,
     say: Callable[[str], None],
 ) -> Counts:
-    """Have these questions answered by batch jobs, and wait for them; what they leave out is for single calls.
+    """Have batch jobs answer the requests that have no stored reply, and wait for the jobs to end. Requests that get no
+    reply there are left to single calls. Returns what was done.
 
-    `endpoint` is as this stage asks it: the dispatcher's may have other parameters.
-    Raises BudgetError where the money did not suffice for all of them: what was answered is stored.
+    `endpoint` is as this stage uses it: the dispatcher's own endpoint may have other parameters. BudgetError where the
+    budget had no room for all requests; the replies until then are stored.
     """
 
     work = prefetch(
@@ -53,6 +54,7 @@ def prefetch_stage(
 
 
 def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[Item]:
+    """An item for each sample of each request: its key, its body, and the most it can cost in a batch."""
     for request in requests:
         for sample in range(request.samples):
             sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))
@@ -68,7 +70,9 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
 def _kept(
     dispatcher: Dispatcher, item: Item, context: Mapping[str, Any], reply: Reply
 ) -> tuple[Record | None, Paid | None]:
-    """The record and the line of the ledger that a reply is worth."""
+    """(record, line of the ledger) to be stored for a batch's reply. A refusal for good gives a tombstone and no line;
+    any other refusal gives neither, and is left to a single call. An unreadable reply gives both.
+    """
     base = dispatcher.base(item.sent, item.task, item.prompt, request_id=reply.request_id, batch=True)
     if reply.status != 200:
         fault = fault_of(reply.status, reply.body, dispatcher.api_key)

@@ -1,12 +1,12 @@
-"""What models cost: the price of one, what questions take, and what a build may spend.
+"""What models cost: the price of an endpoint's model, figures of calls to come, and the budget of a build.
 
-A price is as the configuration says, else from a list of hosted models that comes with a package.
-The list (genai-prices) is the one installed; nothing is fetched. A provider is known by the address of the endpoint.
-A server of one's own is of unknown price, not free: `price = {input = 0, output = 0}` says that it is.
-Where a provider charges more for long prompts, the price is that of shorter ones (the steps begin at 32,000 tokens).
+The price is the configured one, else that in the installed package genai-prices (nothing is fetched), which finds the
+provider by the endpoint's address. The price of your own server is unknown, not zero, unless it is configured as `price
+= {input = 0, output = 0}`. Where a provider charges more for long prompts, the price is that of shorter ones (the steps
+begin at 32,000 tokens).
 
-Money is reserved before a request is sent and settled when its reply has come. So the sum of what was spent and of
-what is on its way never exceeds the cap. In billionths of a US dollar.
+Money is reserved before a request is sent, and settled when its reply has come. So the sum of money spent and money
+reserved never exceeds the cap. Amounts are in billionths of a US dollar (nano).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ USUAL_TIERS = ("auto", "default", "standard", "standard_only")
 
 
 def price_of(endpoint: Endpoint) -> Price | None:
-    """USD per million tokens; None where it is not known."""
+    """The price of the endpoint's model, in USD per million tokens; None where unknown; zero for the offline model."""
     if endpoint.price is not None:
         return endpoint.price
     if endpoint.base_url is None:
@@ -42,7 +42,9 @@ def price_of(endpoint: Endpoint) -> Price | None:
 
 
 def cost_nano(price: Price, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int:
-    """Billionths of a US dollar, rounded up. `cached_tokens` are part of `input_tokens`."""
+    """The cost in billionths of a US dollar, rounded up. `cached_tokens` are part of `input_tokens`. `batch`: at the
+    price of a batch.
+    """
     cached = min(cached_tokens, input_tokens)
     cached_price = price.input if price.cached_input is None else price.cached_input
     pico = (
@@ -56,6 +58,7 @@ def cost_nano(price: Price, input_tokens: int, cached_tokens: int, output_tokens
 
 
 def _listed(base_url: str, model: str, tier: Any) -> Price | None:
+    """The price in genai-prices, of a service tier (None: the usual one); None where it is not listed."""
     from genai_prices.data_snapshot import get_snapshot
 
     for alias, address in ALIASES.items():
@@ -68,6 +71,7 @@ def _listed(base_url: str, model: str, tier: Any) -> Price | None:
 
 
 def _price(found: ModelInfo, tier: Any) -> Price | None:
+    """A listed model's price now; None where the tier is not listed, or something besides tokens is charged."""
     now = datetime.now(UTC)
     if tier is not None and not any(variant.when == {"service_tier": tier} for variant in found.price_variants or ()):
         return None
@@ -82,7 +86,9 @@ def _price(found: ModelInfo, tier: Any) -> Price | None:
 
 
 def _batch_factor(found: ModelInfo, now: datetime, per_input: float, per_output: float) -> float:
-    """What a batch costs of the usual price: the larger share of input and output, half where nothing is said."""
+    """The price in a batch as a factor of the usual price: the larger one of input's and output's; 0.5 where none is
+    listed.
+    """
     if not any(variant.when == {"processing": "batch"} for variant in found.price_variants or ()):
         return 0.5
     prices = found.get_prices(now, {"processing": "batch"})
@@ -91,6 +97,7 @@ def _batch_factor(found: ModelInfo, now: datetime, per_input: float, per_output:
 
 
 def _base(prices: ModelPrice, name: str) -> float | None:
+    """The model's price of this name per million tokens, of several steps the first; None if there is none."""
     value: Any = getattr(prices, name)
     base = getattr(value, "base", value)
     return None if base is None else float(base)
@@ -98,11 +105,12 @@ def _base(prices: ModelPrice, name: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of calls not made yet; of none at first. What is not known is None.
+    """Estimated calls, tokens, cost and time of calls not made yet; all zero by default. None: unknown.
 
-    `calls` is exact or a bound, with an estimate beside it. `cached` are replies that are stored. Of tokens and USD
-    there is an estimate with a likely range (`_low`, `_high`), and a bound (`_at_most`): as many tokens as bytes in,
-    and in replies as many as they may have. `measured`: stored answers of the same task told how many tokens it takes.
+    `calls` is exact or an upper bound, `calls_about` an estimate. `cached`: replies that are stored already. Of tokens
+    and USD there is an estimate, a likely range (`_low`, `_high`) and an upper bound (`_at_most`), which assumes a
+    token for each byte of a prompt and replies as long as their limit. `measured`: estimated from stored answers of the
+    same task.
     """
 
     calls: int | None = 0
@@ -125,7 +133,7 @@ class Figures:
     measured: bool = True
 
     def __add__(self, other: Figures) -> Figures:
-        """Of both, one after the other."""
+        """The sum of each figure, also of the seconds; None where one of the two is None."""
         return Figures(**{name: _sum(getattr(self, name), getattr(other, name)) for name in FIGURES})
 
     def as_fields(self) -> dict[str, Any]:
@@ -143,7 +151,9 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 class Budget:
-    """`cap_nano` None: no limit, only a count."""
+    """What a build has spent and reserved, in billionths of a US dollar. `cap_nano`: the most it may spend; None: no
+    limit. Threads may share it. Functions in `freed` are called once, at the next `settle`.
+    """
 
     def __init__(self, cap_nano: int | None = None) -> None:
         self.cap_nano = cap_nano
@@ -156,9 +166,10 @@ class Budget:
         self._excess = 1.0
 
     def reserve(self, nano: int) -> int | None:
-        """What was set aside for a request that costs at most `nano`, or None where it does not fit now.
+        """Reserve money for a request that costs at most `nano`; the amount reserved, None where it does not fit under
+        the cap now.
 
-        Where a reply has once cost more than its bound, later ones are reserved that much higher.
+        Once a reply has cost more than was reserved for it, later amounts are raised by the same factor.
         """
         with self._lock:
             wanted = round(nano * self._excess)
@@ -168,6 +179,9 @@ class Budget:
             return wanted
 
     def settle(self, reserved: int, spent: int, *, calls: int = 1, stage: str = "") -> None:
+        """Replace a reserved amount by what was really spent, add it to the stage's total, and call the functions in
+        `freed`.
+        """
         with self._lock:
             self._by_stage[stage] += spent
             if spent > reserved > 0:
@@ -180,11 +194,11 @@ class Budget:
             tell()
 
     def spent_by(self, stage: str) -> int:
-        """Of it what one stage spent."""
+        """What this stage has spent."""
         with self._lock:
             return self._by_stage[stage]
 
     @property
     def waiting(self) -> bool:
-        """Whether something is on its way that may cost less than was set aside for it."""
+        """Whether money is reserved for calls in flight, of which some may be freed when they end."""
         return self.reserved_nano > 0

@@ -1,13 +1,13 @@
-"""Files that are whole: what a download leaves at a place, and how it gets there through everything that can fail.
+"""Downloads of files that are whole or not there at all, and that continue after interruptions.
 
     <name>              there only when it is whole
-    <name>.fetch.json   where it is from and when, its bytes and SHA-256
-    <name>.part         the first bytes of the file; locked by the one process that writes it
-    <name>.part.json    of which version at the server (ETag, Last-Modified, length) they are
+    <name>.fetch.json   its URL, the time it was fetched, its bytes and SHA-256
+    <name>.part         the first bytes of the file (the part); locked by the one process that writes it
+    <name>.part.json    the server's version of the file (ETag, Last-Modified, length) that the part belongs to
 
-A part is hashed as it is written, and only added to while the server's file is the same: If-Range, the length, and the
-last bytes that are there, which are asked for again, show whether it is. Its SHA-256, noted when a run ends, shows that
-nothing changed the part meanwhile.
+A part is hashed as it is written. It is continued only while the server's file is the same. This is checked by
+If-Range, by the length, and by the last bytes of the part, which are requested again. The SHA-256 of the part, written
+down when a run ends, shows whether the part was changed since.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PAGES = ("", ".html", ".htm", ".xhtml")
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A whole file, and whether this call downloaded it."""
+    """A whole file. `new`: this call downloaded it, else it was there already."""
 
     path: Path
     new: bool
@@ -70,19 +70,25 @@ class Fetched:
 
 
 class Progress(Protocol):
+    """What shows the progress of downloads; `name` is the name of the file."""
+
     def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
-        """A file has been begun, or begun again; its size is None where nobody knows it."""
+        """A download has begun, or begun again, with `done_bytes` there already. `total_bytes` None: the size is
+        unknown.
+        """
 
     def advance(self, name: str, bytes: int) -> None:
-        """So many bytes more of it have come."""
+        """So many more bytes of the file have arrived."""
 
     def end(self, name: str) -> None:
-        """It is whole, or was given up."""
+        """The file is whole, or its download was given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of a file before it is fetched: its bytes, and digests by name in lower case."""
+    """What is known of a file before it is fetched: its size in bytes (None: unknown), and its hex digests by
+    algorithm.
+    """
 
     size: int | None
     digests: Mapping[str, str]
@@ -91,7 +97,7 @@ class Expected:
         return self.size is not None or bool(self.digests)
 
     def missed(self, size: int, found: Mapping[str, str]) -> str | None:
-        """In words, what is not as expected."""
+        """What differs from what is expected, in words; None where nothing does. `found`: digests by algorithm."""
         if self.size is not None and size != self.size:
             return f"{size:,} bytes where {self.size:,} are expected"
         for name, expected in self.digests.items():
@@ -102,9 +108,10 @@ class Expected:
 
 @pydantic_dataclass(config=ConfigDict(strict=True, extra="forbid"))
 class Version:
-    """What a server says of its file. Up to `durable` bytes of the part outlive a loss of power since `boot`.
+    """What the server says of the file that a part belongs to, as in `<name>.part.json`, and the state of the part.
 
-    `sha256` is that of the part's first `hashed` bytes.
+    The first `durable` bytes of the part survive a loss of power; all bytes count if the machine's `boot` id is still
+    the same. `sha256` is that of the part's first `hashed` bytes.
     """
 
     url: str = ""
@@ -118,13 +125,15 @@ class Version:
 
     @property
     def validator(self) -> str | None:
-        """What If-Range takes: a strong ETag, else a time."""
+        """The value for If-Range: a strong ETag, else Last-Modified; None if there is neither."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
 
 @contextmanager
 def held(part: Path) -> Iterator[IO[bytes]]:
-    """The part, open to be added to, by nobody else: another process that asks for the same file waits here."""
+    """Opens a part for appending, and locks it as long as the block runs. Waits while another process has the lock.
+    StoreError where the file cannot be written.
+    """
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -141,7 +150,7 @@ def held(part: Path) -> Iterator[IO[bytes]]:
 
 
 class Hashes:
-    """Digests by name of blocks, as they come: sha256 and those that are asked for."""
+    """Digests of bytes that come block by block: sha256, and the other algorithms in `names`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in ("sha256", *names)}
@@ -151,7 +160,7 @@ class Hashes:
             each.update(block)
 
     def add_file(self, path: Path) -> None:
-        """StoreError where the file cannot be read."""
+        """Add all bytes of a file. StoreError where it cannot be read."""
         try:
             with path.open("rb") as file:
                 while block := file.read(READ_BYTES):
@@ -164,7 +173,11 @@ class Hashes:
 
 
 class Part:
-    """`digests`: those to work out beside sha256. `largest`: more bytes than that are never written."""
+    """The part of a file at `place`, its version at the server, its size so far and its hashes.
+
+    `file` is the open part (see `held`). `digests` are algorithms to compute beside sha256. `largest` is the expected
+    size in bytes, if known: replies of another length, and bytes beyond it, are refused.
+    """
 
     def __init__(self, place: Path, file: IO[bytes], digests: Collection[str], largest: int | None) -> None:
         self.path, self.notes = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
@@ -173,10 +186,13 @@ class Part:
         self._take_up()
 
     def _empty(self) -> None:
+        """Set version, size and hashes to those of an empty part."""
         self.version, self.size, self.complete, self.hashes = Version(), 0, False, Hashes(self.names)
 
     def _take_up(self) -> None:
-        """What an earlier process left, hashed again; nothing where it is not known of which version it is."""
+        """Continue with the part that an earlier process left, hashed again. It is cleared where it is damaged, or
+        where it is not known to which version it belongs.
+        """
         length = os.fstat(self.file.fileno()).st_size
         try:
             noted = Version(**read_json(self.notes))
@@ -195,15 +211,19 @@ class Part:
 
     @property
     def whole(self) -> bool:
+        """Whether the part has all bytes of the file."""
         return self.complete or (self.version.size is not None and self.size == self.version.size)
 
     def clear(self) -> None:
+        """Delete the part's bytes and its version."""
         os.ftruncate(self.file.fileno(), 0)
         remove(self.notes)
         self._empty()
 
     def range_headers(self, url: str) -> dict[str, str]:
-        """What asks for the rest only; nothing where all of it is to come."""
+        """The headers Range and If-Range that ask for the rest of the file, beginning with its last bytes that are
+        there. Empty where the whole file must be requested.
+        """
         known = self.version.validator or self.version.size is not None
         if self.version.url != url or not self.size or not known:
             return {}
@@ -211,7 +231,9 @@ class Part:
         return headers | ({"If-Range": self.version.validator} if self.version.validator else {})
 
     def accept(self, response: requests.Response, url: str) -> int | None:
-        """The offset at which this reply begins; None where all of the file is there already."""
+        """The offset at which the body of this reply (200, 206 or 416) begins; None where the part has the whole file
+        already. A reply of 200 clears the part. Raises Changed where the server's file is another one now.
+        """
         asked = response.request.headers.get("Range")
         if response.status_code == 200:
             self._begin(response, url)
@@ -230,6 +252,7 @@ class Part:
         return self._continued(start, int(asked.removeprefix("bytes=").rstrip("-")), total)
 
     def _continued(self, start: int | None, asked: int, total: int | None) -> int:
+        """As `accept`, of a 206 that begins at `start` where `asked` was requested; `total` is the file's length."""
         size = self.version.size
         if start != asked or (total is None and size is None):
             raise Changed("it answers with another part than the one that was asked for")
@@ -239,6 +262,9 @@ class Part:
         return asked
 
     def _begin(self, response: requests.Response, url: str) -> None:
+        """Clear the part, and write down the version of the file that this reply of 200 brings; Changed for an
+        unexpected length.
+        """
         self.clear()
         length = response.raw.length_remaining
         if length is not None and self.largest is not None and length != self.largest:
@@ -250,6 +276,9 @@ class Part:
         write_json(self.notes, asdict(self.version))
 
     def add(self, chunk: bytes) -> None:
+        """Append bytes to the part and its hashes; Changed where they exceed the expected size. Syncs to disk every 256
+        MiB.
+        """
         if self.largest is not None and self.size + len(chunk) > self.largest:
             raise Changed(f"it has more than the {self.largest:,} bytes that are expected")
         view = memoryview(chunk)
@@ -263,13 +292,15 @@ class Part:
             self._note()
 
     def end(self) -> None:
-        """A body has come to its end: that is the file's end, unless its length says otherwise."""
+        """Note that a reply's body has ended. Then the part is whole, if its size is as announced or no size is known;
+        else raises Dropped.
+        """
         self.complete = self.version.size in (None, self.size)
         if not self.complete:
             raise Dropped(f"sent only the bytes up to {self.size:,} of {self.version.size:,}")
 
     def leave(self) -> None:
-        """Note what is there, that the next process may see if it is damaged."""
+        """Write down the SHA-256 of the part, so that the next process can see whether it was changed."""
         self.version.hashed, self.version.sha256 = self.size, self.hashes.digests()["sha256"]
         with suppress(StoreError):
             if self.size and self.path.exists():
@@ -277,7 +308,7 @@ class Part:
 
 
 def content_range(response: requests.Response) -> tuple[int | None, int | None]:
-    """(start, total) of Content-Range; None for what it does not say."""
+    """(start, total) of the header Content-Range; either is None where the header does not say it."""
     found = re.fullmatch(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", response.headers.get("Content-Range", ""))
     if not found:
         return None, None
@@ -285,7 +316,9 @@ def content_range(response: requests.Response) -> tuple[int | None, int | None]:
 
 
 def dated(response: requests.Response) -> str | None:
-    """Last-Modified, where the file cannot have changed once more in that second (RFC 9110, 8.8.2.2)."""
+    """Last-Modified, if it can serve as a validator: at least one second before Date, so that the file cannot have
+    changed again within that second (RFC 9110, 8.8.2.2). Else None.
+    """
     text = response.headers.get("Last-Modified")
     try:
         now = parsedate_to_datetime(response.headers.get("Date", ""))
@@ -311,13 +344,13 @@ class Downloader(Http):
         progress: Progress | None = None,
         retry_after: Wait | None = None,
     ) -> Fetched:
-        """A file that is whole, at `place`; one that is there already is not asked for.
+        """Download a file to `place`, unless it is there already. An interrupted download continues where it stopped,
+        if the server's file is still the same.
 
-        SourceError where it has more than `at_most` bytes.
-
-        Interrupted downloads go on where they stopped, if the server's copy is still the same. A callable gives
-        another address when one has expired (403): signed links are never written down. Beside the file stands
-        `<name>.fetch.json`: address without its query, retrieved_at, bytes, sha256 and `facts`.
+        A callable `url` returns a new link when one has expired: signed links are never written down. `size`, `sha256`
+        and `md5` are what is expected; `facts` are written to `<name>.fetch.json`; `retry_after` reads the pause from a
+        refusal in a server's own way. SourceError where the server has no such file, or it has more than `at_most`
+        bytes; Incomplete where retries are used up; UsageError where another file is at `place`.
         """
         given = {"sha256": sha256, "md5": md5}
         expected = Expected(size, {name: digest.lower() for name, digest in given.items() if digest})
@@ -348,7 +381,9 @@ class Downloader(Http):
 
 
 def already(place: Path, expected: Expected) -> Fetched | None:
-    """The file where it is there and whole; UsageError where something else is in its place."""
+    """The file at `place`, if it is there and whole; None if there is none. UsageError where it is not the expected
+    one, or where nothing tells whether it is whole.
+    """
     if not place.exists():
         return None
     noted, size = _noted(side_file(place)), place.stat().st_size
@@ -371,13 +406,13 @@ def side_file(place: Path) -> Path:
 
 
 def note_fetch(place: Path, url: str, size: int, known: Mapping[str, str | None], facts: Mapping[str, str]) -> None:
-    """Write the side file of a file that was fetched now; `known` are its digests by name, and its ETag."""
+    """Write `<name>.fetch.json` for a file fetched now. `known` are its digests by algorithm, and its ETag."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(side_file(place), {"url": url, "retrieved_at": when, "bytes": size, **known, "facts": dict(facts)})
 
 
 def _noted(side: Path) -> dict[str, Any]:
-    """What a side file says; nothing where there is none."""
+    """The content of a `<name>.fetch.json`; an empty dict if there is none. StoreError where it is damaged."""
     noted = read_json(side) or {}
     kinds = {"bytes": int, "sha256": str, "md5": str}
     if not isinstance(noted, dict) or not all(isinstance(noted[name], kinds[name]) for name in kinds if name in noted):
@@ -386,7 +421,7 @@ def _noted(side: Path) -> dict[str, Any]:
 
 
 def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[str, str]:
-    """As noted where they all are, else worked out."""
+    """The file's sha256 and the expected digests: those noted, if all are, else computed from its bytes."""
     hashes = Hashes(expected.digests)
     if all(noted.get(name) for name in hashes.digests()):
         return {name: noted[name] for name in hashes.digests()}
@@ -395,7 +430,9 @@ def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[
 
 
 class _Download:
-    """One download: asks until its part is whole."""
+    """One download: requests, until the part is whole. Parameters as of `Downloader.download`; `file` is the locked
+    part.
+    """
 
     def __init__(
         self,
@@ -422,6 +459,7 @@ class _Download:
         return shown(self.link or self.part.version.url or str(self.place))
 
     def run(self) -> Fetched:
+        """Download, check the size and digests, and move the file to its place. The part is kept if this fails."""
         self._show()
         try:
             while True:
@@ -439,12 +477,15 @@ class _Download:
                 self.progress.end(self.place.name)
 
     def _show(self) -> None:
+        """Tell `progress` that the download has begun, or begun again."""
         if self.progress:
             size = self.part.version.size
             self.progress.begin(self.place.name, self.expected.size if size is None else size, self.part.size)
 
     def _once(self) -> None:
-        """Ask once and keep what comes; return where it is whole, or where asking again is next."""
+        """Send one request and append what arrives to the part. After a passing failure sleeps, after Changed clears
+        the part.
+        """
         try:
             with self._answer() as response:
                 self._check_kind(response)
@@ -455,7 +496,9 @@ class _Download:
             self._restart(str(change), CHANGES)
 
     def _answer(self) -> requests.Response:
-        """The head of a reply of 200, 206 or 416. A link that has expired is replaced, once without progress."""
+        """The head of a reply with status 200, 206 or 416. An expired link is replaced by a new one, but only once
+        until further bytes arrive.
+        """
         while True:
             self.link = self.link or (self.url() if callable(self.url) else self.url)
             headers = {"Accept-Encoding": "identity", **self.part.range_headers(shown(self.link))}
@@ -467,7 +510,9 @@ class _Download:
                 self.refused, self.link = True, None
 
     def _check_kind(self, response: requests.Response) -> None:
-        """SourceError for a page, an empty reply, a packed one: for what is not the bytes of a file."""
+        """SourceError where the reply is not the bytes of a file: an HTML page, a reply without body, or a compressed
+        one.
+        """
         name, status, kind = self.place.name.lower(), response.status_code, response.headers.get("Content-Type", "")
         if status not in (200, 206, 416):
             raise SourceError(f"{self.where} answered {status} without a file: check the address.")
@@ -485,6 +530,7 @@ class _Download:
         )
 
     def _receive(self, response: requests.Response) -> None:
+        """Append the body of the reply to the part; Dropped or SourceError where its end cannot be told."""
         start = self.part.accept(response, shown(self.link or ""))
         if start is None:
             return
@@ -502,7 +548,7 @@ class _Download:
         self.part.end()
 
     def _new_bytes(self, response: requests.Response, start: int) -> Iterator[bytes]:
-        """The body without what is there already; Changed where that differs."""
+        """The body's bytes from the end of the part on; Changed where bytes before that differ from the part's."""
         there = os.pread(self.part.file.fileno(), self.part.size - start, start)
         for chunk in wire.chunks(response, strict=not self.expected):
             if not self.part.size and packed_twice(response, chunk):
@@ -514,7 +560,9 @@ class _Download:
                 yield chunk
 
     def _paced(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks; Incomplete where few bytes come: a server that sends one now and then would hold it for ever."""
+        """The chunks. Incomplete where fewer than 1,000 bytes a second arrive over some time: without this a very slow
+        server would keep the download running for ever.
+        """
         since, came = time.monotonic(), 0
         for chunk in chunks:
             yield chunk
@@ -529,7 +577,9 @@ class _Download:
             since, came = time.monotonic(), 0
 
     def _count(self, number: int) -> None:
-        """Only bytes that had never come yet are progress: a file that always breaks at its middle has an end."""
+        """Note that so many bytes arrived. Retries start anew only when the part is larger than ever before, so that a
+        download that always breaks at the same place ends. SourceError beyond `at_most`.
+        """
         self.refused = False
         if self.part.size > self.at_most:
             raise SourceError(f"{self.where} sends more than the {self.at_most:,} bytes that such a file may have.")
@@ -540,6 +590,7 @@ class _Download:
             self.tries.progress()
 
     def _restart(self, why: str, most: int) -> None:
+        """Clear the part and wait a second, to download all of the file again; SourceError at the `most`-th time."""
         self.restarts += 1
         self.part.clear()
         if self.restarts >= most:
@@ -551,7 +602,7 @@ class _Download:
         self._show()
 
     def _placed(self) -> Fetched:
-        """Everything is on the disk before the file has its name."""
+        """Move the whole part to its place, after all its bytes and its `<name>.fetch.json` are on disk."""
         part, digests = self.part, self.part.hashes.digests()
         os.fsync(part.file.fileno())
         note_fetch(self.place, part.version.url, part.size, {**digests, "etag": part.version.etag}, self.facts)
@@ -562,13 +613,15 @@ class _Download:
 
 
 def packing_of(response: requests.Response) -> str:
-    """Its Content-Encoding. Servers name one of files that are packed themselves, and send these as they are."""
+    """The Content-Encoding of a reply, in lower case; empty if there is none. Servers also name one for files that are
+    themselves compressed and are sent as they are.
+    """
     name = response.headers.get("Content-Encoding", "").strip().lower()
     return "" if name == "identity" else name
 
 
 def packed_twice(response: requests.Response, start: bytes) -> bool:
-    """Whether the gzip file that begins so is itself sent as gzip."""
+    """Whether the reply, which begins with the bytes `start`, is a gzip file compressed with gzip once more."""
     if packing_of(response) not in GZIP or not start.startswith(GZIP_BEGINS):
         return False
     with suppress(zlib.error):

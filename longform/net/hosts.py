@@ -1,4 +1,4 @@
-"""Which addresses may be asked: those of the public web that their owners leave open to programs."""
+"""Which web addresses may be requested: http(s) addresses of hosts on the public internet. Refused says why not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ EMBEDDED_V4 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 
 class Refused(SourceError):
-    """An address that is not asked for; `reason` is a short fixed phrase."""
+    """An address that this program does not request. `reason` is one of the short phrases above, such as "private
+    address".
+    """
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{shown(place)} is not asked for: {reason}.")
@@ -23,11 +25,12 @@ class Refused(SourceError):
 
 
 def check_address(url: str, *, private_hosts: bool) -> None:
-    """Refused for what is no http(s) address, and for a host of this machine or of a network that is not public.
+    """Raise Refused for a URL that is no http(s) address and, unless `private_hosts`, for a host that is unknown or has
+    an IP address that is not public; Incomplete where the host's name cannot be looked up for now.
 
-    All addresses of its name are looked at, before anything is connected; `check_peer` looks once more at the one that
-    was connected, as a name may lead elsewhere by then. Behind a proxy, which resolves names, only written addresses
-    are judged.
+    All IP addresses of the host are checked before a connection is made; `check_peer` checks the connected one again,
+    as the name may resolve to another by then. Behind a proxy, which resolves names, only IP addresses written in the
+    URL are checked.
     """
     try:
         _, host, port = origin(url)
@@ -38,13 +41,15 @@ def check_address(url: str, *, private_hosts: bool) -> None:
 
 
 def check_peer(host: str, address: str) -> None:
-    """Refused where the IP address that `host` was connected at is not public."""
+    """Raise Refused if `address`, the IP address to which `host` was connected, is not public."""
     if not public(address.partition("%")[0]):
         raise Refused(f"//{host}", PRIVATE)
 
 
 def _addresses(url: str, host: str, port: int) -> list[str]:
-    """IP addresses of a host; behind a proxy only one that is written in the address itself."""
+    """The IP addresses of a host; behind a proxy only one that is written as such in the URL, else []. Refused where
+    the host is unknown, Incomplete where its name cannot be looked up for now.
+    """
     proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
     flags = socket.AI_NUMERICHOST if proxy else 0
     try:
@@ -61,7 +66,9 @@ def _addresses(url: str, host: str, port: int) -> list[str]:
 
 
 def public(address: str) -> bool:
-    """Whether an IP address is one of the public internet; where it carries an IPv4 address, whether that is."""
+    """Whether an IP address belongs to the public internet. An IPv6 address that embeds IPv4 addresses (mapped, 6to4,
+    Teredo, NAT64) is public if these are.
+    """
     ip = ip_address(address)
     known = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())] if isinstance(ip, IPv6Address) else []
     known += [ip_address(int(ip) & 0xFFFFFFFF)] if any(ip in network for network in EMBEDDED_V4) else []

@@ -1,4 +1,6 @@
-"""HTTP for everything that is fetched: an unmistakable User-Agent, bounded retries, polite rates, redirects of ours."""
+"""The HTTP client of all downloads, API readers and web searches: it names itself in the User-Agent, retries a limited
+number of times, keeps to a rate per host, and follows redirects itself so that credentials stay with their host.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ _WINDOW = re.compile(r"\bt=(\d{1,9})\b")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply that was read. Names of headers are found in any case."""
+    """A reply with its whole body. `url` is the address after redirects; header names are looked up in any case."""
 
     url: str
     status: int
@@ -58,7 +60,7 @@ class Reply:
     content: bytes
 
     def json(self) -> Any:
-        """The document; SourceError where the content is none."""
+        """The body parsed as JSON. SourceError where it is not JSON."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
@@ -72,7 +74,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, redirects included. `public_only` refuses connections to addresses that are not public."""
+    """One request, with the rules by which its redirects are followed. `data` is posted as a form, `json` as a JSON
+    document. `credentials` are headers for the host of `url` alone. `check` is called with every address before it is
+    requested and raises to refuse it. `public_only` refuses connections to IP addresses that are not public.
+    """
 
     method: str
     url: str
@@ -95,7 +100,10 @@ class Call:
         )
 
     def moved(self, status: int, location: str) -> Call:
-        """The request after a redirect: credentials and secret headers stay with the host they are for."""
+        """The request after a redirect with this status and Location header. To another host no credentials and no
+        secret headers are sent. A POST becomes a GET after 301, 302 and 303. SourceError for a Location that is no web
+        address, for secrets that would go to plain http, and for posted data that would go to another host.
+        """
         try:
             url = urljoin(self.url, quote(location.encode("latin-1"), safe=punctuation))  # bytes of any encoding
             here, there = origin(self.url), origin(url)
@@ -118,12 +126,11 @@ class Call:
 
 
 class Http:
-    """One polite client: what a fetch, an API reader or a web search sends goes through one of these.
+    """An HTTP client that keeps to a rate per host and retries. Threads may share one.
 
-    `per_second` bounds requests to each host. `credentials` of a call are headers for the host that the call names:
-    they are never sent to another, also when redirected. `check` sees every address before it is asked, also those
-    that a server redirects to, and raises to refuse. `retry_after` reads from a 429 or 503 how many seconds the server
-    wants to wait, where its Retry-After does not say. Threads may share it.
+    `per_second` limits requests to each host. `tries` is the most attempts for one request, `patience_seconds` the
+    longest time that retries of one request may wait in sum. `timeout_seconds`: for connecting, and for the head of a
+    reply and single reads of its body. `contact` goes into the User-Agent; default: LONGFORM_CONTACT.
     """
 
     def __init__(
@@ -143,7 +150,9 @@ class Http:
         self._wire = wire.Wire(user_agent(contact))
 
     def keep_rate(self, url: str, per_second: float) -> None:
-        """Ask the host of this address at most so often, and wait where its replies say that a limit is used up."""
+        """From now on request the host of `url` at most `per_second` times a second, and pause (at most 600 s) when the
+        headers of its replies say that its limit is used up.
+        """
         self._rates[origin(url)[1]] = per_second
 
     def get(
@@ -158,8 +167,13 @@ class Http:
         public_only: bool = False,
         retry_after: Wait | None = None,
     ) -> Reply:
-        """The whole reply. HttpError for a status that no retry helps (4xx but 408, 425, 429), Incomplete where
-        retries are used up (connection, 408, 425, 429, 5xx), SourceError where it is larger than `max_bytes`."""
+        """The reply to a GET request, read whole; waits for the host's rate and between attempts. Parameters as in
+        Call; `retry_after` reads from a 429 or 503 reply the seconds to wait, where it has no Retry-After header.
+
+        HttpError for a status that no retry helps (4xx except 408, 425, 429); Incomplete where the attempts are used up
+        (connection failed, 408, 425, 429, 5xx); SourceError for a body larger than `max_bytes`, a bad certificate, or a
+        redirect that is not followed.
+        """
         return self._whole(
             Call("GET", url, params, credentials, headers, check=check, public_only=public_only), max_bytes, retry_after
         )
@@ -174,7 +188,9 @@ class Http:
         headers: Mapping[str, str] | None = None,
         retry_after: Wait | None = None,
     ) -> Reply:
-        """As `get`; what is posted, a form or a document, is never sent on to another host."""
+        """The reply to a POST request, with the exceptions of `get`. `data` is sent as a form, `json` as a JSON
+        document; neither is sent on to another host that a redirect names.
+        """
         return self._whole(Call("POST", url, None, credentials, headers, data, json), MAX_BYTES, retry_after)
 
     def close(self) -> None:
@@ -191,8 +207,10 @@ class Http:
                 tries.wait(failure, call.url)
 
     def open(self, call: Call, *, also: Container[int] = ()) -> requests.Response:
-        """The head of a reply below 400 (or of a status in `also`), redirects followed; its body is still to be read,
-        and it is to be closed. One try: Dropped where another may help, HttpError where none does."""
+        """The reply to one attempt, redirects followed, its body not yet read: the caller reads and closes it. Its
+        status is below 400 or one in `also`. Dropped where another attempt may help (408, 425, 429, 5xx, failed
+        connection); HttpError for any other status; SourceError for a redirect that is not followed.
+        """
         for moved in range(REDIRECTS + 1):
             response = self._send(call, moved=moved > 0)
             location = response.headers.get("Location")
@@ -217,14 +235,16 @@ class Http:
         return response
 
     def _take_turn(self, host: str) -> None:
-        """Wait until this host may be asked again: turns are given out in order, also to many threads."""
+        """Wait until this host may be requested again. Each waiting thread gets a time slot of its own, in order of
+        arrival.
+        """
         rate = self._rates.get(host, self._per_second)
         seconds = self._turn(host, 1 / rate if rate else 0)
         if seconds > 0:
             self.sleep(seconds)
 
     def _turn(self, host: str, seconds: float) -> float:
-        """Keep this host for so many seconds; return those until then."""
+        """Reserve this host from its next free moment for `seconds`; return the seconds from now until that moment."""
         with self._lock:
             now = time.monotonic()
             turn = max(now, self._turns.get(host, now))
@@ -232,6 +252,9 @@ class Http:
         return turn - now
 
     def _accepted(self, response: requests.Response, also: Container[int]) -> requests.Response:
+        """The response if its status is below 400, no redirect, or in `also`. Dropped for a status worth a retry, else
+        HttpError.
+        """
         status = response.status_code
         if status in also or (status < 400 and status not in MOVED):
             return response
@@ -243,6 +266,7 @@ class Http:
         raise HttpError(f"{shown(reply.url)} answered {named(status)}: {advice}.", status=status, body=reply.content)
 
     def _start_of(self, response: requests.Response) -> bytes:
+        """The body of an error reply; empty where it has more than ERROR_BYTES or cannot be read."""
         try:
             return wire.body(response, limit=ERROR_BYTES, within=self.timeout_seconds[1])
         except (Dropped, SourceError):
@@ -250,9 +274,9 @@ class Http:
 
 
 class Login:
-    """Credentials that hold for a while: asked for when first needed, and once more where they are refused (401).
+    """Credentials that expire: fetched by `log_in` at the first use, and again after a reply of 401.
 
-    `log_in` gives headers, or None where there is nothing to log in with.
+    `log_in` returns the headers to send, or None where the user has no account: then requests go without.
     """
 
     def __init__(self, log_in: Callable[[], dict[str, str] | None]) -> None:
@@ -260,7 +284,7 @@ class Login:
         self.credentials: dict[str, str] | None = None
 
     def use(self, ask: Callable[[dict[str, str] | None], T]) -> T:
-        """What `ask` gives with these credentials; after a 401 logs in again and asks once more."""
+        """The result of `ask(credentials)`. Where it raises HttpError 401, logs in again and calls `ask` once more."""
         self.credentials = self.credentials or self._log_in()
         try:
             return ask(self.credentials)
@@ -272,17 +296,20 @@ class Login:
 
 
 class Tries:
-    """How often and how long a request is tried again; `progress` sets the count back to none."""
+    """Counts the attempts for one request and sleeps between them, within the client's limits for both."""
 
     def __init__(self, http: Http, retry_after: Wait | None = None) -> None:
         self.http, self.retry_after = http, retry_after
         self.progress()
 
     def progress(self) -> None:
+        """Start counting and waiting afresh, as after bytes arrived."""
         self.failed, self.waited = 0, 0.0
 
     def wait(self, failure: Dropped, url: str) -> None:
-        """Sleep before the next try; Incomplete where there is none."""
+        """Sleep before the next attempt: for the seconds that the server asks for, else exponential backoff. Incomplete
+        if no attempt is left or the wait is too long.
+        """
         self.failed += 1
         asked = self._asked_for(failure.reply)
         backoff = min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
@@ -298,7 +325,9 @@ class Tries:
         raise Incomplete(f"{shown(url)} {failure}: {when}, what is there is kept.") from None
 
     def _asked_for(self, reply: Reply | None) -> float | None:
-        """Seconds that the server wants to be left alone, if it says."""
+        """Seconds that the server asks to wait: by its Retry-After header; for 429 and 503 also by `retry_after` or its
+        rate limit headers. None where it does not say.
+        """
         if reply is None:
             return None
         seconds = retry_after_seconds(reply.headers.get("Retry-After", ""))
@@ -310,7 +339,7 @@ class Tries:
 
 
 def retry_after_seconds(text: str) -> float | None:
-    """Retry-After as seconds or as a date of HTTP; None for anything else."""
+    """The seconds in a Retry-After header, which holds a number or an HTTP date; None for any other text."""
     try:
         return float(Retry(retry_after_max=LONGEST_WAIT_SECONDS).parse_retry_after(text))
     except (InvalidHeader, ValueError, OverflowError):
@@ -318,13 +347,14 @@ def retry_after_seconds(text: str) -> float | None:
 
 
 def limit_seconds(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a limit of requests is lifted, as its headers say; of more than one limit, the first.
+    """Seconds until a rate limit is reset, read from the reply's headers; None if they do not say. Of several limits
+    the first.
 
         RateLimit: "api";r=0;t=55
         RateLimit-Reset: 55
         X-RateLimit-Reset: 1, 1419704
 
-    Moments, as seconds since 1970, are not read.
+    A reset given as a Unix timestamp is not supported.
     """
     if found := _WINDOW.search(headers.get("RateLimit", "")):
         return float(found[1])
@@ -333,12 +363,14 @@ def limit_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def _used_up(headers: Mapping[str, str]) -> bool:
-    """Whether a reply says that the limit's requests are spent: X-Ratelimit-Remaining: 0.0"""
+    """Whether a reply's headers say that no request is left in the rate limit, such as X-Ratelimit-Remaining: 0.0"""
     return headers.get("X-RateLimit-Remaining", headers.get("RateLimit-Remaining", "")).lstrip().startswith("0")
 
 
 def user_agent(contact: str | None = None) -> str:
-    """longform/0.1.0 (dataset rebuilding; mail@example.org)"""
+    """The User-Agent header: longform/0.1.0 (dataset rebuilding; mail@example.org). UsageError for a contact that is
+    not printable ASCII.
+    """
     known = contact or contact_of() or "no contact set"
     if not (known.isascii() and known.isprintable()):
         raise UsageError("LONGFORM_CONTACT holds characters that no header may hold: give a mail address or a page.")
@@ -346,5 +378,5 @@ def user_agent(contact: str | None = None) -> str:
 
 
 def named(status: int) -> str:
-    """404 (Not Found)"""
+    """A status with its standard phrase: 404 (Not Found)"""
     return f"{status} ({responses[status]})" if status in responses else str(status)

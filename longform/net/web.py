@@ -1,20 +1,21 @@
-"""Asking the web: what was fetched once is replayed, what fails for good is known, what may pass is asked again.
+"""Web requests with a persistent store. A stored reply is returned without a request. Lasting failures are stored as
+well; passing failures are not, and are requested again in the next run.
 
     with open_web(home) as web:
         visitor = web.visitor(Manners())
         for row, page in visitor.each(rows, lambda row: visitor.get(Ask(row["url"]))):
             ...
 
-Every reply is in the store before anybody sees it, and so is every lasting failure. A call that failed for a passing
-reason raises Incomplete once all others were tried, so that the part it is for stays open.
+Replies and lasting failures are stored before they are returned. After a passing failure `each` raises Incomplete once
+all other items were tried, so that the part of the dataset that needs them is built again later.
 
     <home>/web/pages.sqlite     page: one row a request: status, final address, headers, body (zstd), when; or the
                                       lasting reason why there is none
-    <home>/web/pages.lock       held while somebody writes
+    <home>/web/pages.lock       locked while a process writes
 
-A kill loses no more than what was on its way. Processes may share a store; what is stored first stays. Writes exclude
-each other by the lock file, as two connections that write a WAL database at once could damage it under SQLite older
-than 3.51.3; with a rollback journal each takes five times as long.
+A killed process loses only requests in flight. Processes may share a store; of two replies to one request the first
+stored stays. The lock file lets one connection write at a time, as two that write a WAL database at once could damage
+it under SQLite older than 3.51.3; with a rollback journal each write takes five times as long.
 """
 
 from __future__ import annotations
@@ -75,10 +76,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stored reply. `error` is the short reason why there is none that can be used; then `content` is empty.
+    """A stored reply, or a stored failure: then `error` is its short reason, `detail` the whole message, `content`
+    empty.
 
-    `url` is what was asked, `final` where redirects led; `status` is 0 where nothing answered; `fetched_at` counts
-    milliseconds since 1970, UTC. Names of headers are in lower case.
+    `url` is the requested address, `final` the address after redirects; `status` is 0 where no server answered;
+    `fetched_at` is in milliseconds since 1970, UTC. Header names are in lower case; only KEPT_HEADERS are kept.
     """
 
     url: str
@@ -92,13 +94,17 @@ class Page:
 
 
 def key_of(method: str, place: str, params: Iterable[tuple[str, str]] = (), body: str = "") -> bytes:
-    """The key of a request: never what it proves its right with. `place` is an address, or the name of a service."""
+    """The key of a request in the store: a SHA-256 of the arguments, in which credentials have no part. `place` is a
+    URL, or the name of a service.
+    """
     request = [KEY_VERSION, method, place, sorted(map(list, params)), body]
     return hashlib.sha256(json.dumps(request, ensure_ascii=True).encode()).digest()
 
 
 class PageStore:
-    """StoreError where the file cannot be used."""
+    """The SQLite file of replies, by request key; created if missing. Threads and processes may share it. StoreError
+    where the file cannot be read or written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, threading.Lock()
@@ -113,9 +119,8 @@ class PageStore:
             return _page(row) if row else None
 
     def put(self, key: bytes, page: Page, *, instead_of: Collection[str] = ()) -> Page:
-        """Store a reply, and return the one that is stored: another's, where that came first.
-
-        One whose error is among `instead_of` is replaced.
+        """Store a page under `key` unless one is stored already; return the page that is stored afterwards. A stored
+        failure whose `error` is among `instead_of` is replaced.
         """
         with self._explained(), self._lock, self._alone(), self._database as transaction:
             transaction.executemany("DELETE FROM page WHERE key = ? AND error = ?", [(key, e) for e in instead_of])
@@ -128,12 +133,14 @@ class PageStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
+        """Holds the lock file, so that one thread or process at a time writes."""
         with self.path.with_suffix(".lock").open("a") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
             yield
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
+        """Turns errors of SQLite, zstd and the file system into StoreError."""
         try:
             yield
         except (sqlite3.Error, OSError, zstd.ZstdError, ValueError, EOFError) as error:
@@ -171,22 +178,22 @@ def _page(row: tuple[Any, ...]) -> Page:
 
 
 def _storable(text: str | None) -> str | None:
-    """Without half characters, which no database holds."""
+    """The text with lone surrogates replaced by question marks, as SQLite cannot store them."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
 class Robots:
-    """What hosts allow (RFC 9309), as protego reads it.
+    """Checks addresses against the robots.txt of their host (RFC 9309), parsed by protego.
 
-    `fetch` gives the robots.txt at an address. One that is not there (4xx) allows everything; one that cannot be had
-    forbids it. The rules of the last HOSTS hosts are kept.
+    `fetch` returns the page at the URL of a robots.txt. A robots.txt that does not exist (4xx) allows everything; one
+    that fails in another way forbids everything. Rules of the HOSTS most recently used hosts are kept in memory.
     """
 
     def __init__(self, fetch: Callable[[str], Page]) -> None:
         self._rules = lru_cache(HOSTS)(lambda place: _rules(fetch(place)))
 
     def check(self, url: str) -> None:
-        """Refused where the host's robots.txt forbids it."""
+        """Raise Refused if the robots.txt of the URL's host forbids the URL to longform."""
         if not self._rules(urljoin(url, "/robots.txt")).can_fetch(url, AGENT):
             raise Refused(url, FORBIDDEN)
 
@@ -200,8 +207,9 @@ def _rules(page: Page) -> Protego:
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How the web is asked; no part of what is asked. `at_once` bounds calls on their way, `per_second` those to one
-    host. With `give_up` a page that cannot be reached now counts as one that never can."""
+    """How requests are made; no part of a request's key in the store. `at_once`: most requests at a time; `per_second`:
+    most to one host. With `give_up` an unreachable page is stored as a lasting failure instead of raising Incomplete.
+    """
 
     at_once: int = 8
     per_second: float | None = 1.0
@@ -213,11 +221,12 @@ class Manners:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A GET request. A `service` (a search API) is known by that name in place of its address, so that it may move.
+    """A GET request. With `service` (the name of a search API) the store's key has this name in place of the URL, so
+    that the API's address may change.
 
-    A service's refusal stops everything: it is raised, not stored. A page's is stored. `private_hosts` allows
-    addresses that are not public, `robots` asks robots.txt first; both are for pages. `settled` says of a reply of a
-    service whether it is one to keep.
+    A failure of a page is stored; a failure of a service is raised and not stored. Only for pages: `private_hosts`
+    allows addresses that are not public, `robots` checks robots.txt first. Only for services: `settled(reply)` is False
+    for a reply that is not to be stored; it raises Incomplete.
     """
 
     url: str
@@ -231,11 +240,14 @@ class Ask:
 
     @property
     def key(self) -> bytes:
+        """The key of this request in the page store."""
         return key_of("GET", self.service or self.url, self.params)
 
 
 class Web(AbstractContextManager["Web"]):
-    """The store of a home, and who asks with which manners. `open_web` gives it; each user closes it once."""
+    """The page store of a home folder, with one Visitor for each Manners in use. Made by `open_web`, which counts its
+    users; each user closes it once, and the last close closes the file.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home, self.users = home, 0
@@ -247,13 +259,14 @@ class Web(AbstractContextManager["Web"]):
         self.close()
 
     def visitor(self, manners: Manners) -> Visitor:
-        """The one with these manners, shared by all who have them."""
+        """The Visitor with these manners, shared by all callers with equal ones."""
         with self._lock:
             if manners not in self._visitors:
                 self._visitors[manners] = Visitor(self.store, manners)
             return self._visitors[manners]
 
     def close(self) -> None:
+        """End one use of the store; the last one waits for running requests and closes the file."""
         with _opening:
             self.users -= 1
             if self.users:
@@ -269,7 +282,9 @@ _opening = threading.Lock()
 
 
 def open_web(home: Path) -> Web:
-    """The web as a home knows it, shared by all who open it in this process, until the last of them closes it."""
+    """The Web of a home folder, shared by all who open it in this process. Close it after use: `with open_web(home) as
+    web`.
+    """
     home = home.resolve()
     with _opening:
         web = _open[home] if home in _open else _open.setdefault(home, Web(home))
@@ -278,7 +293,9 @@ def open_web(home: Path) -> Web:
 
 
 def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, Future[R]]]:
-    """Each item with the future of `work` of it, which is waited for; `ahead` more are on their way."""
+    """(item, future of `work(item)`) in the order of the items. Up to `ahead` further items are submitted before a pair
+    is yielded; its future may still be running. When the caller stops early, work that has not started is cancelled.
+    """
     waiting: deque[tuple[T, Future[R]]] = deque()
     try:
         for item in items:
@@ -293,6 +310,8 @@ def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: 
 
 
 class Visitor:
+    """Requests pages with fixed manners, from the store where they are in it. Threads may share it."""
+
     def __init__(self, store: PageStore, manners: Manners) -> None:
         self.store, self.manners = store, manners
         self.http = Http(
@@ -306,9 +325,10 @@ class Visitor:
         self._robots = {private: Robots(partial(self._robots_txt, private)) for private in (False, True)}
 
     def each(self, items: Iterable[T], work: Callable[[T], R]) -> Iterator[tuple[T, R]]:
-        """Each item with what `work` made of it, in the order of the items, some at a time.
+        """(item, result of `work(item)`) in the order of the items; `at_once` calls run in threads at a time.
 
-        Raises Incomplete, after all others were tried, where `work` did; another error at once.
+        Where `work` raises Incomplete, its item is left out, and Incomplete is raised after all other items; any other
+        exception is raised at once.
         """
         failures: list[Incomplete] = []
         for item, future in in_order(self._pool, work, items, 2 * self.manners.at_once):
@@ -325,7 +345,9 @@ class Visitor:
             )
 
     def get(self, ask: Ask) -> Page:
-        """What is stored, else fetched and stored. Incomplete where the call failed for a passing reason."""
+        """The stored page, else the page fetched now, which is then stored. A lasting failure is a page with an
+        `error`. Incomplete where the request failed for a passing reason; SourceError where a service refuses.
+        """
         key, lifted = ask.key, self._lifted(ask)
         with self._locks[ask.robots][key[0] % LOCKS]:
             page = self.store.get(key)
@@ -334,11 +356,14 @@ class Visitor:
             return self.store.put(key, self._fetched(ask), instead_of=lifted)
 
     def _lifted(self, ask: Ask) -> list[str]:
-        """Stored refusals that no longer hold, as who asks now allows more, or wants to try again."""
+        """The `error` values of stored failures that do not count for this request, which is made again: refused
+        addresses that it allows, and unreachable pages unless `give_up` is set.
+        """
         lifted = {PRIVATE: ask.private_hosts, FORBIDDEN: not ask.robots, UNREACHABLE: not self.manners.give_up}
         return [reason for reason, no_longer in lifted.items() if no_longer]
 
     def _fetched(self, ask: Ask) -> Page:
+        """The page as the server answers now, or the page of a lasting failure. Raises what `get` raises."""
         try:
             return self._answered(ask)
         except (SourceError, Incomplete) as error:
@@ -376,7 +401,7 @@ class Visitor:
 
 
 def _reason(error: SourceError | Incomplete) -> str:
-    """Why a page cannot be had, as a short phrase."""
+    """The short reason for Page.error: the status, "not reachable", the reason of a Refused, or "no usable reply"."""
     if isinstance(error, HttpError):
         return f"status {error.status}"
     if isinstance(error, Incomplete):

@@ -1,9 +1,10 @@
-"""One request and its reply on the wire: no cookies, no ~/.netrc, no redirects of its own, bounded time and bytes.
+"""Sends one HTTP request: no cookies, no ~/.netrc, no redirects, limited time and bytes.
 
-requests sends it, by its adapter alone: a session of requests would read the body of a redirect whole, keep cookies
-and send what ~/.netrc holds. Added are a limit of time for the whole head of a reply (a read timeout bounds single
-reads only), the refusal of private addresses once connected, and errors that name no query string (signatures, keys).
-Proxies and certificates of the environment (HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE) are used.
+It uses the transport adapter of requests without its session, which would read the body of a redirect whole, keep
+cookies and send credentials of ~/.netrc. Added are a time limit for the whole head of a reply (a read timeout limits
+single reads only), the refusal of private IP addresses once connected, and messages without query strings, which may
+hold signatures or keys. Proxies and certificates of the environment (HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE) are
+used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ READ_ERRORS = (requests.RequestException, Urllib3Error, OSError, ValueError)
 
 
 class Dropped(Exception):
-    """A try that failed for a reason that may pass: `str` says which; `reply` is the refusal where one came."""
+    """An attempt failed for a reason that may pass, given as the message. `reply` is the error reply (an http.Reply),
+    if there was one.
+    """
 
     def __init__(self, why: str, reply: Any = None) -> None:
         super().__init__(why)
@@ -43,16 +46,22 @@ class Dropped(Exception):
 
 
 class Changed(Exception):
-    """What comes is not the file that was expected, or begun: `str` says why. All of it is to be fetched again."""
+    """The bytes sent are not of the expected file, or not of the file whose download had begun; the message says why.
+    The file has to be downloaded again from its start.
+    """
 
 
 class _Connection(HTTPConnection):
-    """Gives up where connecting, with the look-up of the name, or the head of a reply takes longer than its timeout."""
+    """A connection that times out where connecting (name lookup included) or receiving the head of a reply takes longer
+    than its timeout in all.
+    """
 
     reply: HTTPResponse | None = None
 
     def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
-        """The reply that http.client is about to read; it is kept to see what comes behind it."""
+        """The HTTPResponse that http.client is about to read, also kept as `reply` so that `_waiting` can see bytes
+        after its body.
+        """
         self.reply = HTTPResponse(*args, **options)
         return self.reply
 
@@ -76,13 +85,16 @@ class _Connection(HTTPConnection):
 
 
 def _cut(sock: socket.socket, late: threading.Event) -> None:
+    """Set `late` and shut the socket down, which ends a read that waits for the head of a reply."""
     late.set()
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 
 
 class _PublicConnection(_Connection):
-    """Sends nothing to an address that is not public, whatever the name led to before."""
+    """A connection that is refused, before anything is sent, where the IP address connected to is not public; not
+    checked behind a proxy.
+    """
 
     def connect(self) -> None:
         super().connect()
@@ -91,7 +103,7 @@ class _PublicConnection(_Connection):
 
 
 class _Adapter(HTTPAdapter):
-    """The adapter of requests, with connections of this class."""
+    """The HTTP adapter of requests, with `connection` as the class of its connections and without retries."""
 
     def __init__(self, connection: type[_Connection]) -> None:
         self.connections = {"http": connection, "https": type("Secure", (connection, HTTPSConnection), {})}
@@ -104,7 +116,7 @@ class _Adapter(HTTPAdapter):
 
 
 class Wire:
-    """Connections that are kept open for further requests. Threads may share it."""
+    """Sends single requests over pooled keep-alive connections. Threads may share it."""
 
     def __init__(self, user_agent: str) -> None:
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}
@@ -116,9 +128,10 @@ class Wire:
     def send(
         self, request: requests.Request, timeout: tuple[float, float], *, public_only: bool = False
     ) -> requests.Response:
-        """The head of the reply, whose body is still to be read; Dropped where the connection failed.
+        """The reply to one attempt, redirects not followed, its body not yet read. Dropped where the connection failed
+        or timed out; SourceError for an invalid address or certificate; UsageError for a header that cannot be sent.
 
-        `timeout` bounds the seconds until connected, and those until the head is there and between reads of the body.
+        `timeout`: seconds until connected; seconds until the head has arrived and between reads of the body.
         """
         prepared = self._prepared(request)
         adapter = self._public if public_only else self._any
@@ -157,12 +170,13 @@ class Wire:
 
 
 def _without_queries(record: logging.LogRecord) -> bool:
-    """Have a warning or debug line name no query: it may hold a key."""
+    """A logging filter that keeps every record and removes query strings from its message, as they may hold a key."""
     record.msg, record.args, record.exc_info = re.sub(r"\?[^\s\"')]*", "?…", record.getMessage()), (), None
     return True
 
 
 def _connection_words(error: BaseException) -> str:
+    """What happened to a connection, as words for a message: "refused the connection" and so on."""
     text = str(error)
     if isinstance(error, requests.exceptions.InvalidHeader) or "BadStatusLine" in text:
         return "answered with a damaged head"
@@ -172,10 +186,11 @@ def _connection_words(error: BaseException) -> str:
 
 
 def chunks(response: requests.Response, *, decode: bool = False, strict: bool = False) -> Iterator[bytes]:
-    """The body as it comes, at most CHUNK bytes at once; Dropped where it ends before its length or its last chunk.
+    """The body in chunks of at most CHUNK bytes, as they arrive. Dropped where it ends before its Content-Length or its
+    last HTTP chunk, or a read times out.
 
-    `decode` unpacks gzip and deflate; SourceError where the body is none. `strict`: Changed where more comes than the
-    Content-Length, which else is left unread.
+    `decode` unpacks a body whose Content-Encoding is gzip or deflate; SourceError where it is not. `strict` raises
+    Changed, after the body, where the server sends more than its Content-Length; without it such bytes stay unread.
     """
     raw, more = response.raw, False
     try:
@@ -197,18 +212,24 @@ def chunks(response: requests.Response, *, decode: bool = False, strict: bool = 
 
 
 def _waiting(raw: Any) -> int:
-    """Bytes that have come and were not read, when the last byte of a body is to be read: 1 of an honest server."""
+    """How many bytes have arrived and were not read, counted when one byte of the body is left: more than 1 means that
+    the server sends more than it announced.
+    """
     reply = getattr(raw.connection, "reply", None)
     return len(reply.peek(2)) if reply is not None else 1
 
 
 def delimited(response: requests.Response) -> bool:
-    """Whether a dropped connection is seen: the body has a length, or is sent in chunks."""
+    """Whether the end of the body can be told from a dropped connection: it has a Content-Length or is sent in HTTP
+    chunks.
+    """
     return response.raw.length_remaining is not None or response.raw.chunked
 
 
 def body(response: requests.Response, *, limit: int, within: float) -> bytes:
-    """The decoded body; SourceError where it is larger than `limit`, Dropped where it is not whole in `within` s."""
+    """The whole body, decoded. SourceError where it is larger than `limit` bytes or in an encoding that was not asked
+    for; Dropped where it is incomplete or takes longer than `within` seconds.
+    """
     end, content = time.monotonic() + within, bytearray()
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ENCODINGS:

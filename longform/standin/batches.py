@@ -1,10 +1,10 @@
-"""Files and batches of the stand-in, in OpenAI's shapes, kept in memory.
+"""The stand-in server's files and batches, in OpenAI's shapes, kept in memory.
 
     {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}      a line of the input
     {"id": "batch_req_1", "custom_id": "a", "response": {"status_code": 200, "body": {...}}, "error": null}
 
-A batch is checked, worked off in the background and ends in one of the statuses that providers end in; lines that were
-refused stand in its error file, lines that got lost in neither file.
+A batch is validated, answered in the background and ends with a status of OpenAI's. Requests that were refused are in
+its error file; requests whose answer was lost (faults such as `reset`) are in neither of its files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _UNANSWERED = {
 
 
 class Line(NamedTuple):
-    """The answer to one request of a batch, and its usage. `body` is written as it is; None: the answer got lost."""
+    """The answer to one request of a batch, and its token usage. `body` is JSON text, written to the file unchanged;
+    None: the answer is lost and written nowhere.
+    """
 
     status: int
     body: bytes | None
@@ -55,13 +57,17 @@ AnswerLine = Callable[[str, dict[str, Any]], Line]
 
 @dataclass(slots=True)
 class File:
+    """A stored file: OpenAI's file object, and the bytes."""
+
     document: dict[str, Any]
     content: bytes
 
 
 @dataclass(slots=True)
 class Batch:
-    """`document` is what a client sees; `end` the status it is to end in, None: completed."""
+    """A batch in progress or ended. `document` is OpenAI's batch object; `content` its input file; `end` the final
+    status chosen for it, None: completed. `output` and `errors` collect the lines of its two result files.
+    """
 
     document: dict[str, Any]
     content: bytes
@@ -76,7 +82,11 @@ class Batch:
 
 
 class Batches:
-    """`answer_line` answers one request (url, body); `draw_end` says how the next batch ends."""
+    """All files and batches of a server. A batch takes about `seconds`. `answer_line(url, body)` answers one request of
+    a batch; `draw_end` returns the final status of a new batch, None: completed.
+
+    Methods answer one API call each; they raise Refused for an unknown id or an invalid request.
+    """
 
     def __init__(self, seconds: float, answer_line: AnswerLine, draw_end: Callable[[], str | None]) -> None:
         self._seconds, self._answer_line, self._draw_end = seconds, answer_line, draw_end
@@ -131,7 +141,7 @@ class Batches:
     # batches
 
     def create(self, body: Any) -> web.Response:
-        """Accept a batch; it is worked off in the background."""
+        """The new batch object; the batch is answered in the background from now on."""
         request = checked(BatchRequest, body)
         name = request.input_file_id
         if name not in self._files:
@@ -159,7 +169,7 @@ class Batches:
         return as_json(batch.document)
 
     async def close(self) -> None:
-        """Give up what is being worked on."""
+        """Cancel the background work of all batches and wait until it has stopped."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -172,7 +182,7 @@ class Batches:
     # the work
 
     async def _work(self, batch: Batch) -> None:
-        """From validating to an end; the whole takes about the seconds that were set."""
+        """Take a batch from `validating` to its final status, which takes about the configured seconds."""
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(self._seconds / 10)
         lines, problems = _read_lines(batch.content, batch.document["endpoint"])
@@ -189,7 +199,9 @@ class Batches:
         self._finish(batch, unanswered)
 
     async def _answer(self, batch: Batch, lines: list[dict[str, Any]], started: float) -> list[dict[str, Any]]:
-        """Answer the lines, evenly over the time; those that are left when it expires or is cancelled."""
+        """Answer the lines, evenly spread over the batch's seconds. Returns the lines left unanswered: the second half
+        where the batch is to expire or be cancelled, the rest once a client cancels it, else [].
+        """
         loop = asyncio.get_running_loop()
         last = len(lines) // 2 if batch.end in _UNANSWERED else len(lines)
         for number, line in enumerate(lines):
@@ -213,6 +225,9 @@ class Batches:
         (batch.output if answer.status == 200 else batch.errors).append(_line(line["custom_id"], written, b"null"))
 
     def _finish(self, batch: Batch, unanswered: list[dict[str, Any]]) -> None:
+        """Write the batch's result files and usage, then set its final status. `unanswered` lines get an error line
+        each.
+        """
         status = "cancelled" if batch.document["status"] == "cancelling" else batch.end or "completed"
         if status in _UNANSWERED:
             error = json.dumps(_UNANSWERED[status]).encode()
@@ -231,7 +246,9 @@ class Batches:
 
 
 def _read_lines(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(lines, problems): a batch with any problem fails."""
+    """(lines, problems) of an input file. `problems` are OpenAI's error objects, at most one for each line and
+    MAX_PROBLEMS in all; a batch with any problem fails. `url` is the endpoint that all lines must name.
+    """
     texts = list(filter(bytes.strip, content.split(b"\n")))
     if not texts:
         return [], [_problem("empty_file", "The file holds no request.", None)]
@@ -249,7 +266,7 @@ def _read_lines(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[di
 
 
 def _read_line(text: bytes) -> dict[str, Any]:
-    """The line; {} if it is no JSON object."""
+    """The line as a dict; {} if it is not a JSON object."""
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):
@@ -258,7 +275,9 @@ def _read_line(text: bytes) -> dict[str, Any]:
 
 
 def _broken_rules(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> list[tuple[str, str]]:
-    """(code, message) of each rule that the line breaks."""
+    """(code, message) of each rule that the line breaks. `seen` and `models` are the custom_ids and models of the lines
+    before it.
+    """
     name, body = line.get("custom_id"), line.get("body")
     rules = [
         (bool(line), "invalid_json_line", "This line is no JSON object."),
@@ -309,7 +328,9 @@ def _batch_document(request: BatchRequest) -> dict[str, Any]:
 
 
 def _page(rows: list[dict[str, Any]], request: ListRequest) -> web.Response:
-    """The rows of a list that were asked for, in the order of `rows`."""
+    """One page of a list, as OpenAI returns it: at most `limit` rows after the row with the id `after`, in the order of
+    `rows`. Refused (400) for an unknown `after`.
+    """
     after, names = request.after, [row["id"] for row in rows]
     if after is not None and after not in names:
         raise refusal(400, f"There is no row with the id '{after[:100]}' to continue after.", "after", "invalid_value")

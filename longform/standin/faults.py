@@ -1,12 +1,13 @@
-"""What can go wrong at a model's server, by name, and which request it happens to: by share, or by script.
+"""The faults that the stand-in server can simulate, by name, and the choice of requests that get them: at random by
+share, or in the order of a script.
 
     {"fault": "429", "retry_after": 0.5}
     {}
     {"fault": "drip", "seconds": 3}
     {"fault": "500", "path": "POST /v1/batches"}
 
-A script has one line a request to the model, in order of arrival; {} lets a request pass. A line with `path` waits for
-the next request there instead, named as in the counters. When its lines are used up, shares apply again.
+Each line of a script is for one completion or embedding request, in order of arrival; {} lets it pass. A line with
+`path` is for the next request to that path instead, written as in the counters. After the last line shares apply again.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ REFUSALS = frozenset((*_ERRORS, "401-echo", "502"))
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`seconds`: of a drip or of a slow answer. `retry_after` in seconds."""
+    """A fault by its name in FAULTS. `seconds`: how long a `drip` or `slow` answer takes, None: the default of that
+    fault. `retry_after`: seconds in the Retry-After header.
+    """
 
     name: str
     seconds: float | None = None
@@ -100,7 +103,7 @@ class Fault:
 
 
 class Faults:
-    """Draws what happens to each request: by script while it lasts, then by share."""
+    """Chooses the fault of each request: by script while lines are left, then at random by share."""
 
     def __init__(self, shares: Mapping[str, float], batches: Mapping[str, float], seed: int) -> None:
         self.set_shares(shares)
@@ -109,18 +112,26 @@ class Faults:
         self._script = defaultdict[str | None, deque[dict[str, Any]]](deque)
 
     def set_shares(self, shares: Mapping[str, float]) -> None:
+        """Set the shares of requests, by fault name. UsageError for an unknown fault or shares that add up to more than
+        1.
+        """
         self._shares = checked_shares(shares, FAULTS)
 
     def set_batch_shares(self, shares: Mapping[str, float]) -> None:
+        """Set the shares of batches that end as expired, failed or cancelled. UsageError as for `set_shares`."""
         self._batch_shares = checked_shares(shares, BATCH_FAULTS)
 
     def add_script(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Append lines to the script; the module's docstring shows them. UsageError for an ill-formed one."""
         for number, line in enumerate([*lines], 1):
             checked = _checked_line(number, dict(line))
             self._script[checked.pop("path", None)].append(checked)
 
     def draw(self, path: str, *, asks_model: bool) -> Fault | None:
-        """For the next request of this path."""
+        """The fault of the next request to `path` ("POST /v1/batches"), None: it passes. Uses up a script line, if one
+        is for this request. `asks_model`: it is a completion or embedding request; others get only faults of script
+        lines with their path.
+        """
         waiting = self._script[path] or (self._script[None] if asks_model else None)
         if waiting:
             line = waiting.popleft()
@@ -129,15 +140,17 @@ class Faults:
         return self.draw_line() if asks_model else None
 
     def draw_line(self) -> Fault | None:
-        """For one line of a batch: by share only."""
+        """The fault of one request of a batch, None: it passes. Drawn by share; the script is not used."""
         name = _drawn(self._shares, self._random)
         return Fault(name) if name else None
 
     def draw_batch(self) -> str | None:
+        """The final status of a new batch: expired, failed, cancelled, or None: completed. Drawn by share."""
         return _drawn(self._batch_shares, self._random)
 
 
 def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
+    """A name drawn with the probability of its share; None with the probability that is left."""
     if not shares:
         return None
     none = max(0.0, 1 - sum(shares.values()))
@@ -145,7 +158,7 @@ def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
 
 
 def error_reply(fault: Fault, authorization: str) -> web.Response:
-    """The reply under a fault of REFUSALS."""
+    """The error response of a fault in REFUSALS. `authorization` is the request's header, which "401-echo" repeats."""
     if fault.name == "502":
         return web.Response(body=_HTML, status=502, content_type="text/html")
     if fault.name == "401-echo":
@@ -159,19 +172,23 @@ def error_reply(fault: Fault, authorization: str) -> web.Response:
 
 
 def slow_seconds(fault: Fault | None, latency_seconds: float) -> float:
-    """How long a reply is held back by the fault `slow`; 0 under any other."""
+    """The least seconds that a reply takes under the fault `slow`; 0 without a fault or under another."""
     if fault is None or fault.name != "slow":
         return 0.0
     return max(SLOW_FACTOR * latency_seconds, SLOW_SECONDS) if fault.seconds is None else fault.seconds
 
 
 def unreadable(name: str, body: Any) -> bytes:
-    """The body under a fault of UNREADABLE."""
+    """The bytes sent in place of `body` under a fault in UNREADABLE: its first half for "broken", JSON of another shape
+    for "shape".
+    """
     return bytes(body[: len(body) // 2]) if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
 
 
 def under(fault: Fault | None, request: web.Request, response: web.Response) -> web.StreamResponse:
-    """The response; reset, cut off in the middle, or in drops where the fault says so."""
+    """The response as the fault lets it through: the connection reset, the body unreadable, truncated or sent slowly;
+    unchanged without a fault or under any other.
+    """
     name = fault.name if fault else ""
     body: Any = response.body
     if name == "reset":
@@ -189,7 +206,7 @@ def under(fault: Fault | None, request: web.Request, response: web.Response) -> 
 
 
 def reset(request: web.Request) -> web.Response:
-    """Abort the connection so that the other side sees a reset, not an end; what is returned is never sent."""
+    """Abort the connection with a TCP reset, not an orderly close. The response returned is never sent."""
     if request.transport is not None:
         connection = request.transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -198,7 +215,7 @@ def reset(request: web.Request) -> web.Response:
 
 
 async def _drops(body: bytes, seconds: float) -> AsyncIterator[bytes]:
-    """A little every fifth of a second, so that no single read takes long."""
+    """The body in small pieces, about one every 0.2 s for `seconds`, so that no single read of the client times out."""
     size = math.ceil(len(body) / max(1, round(seconds / PAUSE_SECONDS))) or 1
     starts = range(0, len(body), size)
     for start in starts:
@@ -207,7 +224,9 @@ async def _drops(body: bytes, seconds: float) -> AsyncIterator[bytes]:
 
 
 def faulty_message(name: str, text: str, limit: int) -> tuple[dict[str, Any], str]:
-    """(fields of the message that are replaced, finish reason) under a fault of REPLY_FAULTS."""
+    """(fields that replace those of the completion's message, finish reason) under the fault `name` of REPLY_FAULTS.
+    `limit`: the request's token limit.
+    """
     messages: dict[str, tuple[dict[str, Any], str]] = {
         "length": ({"content": text[: len(text) // 2]}, "length"),
         "whitespace": ({"content": "{" + "\n \t " * limit}, "length"),
@@ -219,7 +238,7 @@ def faulty_message(name: str, text: str, limit: int) -> tuple[dict[str, Any], st
 
 
 def checked_shares(shares: Mapping[str, float], known: Mapping[str, str]) -> dict[str, float]:
-    """Raises UsageError for an unknown name, or shares that are none."""
+    """The shares, as a dict. UsageError for a name that is not in `known`, a share outside [0, 1] or a sum above 1."""
     for name, share in shares.items():
         if name not in known:
             raise UsageError(f'There is no fault "{name}": {nearest(name, known)}')
@@ -232,7 +251,7 @@ def checked_shares(shares: Mapping[str, float], known: Mapping[str, str]) -> dic
 
 
 def shares_of(words: Iterable[str]) -> dict[str, float]:
-    """NAME=SHARE, as typed."""
+    """The shares in words of the form NAME=SHARE, such as 429=0.05, by name. UsageError for a word without a number."""
     shares = {}
     for word in words:
         name, _, share = word.partition("=")
@@ -244,7 +263,9 @@ def shares_of(words: Iterable[str]) -> dict[str, float]:
 
 
 def read_script(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of JSON lines. Raises UsageError with the number of the first that is none."""
+    """The lines of a script file (JSON lines), parsed. UsageError where it cannot be read, or with the number of the
+    first ill-formed line.
+    """
     try:
         written = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -260,6 +281,7 @@ def read_script(path: Path) -> list[dict[str, Any]]:
 
 
 def _checked_line(number: int, line: Any) -> dict[str, Any]:
+    """The line, if it is a valid line of a script; else UsageError with its `number`."""
     if not isinstance(line, dict) or line.keys() - {"fault", "seconds", "retry_after", "path"}:
         raise UsageError(
             f'Line {number} of the script is no line of a script: {{}} or {{"fault": "500"}}, with seconds, '

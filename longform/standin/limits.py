@@ -1,10 +1,10 @@
-"""Requests and tokens a minute, as providers grant them: token buckets that fill all the time.
+"""Rate limits on requests and tokens a minute, as LLM providers apply them: token buckets that refill continuously.
 
     x-ratelimit-limit-requests: 600
     x-ratelimit-remaining-requests: 597
     x-ratelimit-reset-requests: 300ms      (until the bucket is full again)
 
-A request costs its prompt and the most that its reply may be, when it comes in.
+A request is charged when it arrives: the tokens of its prompt and the most that its reply may have.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Callable
 
 
 class Bucket:
-    """Holds at most `capacity` and fills with `per_minute`."""
+    """A token bucket: starts full with `capacity`, refills by `per_minute` a minute. `clock` returns seconds."""
 
     def __init__(self, per_minute: float, capacity: float, clock: Callable[[], float]) -> None:
         self.capacity, self._rate, self._clock = float(capacity), per_minute / 60, clock
         self._level, self._at = self.capacity, clock()
 
     def level(self) -> float:
+        """The amount in the bucket now; negative after `take` of more than was there."""
         now = self._clock()
         self._level = min(self.capacity, self._level + (now - self._at) * self._rate)
         self._at = now
@@ -30,10 +31,11 @@ class Bucket:
         self._level -= amount
 
     def seconds_until(self, amount: float) -> float:
-        """Until it holds so much; infinite where it never will."""
+        """Seconds until the bucket has `amount` or more; infinite if its capacity is smaller."""
         return math.inf if amount > self.capacity else max(0.0, (amount - self.level()) / self._rate)
 
     def headers(self, name: str) -> dict[str, str]:
+        """The x-ratelimit headers of this bucket; `name` is requests or tokens."""
         level = self.level()
         return {
             f"x-ratelimit-limit-{name}": f"{self.capacity:.0f}",
@@ -43,14 +45,18 @@ class Bucket:
 
 
 class Limits:
-    """Both buckets, where they are set. `burst` is how many requests may come at once."""
+    """Rate limits: `rpm` requests and `tpm` tokens a minute, None or 0: unlimited. `burst` is how many requests may
+    come at once, by default `rpm`.
+    """
 
     def __init__(self, rpm: float | None, tpm: float | None, burst: float | None, clock: Callable[[], float]) -> None:
         given = {"requests": (rpm, burst or rpm), "tokens": (tpm, tpm)}
         self._buckets = {name: Bucket(rate, size, clock) for name, (rate, size) in given.items() if rate and size}
 
     def admit(self, tokens: int) -> tuple[str, float] | None:
-        """None, and the request is charged; or what there is too little of, and for how many seconds."""
+        """Charge one request of so many tokens and return None; or, where a limit is used up, charge nothing and return
+        (`requests` or `tokens`, seconds until there is enough; infinite if there never is).
+        """
         costs = {"requests": 1, "tokens": tokens}
         for name, bucket in self._buckets.items():
             if bucket.level() < costs[name]:
@@ -64,7 +70,7 @@ class Limits:
 
 
 def go_duration(seconds: float) -> str:
-    """As Go writes it: 12ms, 1.5s, 6m0s, 1h0m30s; to the millisecond, up."""
+    """Seconds as Go prints a duration, rounded up to the millisecond: 12ms, 1.5s, 6m0s, 1h0m30s."""
     milliseconds = math.ceil(round(seconds * 1000, 6))
     if milliseconds < 1000:
         return f"{milliseconds}ms"

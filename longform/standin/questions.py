@@ -1,6 +1,6 @@
-"""What a client may ask the stand-in for: the bodies of OpenAI's requests, with OpenAI's names, bounds and errors.
+"""The request bodies that the stand-in server accepts: OpenAI's fields and bounds, with OpenAI's error responses.
 
-Fields that change nothing here (`seed`, `temperature`, …) are accepted and ignored.
+Fields without an effect here (`seed`, `temperature`, …) are accepted and ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """Raised for a request that is answered with an error; `reply` is that error response."""
 
     def __init__(self, reply: web.Response) -> None:
         self.reply = reply
@@ -42,16 +42,17 @@ def as_json(document: Any, status: int = 200) -> web.Response:
 def error_document(
     message: str, kind: str = "invalid_request_error", parameter: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
+    """An error body as OpenAI sends it. `kind` is its `type`, `parameter` its `param`."""
     return {"error": {"message": message, "type": kind, "param": parameter, "code": code}}
 
 
 def refusal(status: int, message: str, parameter: str | None = None, code: str | None = None) -> Refused:
-    """An error of the caller, to be raised."""
+    """A Refused with an error body of type invalid_request_error, for the caller to raise."""
     return Refused(as_json(error_document(message, "invalid_request_error", parameter, code), status))
 
 
 def checked(model: type[M], body: Any) -> M:
-    """The body of a request as this model. Raises Refused (400) that names the first wrong field."""
+    """The body of a request validated as `model`. Refused (400), naming the first invalid field."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -89,7 +90,7 @@ class ResponseFormat(BaseModel):
 
 
 class Question(BaseModel):
-    """A request for a completion. `effort` is the offline model's parameter of that name."""
+    """A chat completion request. With `effort` "low" the offline model writes plainer drafts."""
 
     model: Text
     messages: list[Message] = Field(min_length=1)
@@ -110,6 +111,7 @@ class Question(BaseModel):
 
     @property
     def limit(self) -> int:
+        """The most tokens of one choice."""
         return self.max_completion_tokens or self.max_tokens or DEFAULT_LIMIT
 
     @property
@@ -118,7 +120,9 @@ class Question(BaseModel):
 
     @property
     def schema_asked(self) -> dict[str, Any] | None:
-        """What the reply's JSON must be; None: plain text."""
+        """The JSON schema that the reply must fit: {"type": "object"} for response_format json_object; None for plain
+        text.
+        """
         if self.response_format is None or self.response_format.type == "text":
             return None
         form = self.response_format.json_schema
@@ -130,11 +134,12 @@ class Question(BaseModel):
 
     @property
     def tokens_admitted(self) -> int:
+        """The tokens charged to the rate limit: the prompt's, and the token limit of every choice."""
         return self.prompt_tokens + self.limit * self.choices
 
 
 class Texts(BaseModel):
-    """A request for embeddings; numbers of tokens are taken as words."""
+    """An embeddings request: one text or several. A text given as token ids is embedded as the ids written as words."""
 
     model: Text
     input: Text | TokenIds | Annotated[list[Text | TokenIds], Field(min_length=1, max_length=MAX_INPUTS)]
@@ -148,6 +153,7 @@ class Texts(BaseModel):
 
     @property
     def tokens_admitted(self) -> int:
+        """The tokens charged to the rate limit: those of all texts."""
         return sum(offline.tokens(len(text)) for text in self.texts)
 
 
@@ -156,7 +162,7 @@ def _text(words: Any) -> str:
 
 
 class BatchRequest(BaseModel):
-    """A request to work off the lines of a file."""
+    """A request to create a batch from an uploaded file."""
 
     input_file_id: str
     endpoint: Literal["/v1/chat/completions", "/v1/embeddings"]
@@ -171,7 +177,7 @@ class BatchRequest(BaseModel):
 
 
 class ListRequest(BaseModel):
-    """The query of a list: rows after the row `after`, at most `limit`."""
+    """The query of a list request: at most `limit` rows, those after the row with the id `after`."""
 
     after: str | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20

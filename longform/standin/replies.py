@@ -1,7 +1,8 @@
-"""What the stand-in answers: completions by the offline model's rules, JSON where a schema asks for it, embeddings.
+"""The stand-in server's replies: completions by the offline model's rules, JSON where the request has a schema,
+embeddings.
 
-A request that no rule is for gets a text that says so, or made-up values in the schema that was asked for, drawn from
-the sha256 of the request.
+A request for which there is no rule gets a text that says so, or made-up values that fit its schema, drawn from the
+sha256 of the request.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ _WORDS = ("grey", "seven", "harbour", "paper", "slow", "river", "window", "early
 def complete(
     question: Question, digest: bytes, rules: Rules, fault: str | None = None, say: str | None = None
 ) -> dict[str, Any]:
-    """The completion of a question: under a fault of REPLY_FAULTS, or with the text `say`."""
+    """The completion object for a request, in OpenAI's shape. `digest`: sha256 of the request, from which made-up text
+    is drawn. `fault`: one of REPLY_FAULTS replaces the message, others change nothing. `say`: the text of every reply,
+    in place of the rules'. Refused (400) for a JSON schema that cannot be read.
+    """
     choices, tokens = [], 0
     for sample in range(question.choices):
         text, finish = (say, "stop") if say is not None else _text(question, digest, rules, sample)
@@ -64,6 +68,7 @@ def complete(
 
 
 def usage(prompt: int, completion: int) -> dict[str, Any]:
+    """OpenAI's usage object for these numbers of tokens."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -74,7 +79,7 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
 
 
 def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple[str, str]:
-    """(text, finish reason) of one choice."""
+    """(text, finish reason) of one choice, the one numbered `sample`; cut off at the request's token limit."""
     request, schema = _known_request(question, rules), question.schema_asked
     if schema is not None:
         text = _json_text(question, digest, rules, schema, request, sample)
@@ -89,7 +94,9 @@ def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple
 
 
 def _known_request(question: Question, rules: Rules) -> Request | None:
-    """The request of a prompt that a rule is for; messages behind it (a reply, and to repair it) are left out."""
+    """The request up to its last user message that a rule answers; None if there is no such message. Messages after it,
+    such as a faulty reply and the request to repair it, are left out.
+    """
     messages = tuple((message.role, message.text) for message in question.messages)
     for end in range(len(messages), 0, -1):
         task = offline.task_of(rules, messages[:end]) if messages[end - 1][0] == "user" else None
@@ -101,6 +108,9 @@ def _known_request(question: Question, rules: Rules) -> Request | None:
 def _json_text(
     question: Question, digest: bytes, rules: Rules, schema: dict[str, Any], request: Request | None, sample: int
 ) -> str:
+    """A reply as JSON text: the rule's reply where its fields are those of the schema, else made-up values. `request`
+    is None where there is no rule. Refused (400) for a schema that cannot be read.
+    """
     found = None
     if request is not None:
         whole = Request(request.messages, request.task, UNCUT)
@@ -114,13 +124,15 @@ def _json_text(
 
 
 def _from_json(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The object of a reply that is one already; None where its fields are others."""
+    """The JSON object in a rule's reply; None where its fields are not those of the schema."""
     found: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
     return found if found.keys() == schema.get("properties", {}).keys() else None
 
 
 def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The tags of a reply as an object of this schema; None where they are others."""
+    """The fields of the schema, read from tags of the same names in a rule's reply; None where a tag is missing or all
+    are empty. Array fields collect all tags of the name.
+    """
     found: dict[str, Any] = {}
     for name, field in schema.get("properties", {}).items():
         tag = re.escape(name)
@@ -135,7 +147,9 @@ def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int) -> Any:
-    """A value of a JSON schema; of what it cannot bind, the bounds of numbers and lengths are kept."""
+    """A made-up value that fits a JSON schema; `whole` is the schema that its $refs point into. Types, enums, and
+    bounds of numbers, lengths and items are kept; patterns and formats are not.
+    """
     if not isinstance(schema, dict):
         return None
     if isinstance(schema.get("$ref"), str):
@@ -160,6 +174,7 @@ def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int)
 
 
 def _plain(kind: Any, schema: dict[str, Any], dice: random.Random) -> Any:
+    """A made-up number, boolean, null or string."""
     if kind in ("integer", "number"):
         least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
         most = schema.get("maximum", max(least, schema.get("exclusiveMaximum", least + 10) - 1))
@@ -175,6 +190,7 @@ def _plain(kind: Any, schema: dict[str, Any], dice: random.Random) -> Any:
 
 
 def _referred(name: str, whole: dict[str, Any]) -> Any:
+    """The schema at a $ref such as #/$defs/Name; None if there is none."""
     found: Any = whole
     for step in name.removeprefix("#").split("/")[1:]:
         found = found.get(step) if isinstance(found, dict) else None
@@ -182,7 +198,9 @@ def _referred(name: str, whole: dict[str, Any]) -> Any:
 
 
 def _logprobs(text: str, alternatives: int) -> dict[str, Any]:
-    """One entry a token of the usage count, with a probability drawn from where it stands."""
+    """The logprobs object of a text: one entry for each CHARACTERS_PER_TOKEN characters, counted as a token, with
+    made-up log probabilities drawn from the text. `alternatives` is the request's top_logprobs.
+    """
     dice = random.Random(text)
     size = offline.CHARACTERS_PER_TOKEN
     content = []
@@ -207,7 +225,9 @@ def embed(request: Texts) -> dict[str, Any]:
 
 
 def vector(text: str, dimensions: int) -> list[float]:
-    """Of length 1: the sum of its words' vectors, so that texts with the same words are near each other."""
+    """An embedding of length 1: the normalized sum of pseudo-random vectors of the words, so that texts with common
+    words are similar.
+    """
     sums = [0.0] * dimensions
     for word in re.findall(r"\w+", text.lower()) or [text]:
         for place, sign in _signs(word, dimensions):
@@ -220,7 +240,7 @@ def vector(text: str, dimensions: int) -> list[float]:
 
 @lru_cache(maxsize=50_000)
 def _signs(word: str, dimensions: int) -> list[tuple[int, float]]:
-    """Some places of the vector, each with +1 or -1."""
+    """The vector of a word as its non-zero entries: (index, +1 or -1), drawn from the word's hash."""
     digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
     numbers = struct.unpack(f">{SIGNS_PER_WORD}I", digest)
     return [((number >> 1) % dimensions, 1.0 if number & 1 else -1.0) for number in numbers]

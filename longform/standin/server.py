@@ -1,11 +1,12 @@
-"""The stand-in: the offline model behind a real OpenAI-compatible server, which fails on request and counts.
+"""The stand-in: an OpenAI-compatible HTTP server that answers by the offline model's rules, simulates faults and rate
+limits, and counts requests.
 
     with serve(faults={"429": 0.05, "reset": 0.01}, rpm=600) as server:
         ...                          # base_url = server.url
         server.counters()["repeated"]
 
-It serves completions, embeddings, models, files and batches under /v1, what it counted under /standin/counters. It is
-what a build is rehearsed against before money is spent: docs/standin.md.
+It serves completions, embeddings, models, files and batches under /v1, and its counters under /standin/counters. Builds
+are rehearsed with it before they are run with a paid model: docs/standin.md.
 """
 
 from __future__ import annotations
@@ -75,11 +76,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the stand-in behaves. `faults` and `batch_faults` are shares by name; `script` its lines, first to last.
+    """Settings of the stand-in. `faults` and `batch_faults` map names to shares; `script` holds lines as described in
+    longform/standin/faults.py.
 
-    `burst` is how many requests may come at once under `rpm` (else a minute's). `model` is the only one served, else
-    any is; `key` the only one accepted, else any is. `say` answers every question instead of the offline model, for
-    measuring clients. `rules` are the offline model's.
+    `burst` is how many requests may come at once under `rpm`, by default `rpm`. `headers`: whether replies have rate
+    limit headers. With `model` only this model is served, with `key` only this API key accepted; None: any. `say` is
+    the reply to every question in place of the offline model's, for measuring clients. `rules` are the offline model's.
     """
 
     latency_seconds: float = 0.0
@@ -99,9 +101,9 @@ class Settings:
 
 
 class Counts:
-    """What happened so far.
+    """The counters of a stand-in since its start or last reset.
 
-    `answers` counts usable answers by request: the sha256 of its JSON with sorted fields.
+    `answers` counts usable answers by request: the key is the sha256 of the request's JSON with sorted fields.
     """
 
     def __init__(self) -> None:
@@ -114,12 +116,18 @@ class Counts:
         self._seconds: Counter[int] = Counter()
 
     def arrive(self, name: str, in_flight: int) -> None:
+        """Count a request; `name` is its route, such as "POST /v1/files", `in_flight` the requests in progress with
+        this one.
+        """
         self.requests[name] += 1
         self._in_flight_highest = max(self._in_flight_highest, in_flight)
         if name in ASKS_MODEL:
             self._seconds[int(time.monotonic())] += 1
 
     def document(self, in_flight: int, jobs: Counter[str]) -> dict[str, Any]:
+        """The counters as GET /standin/counters returns them. `jobs`: batches created by job name; `repeated`: requests
+        that were answered more than once, by sha256.
+        """
         return {
             "requests": dict(self.requests),
             "outcomes": dict(self.outcomes),
@@ -136,7 +144,7 @@ class Counts:
 
 
 class Standin:
-    """Answers requests. To be used in one event loop."""
+    """The application of the stand-in server with its state. Not thread-safe: it is used in one event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -151,7 +159,7 @@ class Standin:
         return self._counts.document(self._in_flight, self.batches.created)
 
     def reset(self) -> None:
-        """All counters to zero; files and batches stay."""
+        """Set all counters to zero; files and batches are kept."""
         self._counts = Counts()
         self.batches.created.clear()
 
@@ -173,9 +181,10 @@ class Standin:
         return await self._show_counters(request)
 
     def _file_routes(self) -> dict[str, Callable[[web.Request, Any], web.Response]]:
-        """Files, batches and models: method and path -> what answers a request and its body.
+        """The routes for files, batches and models: "METHOD path" -> function of (request, body) that returns the
+        response.
 
-        An upload's body is its (file name, content, purpose).
+        The body of an upload is (file name, content, purpose).
         """
         batches = self.batches
         return {
@@ -193,7 +202,7 @@ class Standin:
         }
 
     def _counted(self, name: str) -> Handler:
-        """Answer the requests of a route (its name in the counters)."""
+        """A handler for the route `name` ("METHOD path"), which counts its requests and their outcomes."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._in_flight += 1
@@ -210,7 +219,7 @@ class Standin:
         return handle
 
     async def _rehearse(self, name: str, request: web.Request) -> web.StreamResponse:
-        """The response under the fault that is due."""
+        """The response to a request on the route `name`, under the fault drawn for it. Refused for a wrong key."""
         fault = self.faults.draw(name, asks_model=name in ASKS_MODEL)
         if fault and fault.name == "reset-early":
             self._counts.outcomes[fault.name] += 1
@@ -225,7 +234,7 @@ class Standin:
         return under(fault, request, reply)
 
     async def _manage(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> web.Response:
-        """Files, batches, models."""
+        """The response to a request for files, batches or models, under this fault."""
         if fault:
             self._counts.outcomes[fault.name] += 1
             await asyncio.sleep(slow_seconds(fault, 0.0))
@@ -236,7 +245,9 @@ class Standin:
     async def _ask(
         self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request
     ) -> web.Response:
-        """Completions and embeddings."""
+        """The response to a completion or embedding request, under this fault, after the configured latency. Refused
+        (429) where a rate limit is used up.
+        """
         started = time.monotonic()
         question, digest = self._read_question(kind, body)
         short = self._limits.admit(question.tokens_admitted)
@@ -256,7 +267,9 @@ class Standin:
     def _answer(
         self, question: Question | Texts, digest: bytes, fault: Fault | None, authorization: str
     ) -> tuple[str, web.Response, Mapping[str, Any]]:
-        """(outcome, reply, usage) under this fault; faults of a reply's text are not for embeddings."""
+        """(name of the fault or `answered`, response, token usage); counts tokens and usable answers. Faults of
+        REPLY_FAULTS do not apply to embeddings.
+        """
         name = fault.name if fault else None
         if name in REPLY_FAULTS and isinstance(question, Texts):
             name = None
@@ -273,7 +286,9 @@ class Standin:
         return name or "answered", as_json(document), usage
 
     def _batch_line(self, url: str, body: dict[str, Any]) -> Line:
-        """One request of a batch: under the same shares of faults, without limits and latency."""
+        """The answer to one request of a batch: faults are drawn by the same shares, rate limits and latency do not
+        apply.
+        """
         fault = self.faults.draw_line()
         try:
             question, digest = self._read_question(ASKS_MODEL[f"POST {url}"], body)
@@ -287,7 +302,9 @@ class Standin:
         return Line(reply.status, None if name in LOST else text, usage)
 
     def _read_question(self, kind: type[Question] | type[Texts], body: Any) -> tuple[Question | Texts, bytes]:
-        """The question, and the sha256 that tells it from others."""
+        """(validated request, sha256 of its JSON with sorted fields). Refused (400) for an invalid body, (404) for
+        another model than the one served.
+        """
         digest, question = _digest(body), checked(kind, body)
         if self._settings.model not in (None, question.model):
             message = f"The model '{question.model[:100]}' does not exist; there is {self._settings.model}."
@@ -311,7 +328,7 @@ class Standin:
 
 @web.middleware
 async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Errors in OpenAI's shape, also those of aiohttp: an unknown URL, a method that is not allowed."""
+    """The handler's response; errors in OpenAI's shape, also those that aiohttp raises for an unknown URL or method."""
     try:
         return await handler(request)
     except Refused as refused:
@@ -325,7 +342,9 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 
 async def _read(request: web.Request, *, is_upload: bool) -> Any:
-    """The body in bytes, or an upload's (file name, content, purpose). Raises Refused (400, 413)."""
+    """The body as bytes, or for an upload (file name, content, purpose). Refused (400) where it cannot be read, (413)
+    where it is too large.
+    """
     limit = MAX_FILE_BYTES + UPLOAD_FRAME_BYTES if is_upload else JSON_BYTES
     try:
         if (request.content_length or 0) > limit:
@@ -361,6 +380,9 @@ def _json(body: bytes) -> Any:
 
 
 def _limited(name: str, seconds: float) -> web.Response:
+    """The 429 response for a used-up limit of `name` (requests or tokens), with the seconds to wait; infinite: it can
+    never be granted.
+    """
     if math.isinf(seconds):
         message = f"Request too large: it needs more {name} than are allowed a minute."
         return as_json(error_document(message, name, None, "rate_limit_exceeded"), 429)
@@ -374,34 +396,40 @@ def _limited(name: str, seconds: float) -> web.Response:
 
 
 class Server:
-    """A stand-in that runs in a thread of its own. `url` is what a configuration calls base_url: it ends in /v1."""
+    """A running stand-in in a thread of its own. `url` ends in /v1 and is the base_url for clients."""
 
     def __init__(self, standin: Standin, url: str, portal: BlockingPortal) -> None:
         self.url, self._standin, self._portal = url, standin, portal
 
     def counters(self) -> dict[str, Any]:
-        """As GET /standin/counters gives them."""
+        """The counters, as GET /standin/counters returns them."""
         return self._portal.call(self._standin.counters)
 
     def reset(self) -> None:
         self._portal.call(self._standin.reset)
 
     def set_faults(self, shares: Mapping[str, float]) -> None:
-        """From now on; {} for none. A script that is not used up still comes first."""
+        """Set the shares of requests that get each fault from now on; {} for none. Lines left in a script still apply
+        first.
+        """
         self._portal.call(self._standin.faults.set_shares, shares)
 
     def set_batch_faults(self, shares: Mapping[str, float]) -> None:
-        """Of batches that are created from now on."""
+        """Set the shares of batches, of those created from now on, that end as expired, failed or cancelled."""
         self._portal.call(self._standin.faults.set_batch_shares, shares)
 
     def script(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """What happens to the next requests, behind what is scripted already."""
+        """Append lines to the script, which says what happens to the next requests one by one; faults.py describes
+        them.
+        """
         self._portal.call(self._standin.faults.add_script, lines)
 
 
 @contextmanager
 def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterator[Server]:
-    """A stand-in in this process, with the fields of Settings; port 0 takes a free one."""
+    """Runs a stand-in in a thread of this process for the `with` block. `settings` are the fields of Settings; port 0
+    chooses a free port. UsageError where it cannot listen.
+    """
     standin = Standin(Settings(**settings))
     with (
         start_blocking_portal(name="standin") as portal,
@@ -411,7 +439,7 @@ def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterato
 
 
 def run(settings: Settings, host: str, port: int) -> None:
-    """Serve until the process is stopped, and print how to use it. Raises UsageError where it cannot listen."""
+    """Serve until the process gets SIGINT or SIGTERM; prints how to use it. UsageError where it cannot listen."""
     asyncio.run(_run(Standin(settings), settings, host, port))
 
 
@@ -425,7 +453,7 @@ async def _run(standin: Standin, settings: Settings, host: str, port: int) -> No
 
 
 def usage_lines(settings: Settings, url: str) -> str:
-    """Where it listens, and the lines of a configuration that ask it."""
+    """The text to print at the start: the URL, and an endpoint for a configuration file."""
     return "\n".join(
         [
             f"Listening on {url} (Ctrl-C stops; counters: {url.removesuffix('/v1')}/standin/counters).",
@@ -443,7 +471,7 @@ def usage_lines(settings: Settings, url: str) -> str:
 
 @asynccontextmanager
 async def _listening(standin: Standin, host: str, port: int) -> AsyncIterator[str]:
-    """The server's URL, while it listens; at the end every connection is closed and every task over."""
+    """Yields the server's URL while it listens; afterwards all connections are closed and all batches cancelled."""
     runner = web.AppRunner(
         standin.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
     )

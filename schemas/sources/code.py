@@ -1,4 +1,4 @@
-"""Commits to repositories of code."""
+"""Table schema of commits to code repositories."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Conversations of people with models."""
+"""Table schema of conversations between people and language models."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""MS MARCO passage ranking: passages, queries and judgements."""
+"""Table schemas of MS MARCO passage ranking: passages, queries and relevance judgements."""
 
 import pyarrow as pa
 

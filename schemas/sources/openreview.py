@@ -1,4 +1,4 @@
-"""Submissions of a conference on OpenReview."""
+"""Table schema of submissions to conferences on OpenReview."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Papers with their sections, paragraphs, citations and bibliography, in one form for all sources.
+"""Table schema of papers with their sections, paragraphs, citations and bibliography, the same for all sources.
 
 All offsets count Unicode code points: `text[start:end]` is the span.
 """

@@ -1,4 +1,4 @@
-"""Preferences between answers, of people and of models."""
+"""Table schemas of preferences between answers, stated by people or by models."""
 
 import pyarrow as pa
 

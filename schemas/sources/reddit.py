@@ -1,4 +1,4 @@
-"""Submissions, comments and threads of Reddit."""
+"""Table schemas of submissions, comments and threads of Reddit."""
 
 import pyarrow as pa
 

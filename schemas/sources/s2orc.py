@@ -1,4 +1,4 @@
-"""Records of Semantic Scholar's files before they are merged: one row for each record, of all releases."""
+"""Table schemas of the records in Semantic Scholar's files before merging: one row a record, of all releases."""
 
 import pyarrow as pa
 

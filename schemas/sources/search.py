@@ -1,4 +1,4 @@
-"""Results of searches: passages of a corpus, results of a web search, and the pages they link to."""
+"""Table schemas of search results: passages of a corpus, results of a web search, and the web pages they link to."""
 
 import pyarrow as pa
 

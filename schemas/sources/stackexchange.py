@@ -1,4 +1,4 @@
-"""Posts and threads of community question answering sites."""
+"""Table schemas of posts and threads of community question answering sites."""
 
 import pyarrow as pa
 

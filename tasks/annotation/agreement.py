@@ -1,7 +1,8 @@
-"""Agreement of annotators who label the same things: shares, Cohen, Fleiss, Krippendorff, with bootstrap intervals.
+"""Inter-annotator agreement: share of equal pairs, two kappas, Krippendorff's alpha, with bootstrap intervals.
 
-Units are lists of the labels that one thing has. All measures are 1 for agreement and 0 for chance; None where there is
-nothing to compare, or where one label alone was given, which chance agrees on as well.
+A unit is a task or item with the list of the labels that annotators gave it in one field. Kappa and alpha are 1 for
+full agreement and 0 for chance; None where no unit has enough labels, or where only one label value occurs, so that
+chance agrees fully as well.
 """
 
 from __future__ import annotations
@@ -25,37 +26,44 @@ Units = Sequence[Sequence[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """A measure of what units have in sum. `rows`: a row a unit; `of`: sums of rows -> the measure, NaN for none."""
+    """An agreement measure that is a function of sums over units. `rows`: an array with one row a unit; `of`: column
+    sums of `rows` -> the measure, NaN where it is undefined.
+    """
 
     rows: Floats
     of: Callable[[Floats], Floats]
 
     @property
     def value(self) -> float | None:
+        """The measure over all units; None where it is undefined."""
         found = float(self.of(self.rows.sum(axis=0)))
         return None if math.isnan(found) else found
 
     def interval(self, *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
-        """95 % bounds by bootstrap over units; NaN of fewer than two units, or without a value."""
+        """(lower, upper) bound of the 95 % bootstrap interval over units; NaN with fewer than two units or an undefined
+        measure.
+        """
         return bootstrap(self.rows, self.of, seed=seed, draws=draws)
 
 
 def units(labels: pd.DataFrame) -> list[list[Any]]:
-    """Of each thing with two labels or more its labels, by annotator; from the labels of one field (labels.py)."""
+    """For every task or item with two labels or more, the list of these labels, ordered by annotator id. `labels`: the
+    rows of one field in a table of tasks/annotation/labels.py.
+    """
     of_unit = labels.sort_values("annotator_id").groupby(["task_id", "item_id"])["value"]
     return [list(values) for _, values in of_unit if len(values) > 1]
 
 
 def pairwise_share(units: Units) -> float | None:
-    """Share of the pairs of labels of one thing that are alike, over all such pairs, in [0, 1]."""
+    """Share of equal pairs among all pairs of labels within a unit, over all units; None if no unit has two labels."""
     pairs = [one == other for labels in units for one, other in combinations(labels, 2)]
     return sum(pairs) / len(pairs) if pairs else None
 
 
 def alpha(units: Units, *, ordinal: bool = False, interval: bool = False) -> Measure:
-    """Krippendorff's alpha (2011) of any number of labels a thing: nominal, or ordinal or interval of numbers.
+    """Krippendorff's alpha (2011), nominal by default; `ordinal` or `interval` for labels that are numbers.
 
-    Things with fewer than two labels count nowhere.
+    Units may have any number of labels; those with fewer than two are ignored.
     """
     labels = _labels(labels for labels in units if len(labels) > 1)
     if ordinal:
@@ -64,7 +72,9 @@ def alpha(units: Units, *, ordinal: bool = False, interval: bool = False) -> Mea
 
 
 def fleiss(units: Units) -> Measure:
-    """Fleiss' kappa (1971) of the units with as many labels as most units have; whose labels they are is no matter."""
+    """Fleiss' kappa (1971), over the units with the most frequent number of labels among units with two or more. The
+    order of labels within a unit does not matter.
+    """
     sizes = Counter(len(labels) for labels in units if len(labels) > 1)
     size = max(sizes, key=sizes.__getitem__, default=0)
     labels = _labels(labels for labels in units if len(labels) == size)
@@ -72,15 +82,14 @@ def fleiss(units: Units) -> Measure:
 
 
 def _labels(units: Iterable[Sequence[Any]]) -> pd.Series[Any]:
-    """Each label, with the number of its unit as the index."""
+    """All labels in one series; its index is the number of the label's unit."""
     found = [(number, label) for number, labels in enumerate(units) for label in labels]
     return pd.Series([label for _, label in found], index=[number for number, _ in found], dtype=object).infer_objects()
 
 
 def _differences(labels: pd.Series[Any], *, numbers: bool) -> Floats:
-    """Of each unit with m labels: the squared differences of its pairs over m - 1; m; squares of labels; their sums.
-
-    A label that is no number is a point, 1 on an axis of its own.
+    """An array with one row a unit: the sum of squared differences of its m labels' pairs, divided by m - 1; m; the sum
+    of squares; the sum of each coordinate. A label is one coordinate if `numbers`, else one-hot encoded.
     """
     points = (labels - labels.mean()).to_frame() if numbers else pd.get_dummies(labels, dtype=float)
     sums, size = points.groupby(level=0).sum(), points.groupby(level=0).size()
@@ -89,14 +98,18 @@ def _differences(labels: pd.Series[Any], *, numbers: bool) -> Floats:
 
 
 def _corrected(sums: Floats, *, fewer: int) -> Floats:
-    """1 - observed / expected differences; of n labels these are of n(n - 1) pairs for alpha, of n² for kappa."""
+    """1 - observed / expected disagreement, from column sums of `_differences`. `fewer`: expected disagreement is over
+    n(n - 1) pairs of the n labels (1, for alpha) or over n² (0, for Fleiss' kappa).
+    """
     observed, number, squares, totals = sums[..., 0], sums[..., 1], sums[..., 2], sums[..., 3:]
     expected = number * squares - (totals**2).sum(axis=-1)
     return 1 - ratio((number - fewer) * observed, expected.round(9))
 
 
 def kappa(units: Units) -> Measure:
-    """Cohen's kappa (1960), unweighted, of two annotators: of units with two labels, always in the same order."""
+    """Cohen's kappa (1960), unweighted, over the units with exactly two labels, which must be in the same order of the
+    two annotators in every unit.
+    """
     points = pd.get_dummies(_labels(labels for labels in units if len(labels) == 2), dtype=float).to_numpy()
     first, second = points[::2], points[1::2]
     return Measure(np.column_stack([(first * second).sum(axis=1), first, second]), _cohen)
@@ -109,10 +122,10 @@ def _cohen(sums: Floats) -> Floats:
 
 
 def agreement(form: Form, labels: pd.DataFrame, *, seed: int = 0, draws: int = RESAMPLES) -> pd.DataFrame:
-    """One row a field of choices or numbers: units with two labels or more, labels of these, the share of pairs that
-    agree, Krippendorff's alpha (of numbers by interval) with its interval, and both kappas with theirs.
+    """One row for each field of choices or numbers: `units` with two labels or more, their number of `labels`, `agreed`
+    (share of equal pairs), and `alpha`, `cohen` and `fleiss`, each with its interval (`alpha from`, `alpha to`).
 
-    Cohen's is of labels by exactly two annotators, else None.
+    Alpha is interval for numbers, else nominal. Cohen's kappa is None unless exactly two annotators labelled the field.
     """
     asked = [field for field in form.fields if field.offered or field.kind == "number"]
     return pd.DataFrame([_agreed(field, labels[labels["field"] == field.name], seed, draws) for field in asked])

@@ -1,4 +1,4 @@
-"""Argilla 2: folders for `rg.Dataset.from_disk`, and their records read back, flattened or nested.
+"""Argilla 2: writes data set folders for `rg.Dataset.from_disk`, and reads exported records, flattened or nested.
 
     {"id": "a_4f…#0", "claim": "…", "evidence": "…", "answer_id": "a_4f…", "claim_id": "a_4f…#0", "status": "pending",
      "support.responses": ["Partial"], "support.responses.users": ["3f9c…"], "support.responses.status": ["submitted"]}
@@ -6,10 +6,10 @@
     {"id": "a_4f…#0", "fields": {"claim": "…"}, "metadata": {"answer_id": "a_4f…", "claim_id": "a_4f…#0"},
      "responses": {"support": [{"value": "Partial", "user_id": "3f9c…"}]}, "status": "completed"}
 
-Flattened records (`to_list(flatten=True)`) say which responses were submitted, and only these count. Nested ones
-(`records.to_json`, `to_disk`) do not: what a record's only user answered was submitted if the record is completed;
-anything else is left out. A form with items has two data sets, of tasks and of items. In the records of older sheets a
-question or a field ends in the place of its item, from 0. Fields show plain texts, not Markdown.
+Only submitted responses count. Flattened records (`to_list(flatten=True)`) have a status for each response. Nested ones
+(`records.to_json`, `to_disk`) have not: if a record is completed and has a single user, that user's responses count,
+else none. A form with items has two data sets, one of tasks and one of items. In records of older sheets the name of a
+question or field ends in the index of its item, from 0. Fields show plain texts, not Markdown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COLUMNS = TypeAdapter(dict[str, list[Any]])
 
 
 def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
-    """The folder of a data set."""
+    """The files of a data set folder: path within it -> content. `records`: those of `sheets.records` for this part."""
     name = "-".join(filter(None, (part.form.name, part.folder)))
     dataset = {"name": name, "guidelines": part.form.guidance, "allow_extra_metadata": False}
     return {
@@ -48,13 +48,15 @@ def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
 
 
 def _record(row: Row) -> Row:
-    """A record to import; fields without a text are left out."""
+    """A record to import, without fields whose text is empty."""
     texts = {name: text for name, text in row["texts"].items() if text}
     return {"id": row["id"], "fields": texts, "metadata": row["ids"], "suggestions": {}, "responses": {}, "vectors": {}}
 
 
 def _settings(part: Part) -> Row:
-    """One question has to be required: else the first."""
+    """Argilla's settings of the data set. Argilla demands a required question: if the form has none, the first is made
+    so.
+    """
     form = part.form
     first = None if any(field.required for field in part.fields) else part.fields[0].name
     ids = [form.key, *form.context, form.annotator, *([form.item_key] if part.of_item else [])]
@@ -73,6 +75,7 @@ def _text(name: str, title: str, required: bool) -> Row:
 
 
 def _question(field: Field, required: bool) -> Row:
+    """Argilla's question for a field of the form: selection, rating or text."""
     asked = {**_text(field.name, field.question, required), "description": field.guidance or None}
     options = [{"value": value, "text": value} for value in field.offered]
     if options:
@@ -93,7 +96,7 @@ def _metadata(name: str) -> Row:
 
 
 class Response(BaseModel):
-    """What one user answered to one question; nested responses have no status."""
+    """The response of one user to one question; `status` is None in nested records."""
 
     question: str
     value: Any = None
@@ -105,12 +108,15 @@ RESPONSE_LISTS = TypeAdapter(list[Response])
 
 
 def is_record(record: Row) -> bool:
+    """Whether a JSON object is an exported Argilla record, nested or flattened."""
     nested = isinstance(record.get("fields"), dict) and "responses" in record
     return nested or any(name.endswith(RESPONSES) for name in record)
 
 
 def read_record(form: Form, record: Row, raw: str) -> Found:
-    """What each user who responded to a record says."""
+    """One Labelling for each user who responded to a record, or a Rejected where the responses are ill-formed; one
+    Rejected if nobody responded. Unfit for a record without a task id. `raw`: the record's text in its file.
+    """
     fields = record["fields"] if isinstance(record.get("fields"), dict) else record
     metadata = record["metadata"] if isinstance(record.get("metadata"), dict) else record
     task = task_id(form, {form.key: metadata.get(form.key) or record.get("id")})
@@ -128,24 +134,31 @@ def read_record(form: Form, record: Row, raw: str) -> Found:
 def _read(
     form: Form, task: str, item: str | None, user: Any, responses: list[Response], shown: Cells, alone: bool
 ) -> Labelling:
+    """The labelling by one user. `alone`: this is the only user of a completed record, so that responses without a
+    status count as submitted. `shown`: the texts of the record.
+    """
     values = answers(form, ((response.question, response.value) for response in responses), item)
     states = {"submitted" if response.status is None and alone else response.status for response in responses}
     return Labelling(SOURCE, task, user, values, shown, void=_void(states))
 
 
 def _void(states: set[str | None]) -> str | None:
-    """Why responses in these states do not count."""
+    """Why responses with these statuses do not count; None where all are submitted."""
     if unfinished := next((state for state in ("discarded", "draft") if state in states), None):
         return f"{unfinished} by its annotator"
     return None if states <= {"submitted"} else UNKNOWN_STATE
 
 
 def _nested(record: Row) -> list[Row]:
+    """The responses of a nested record, each with its question."""
     responses = OF_QUESTIONS.validate_python(record["responses"] or {})
     return [{**each, "question": question} for question, of in responses.items() for each in of or []]
 
 
 def _flattened(record: Row) -> list[Row]:
+    """The responses of a flattened record, each with its question. Unfit where the lists of values, users and statuses
+    differ in length.
+    """
     found = []
     for column, values in record.items():
         if column.endswith(RESPONSES) and values is not None:

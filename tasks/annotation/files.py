@@ -1,4 +1,6 @@
-"""Files of sheets: written in every format, and read back whatever the format; each record says itself which it is."""
+"""Annotation sheets as files: written in a chosen format, read back in any. The format of a record is recognised from
+its keys.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ Rejectable = Iterator[Row | Rejected]
 
 
 def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, bytes]:
-    """Name -> content of the files of these tasks, for an annotator: what others may see is not in them."""
+    """The files of these tasks for annotators: name -> content. Texts and fields for other roles than annotator are
+    left out.
+    """
     form = form.seen_by("annotator")
     if format == "jsonl":
         return {ONE_FILE[format]: jsonl(form, tasks)}
@@ -55,9 +59,11 @@ def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, 
 def open_sheets(
     paths: Iterable[Path | str], digest: Callable[[Path], str], *, group: str, accounts: Mapping[str, Mapping[str, str]]
 ) -> list[Source]:
-    """Files of labels, and those in folders: JSON, JSON lines or CSV, plain or packed; not the settings of Argilla.
+    """The files at `paths`, and in folders among them, that end like JSON, JSON lines or CSV, compressed or not; equal
+    files once, Argilla's settings not. `digest` returns the SHA-256 of a file.
 
-    `accounts`: a file or folder, as `paths` names it -> account -> annotator: part of the identity of its files.
+    `accounts`: a file or folder as written in `paths` -> account in the tool -> annotator id. It becomes the `facts` of
+    these files.
     """
     found: dict[str, Source] = {}
     names = {Path(place): tuple(sorted(of.items())) for place, of in accounts.items()}
@@ -71,9 +77,10 @@ def open_sheets(
 def read_sheets(
     form: Form, file: Shard, known: Mapping[str, Task], rows: Callable[[Iterator[Checked | Rejected]], Rejectable]
 ) -> Rejectable:
-    """The rows that `rows` makes of what the annotators of a file say, and what of it is no label.
+    """The rows that the function `rows` makes of the labellings in a file, among them a Rejected for each label that is
+    not accepted. `known`: the tasks of this build by id.
 
-    SourceError for a file that yields no row.
+    SourceError, at the end, for a file that yields no row but rejected ones.
     """
     reasons: Counter[str | None] = Counter()
     for found in rows(read_files(form, [file], known)):
@@ -88,7 +95,9 @@ def read_sheets(
 
 
 def read_files(form: Form, files: Iterable[Shard], known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
-    """What the annotators of these files say, and what of it is no label."""
+    """The checked labellings in these files, and a Rejected for each labelling or label that is not accepted. `known`:
+    the tasks of this build by id.
+    """
     for file in files:
         accounts = {account: str(name) for account, name in file.source.facts}
         records = read_records(form, read_lines(file), file.source.path)
@@ -99,7 +108,9 @@ def read_files(form: Form, files: Iterable[Shard], known: Mapping[str, Task]) ->
 
 
 def read_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
-    """(record or Rejected, what names it, its text) of CSV, JSON lines or one JSON array; SourceError for neither."""
+    """(record or Rejected, its name such as "line 3", its text) for each record of a CSV file, of JSON lines or of one
+    JSON array. SourceError for a file without records, CSV without a needed column, or an array that cannot be parsed.
+    """
     if ".csv" in Path(path.lower()).suffixes[-2:]:
         yield from _csv_records(form, lines, path)
         return
@@ -115,6 +126,7 @@ def read_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
 
 
 def _of_line(line: bytes, key: str) -> tuple[Any, str, str]:
+    """(record, `key`, text) of a JSON line; a Rejected in place of the record if it is not JSON."""
     raw = raw_text(line)
     try:
         return orjson.loads(line), key, raw
@@ -123,6 +135,9 @@ def _of_line(line: bytes, key: str) -> tuple[Any, str, str]:
 
 
 def _of_array(lines: Iterable[bytes], path: str, most_bytes: int = MOST_ARRAY_BYTES) -> Records:
+    """(record, "record 3", text) for each element of a JSON array. SourceError if it has more than `most_bytes` or
+    cannot be parsed.
+    """
     held = bytearray()
     for line in lines:
         held += line + b"\n"
@@ -139,7 +154,9 @@ def _of_array(lines: Iterable[bytes], path: str, most_bytes: int = MOST_ARRAY_BY
 
 
 def _csv_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
-    """By the headers, in whatever order; each row as the JSON of a sheet."""
+    """Each row of CSV that is not blank, as a record like those of JSON lines. Columns may be in any order. SourceError
+    without an id or annotator column.
+    """
     first = next(lines, b"")
     rows = csv_rows(chain([first], lines), path)
     headers = next(rows, None)
@@ -156,7 +173,9 @@ def _csv_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
 
 
 def _instead(first: bytes, names: Sequence[str], missing: str) -> str:
-    """What a first line without that column is, and what to do."""
+    """Words for an error message: what a file without the column `missing` seems to be, and what to do. `first` is its
+    first line, `names` its columns.
+    """
     if b"\0" in first:
         return "is no UTF-8, but UTF-16 as it seems: save it as CSV UTF-8."
     if first.startswith(b"{"):
@@ -170,6 +189,9 @@ def _instead(first: bytes, names: Sequence[str], missing: str) -> str:
 
 
 def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw: str) -> Row | Rejected:
+    """A row of CSV as a record, its item in a list as in JSON; Rejected for cells that are not UTF-8 or beyond the
+    columns.
+    """
     text = "".join(cells)
     if text != text.encode("utf-8", "replace").decode():
         return Rejected(key, "defect", "no UTF-8", raw=raw)
@@ -187,7 +209,7 @@ def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw:
 
 
 def labellings(form: Form, records: Records) -> Iterator[tuple[Labelling | Rejected, str]]:
-    """What each record says, in whichever format, with its text."""
+    """(Labelling or Rejected, text of its record) for each annotator of each record, in any format."""
     for record, key, raw in records:
         try:
             yield from ((each, raw) for each in _labellings(form, record, raw))
@@ -196,6 +218,7 @@ def labellings(form: Form, records: Records) -> Iterator[tuple[Labelling | Rejec
 
 
 def _labellings(form: Form, record: Any, raw: str) -> Found:
+    """The labellings in one record. Unfit for a record that is no JSON object or of an unsupported export."""
     if isinstance(record, Rejected):
         yield record
     elif not isinstance(record, dict):
@@ -211,7 +234,9 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
 
 
 def _read_sheet(form: Form, record: Row) -> Labelling:
-    """What a filled-in sheet of our own says."""
+    """The labelling in one filled-in sheet, a line of our own JSON or CSV format. Unfit for a key that is nearly a
+    field's name, and for an ill-formed id or time.
+    """
     task, ids = task_id(form, record), item_ids(form, record)
     values: Cells = {}
     shown: Cells = {}
@@ -228,4 +253,5 @@ def _read_sheet(form: Form, record: Row) -> Labelling:
 
 
 def _says(field: Field, value: Any) -> bool:
+    """Whether a value answers the field: it is not blank, or it is a text and the field accepts empty texts."""
     return filled(value) or (field.blank and isinstance(value, str))

@@ -1,4 +1,5 @@
-"""Forms: what annotators are shown of a task and what they are asked, declared once for sheets, tools and pages.
+"""Forms: what annotators are shown of a task and what they are asked, declared once for files, annotation tools and
+pages.
 
     FORM = Form(
         name="claims", guidance="Judge every claim.", key="answer_id", annotator="annotator_id",
@@ -10,9 +11,10 @@
         items="claims", item_key="claim_id",
     )
 
-A task is what one sheet is about; its items are what some fields are asked about one by one. Names are in lower case;
-none ends in a number. In a form with a pairwise field, two shown texts end in `_a` and `_b`, and so do fields that are
-asked of one of them; which text is which is drawn for each task.
+A task is what one sheet is about, such as an answer; its items are the parts that some fields are asked about one by
+one, such as its claims. Names are in lower case; none ends in a number. In a form with a pairwise field, two shown
+texts (the sides) end in `_a` and `_b`, and so do fields that are asked about one of them; which text is shown on which
+side is drawn at random for each task.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ NEITHER = "neither"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A plain text that is shown: of the task, or of each item. `seen_by`: that role and those after it in ROLES."""
+    """A plain text that is shown: of the task, or of each of its items. `seen_by`: the first role in ROLES that sees
+    it; later roles see it too.
+    """
 
     name: str
     of_item: bool = False
@@ -42,10 +46,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What is asked. `choices`: in their order; `also`: other spelling -> choice. `scale`: least and most of a number.
+    """A question to annotators. `choices`: in the order shown; `also`: another accepted spelling -> choice; `scale`:
+    (least, greatest) whole number; `seen_by` as for Shown.
 
-    `choices` takes any of the choices, `texts` any number of texts, `pairwise` A, B or neither. `blank`: in JSON an
-    empty text is an answer and differs from null.
+    `kind`: `choice` is one of the choices, `choices` any of them, `texts` any number of texts, `pairwise` A, B or
+    neither. `blank`: in JSON an empty text is an answer, unlike null.
     """
 
     name: str
@@ -62,14 +67,16 @@ class Field:
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """What can be chosen; empty for texts and numbers."""
+        """The choices, A, B and neither for a pairwise field; empty for texts and numbers."""
         return ("A", "B", NEITHER) if self.kind == "pairwise" else self.choices
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`key`, `item_key`, `annotator`: columns of a task's id, an item's id, and of who fills in; `context`: further ids
-    that go along. `items`: what JSON calls the list of items. `ordered`: items are shown in their own order."""
+    """What is shown and asked. `key`, `item_key`, `annotator`: the columns of the task's id, the item's id and the
+    annotator's id; `context`: further id columns written into the sheets. `items`: the key of the list of items in
+    JSON. `ordered`: items keep their order instead of being shuffled.
+    """
 
     name: str
     guidance: str
@@ -83,15 +90,15 @@ class Form:
     ordered: bool = False
 
     def asked(self, *, of_item: bool) -> tuple[Field, ...]:
-        """The fields of each item, or those of the task as a whole."""
+        """The fields asked about each item (`of_item`), or those about the task as a whole."""
         return tuple(each for each in self.fields if each.of_item == of_item)
 
     def texts(self, *, of_item: bool) -> tuple[Shown, ...]:
-        """The texts shown of each item, or those of the task as a whole."""
+        """The texts shown of each item (`of_item`), or those of the task as a whole."""
         return tuple(each for each in self.shown if each.of_item == of_item)
 
     def names(self) -> dict[str, bool]:
-        """The names of texts and fields, and whether they are of items."""
+        """The name of each text and field -> whether it belongs to items."""
         return {each.name: each.of_item for each in self.shown} | {each.name: each.of_item for each in self.fields}
 
     def pairwise(self) -> set[str]:
@@ -99,7 +106,9 @@ class Form:
         return {each.name for each in self.fields if each.kind == "pairwise"}
 
     def sides(self) -> tuple[str, ...]:
-        """The two shown texts that a pairwise field compares; () in a form without one."""
+        """The names of the two texts that a pairwise field compares, in the form's order; () if the form has no such
+        field.
+        """
         if not self.pairwise():
             return ()
         return tuple(each.name for each in self.texts(of_item=False) if each.name.endswith(("_a", "_b")))
@@ -113,7 +122,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a task, with its texts by the names of the form."""
+    """An item of a task; `texts` by the names of the form's texts."""
 
     id: str
     texts: Mapping[str, str]
@@ -121,7 +130,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one sheet is about. `annotator`: whom it is meant for, None for anybody; draws take whole groups."""
+    """What one sheet is about. `annotator`: the id of the annotator it is meant for, None: anybody. `context`: values
+    of the form's context columns. `group` and `stratum` are for `draw`, which draws whole groups from each stratum.
+    """
 
     id: str
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -134,10 +145,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Sheets:
-    """What annotators can fill in of a version: a form and its tasks, at most `most` groups of a stratum by default.
+    """What annotators can fill in for a built version of a dataset: a form and its tasks. By default at most `most`
+    groups of each stratum are handed out; None: all.
 
-    `setting`: the setting of the dataset that names the filled-in files. `missing`: the message for a version without
-    tasks.
+    `setting`: the dataset's setting in which the filled-in files are listed. `missing`: the message for a version
+    without tasks.
     """
 
     form: Form
@@ -148,8 +160,9 @@ class Sheets:
 
 
 def draw(tasks: Iterable[Task], most: int | None, seed: int) -> list[Task]:
-    """The tasks of at most so many groups of each stratum, of all where `most` is None; a smaller draw is part of a
-    larger one."""
+    """The tasks of at most `most` groups of each stratum, drawn by `seed`, in their given order; None: all groups. A
+    draw with a smaller `most` is a subset of one with a larger.
+    """
     kept = list(tasks)
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for task in kept:
@@ -159,9 +172,10 @@ def draw(tasks: Iterable[Task], most: int | None, seed: int) -> list[Task]:
 
 
 def arranged(form: Form, tasks: Iterable[Task], seed: int) -> list[Task]:
-    """The tasks as annotators are shown them: by annotator, those meant for anybody last; order, items and sides drawn.
+    """The tasks as annotators are shown them: sorted by annotator, those for anybody last; within these, tasks, items
+    and sides are shuffled by `seed`.
 
-    Nothing of what is drawn is written into a sheet: read back, the texts say which side is which.
+    The sheets do not record which side is which: when they are read, their texts are compared with the task's.
     """
     of = {task.id: task for task in tasks}
     drawn = [_shuffled(form, of[name], seed) for name in _ranked(of, "task", seed)]
@@ -169,6 +183,7 @@ def arranged(form: Form, tasks: Iterable[Task], seed: int) -> list[Task]:
 
 
 def _shuffled(form: Form, task: Task, seed: int) -> Task:
+    """The task with its items and, in a pairwise form, its two sides shuffled."""
     of = {item.id: item for item in task.items}
     items = task.items if form.ordered else tuple(of[name] for name in _ranked(of, f"item\x1f{task.id}", seed))
     sides = form.sides()[:: -1 if _rank("side", seed, task.id) & 1 else 1]
@@ -177,6 +192,7 @@ def _shuffled(form: Form, task: Task, seed: int) -> Task:
 
 
 def _ranked(names: Iterable[str], what: str, seed: int) -> list[str]:
+    """The names in an order drawn by `seed`; `what` (task or item) makes draws independent of each other."""
     return sorted(names, key=lambda name: (_rank(what, seed, name), name))
 
 

@@ -1,4 +1,4 @@
-"""Label Studio: a labelling configuration, tasks to import, and the JSON export read back.
+"""Label Studio: writes a labelling configuration and tasks to import, and reads the JSON export.
 
     {"id": 7, "data": {"answer_id": "a_4f…", "claim_id": "a_4f…#0", "claim": "…", "evidence": "…"},
      "annotations": [{"completed_by": 3, "was_cancelled": false, "lead_time": 61.2, "updated_at": "2026-11-21T…Z",
@@ -6,11 +6,11 @@
          {"from_name": "support", "to_name": "claim", "type": "choices", "value": {"choices": ["Partial"]}},
          {"from_name": "revised_claim", …, "type": "textarea", "value": {"text": ["At 11 degrees."]}}]}]}
 
-Of a form with items there are two projects: one asks of the task as a whole, one has a Label Studio task for each item.
-The tag Repeater, which older configurations had, is not used, since label_studio_sdk does not expand it; its exports
-are read: their data holds a list of items, and a control ends in an item's place, from 0. `completed_by` is a number or
-an object with an `id`. The configuration holds nothing of the tasks; the tag Text escapes what it shows, and has
-valueType="text", since Label Studio would else fetch a text that is an address.
+A form with items has two projects: one asks about the task as a whole, one has a Label Studio task for each item. Older
+configurations used the tag Repeater, which label_studio_sdk does not expand; their exports are still read: `data` has a
+list of items, and a control's name ends in the index of its item, from 0. `completed_by` is a number or an object with
+an `id`. No text of a task is written into the configuration. The tag Text has valueType="text", since Label Studio
+would else fetch a text that is a URL.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ _VALUES = ("choices", "text", "number", "rating")
 
 
 def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
-    """Tasks to import, and the labelling configuration."""
+    """The files of a project: name -> content, of the tasks to import and the labelling configuration. `records`: those
+    of `sheets.records` for this part.
+    """
     tasks = [{"data": {**record["ids"], **record["texts"]}} for record in records]
     return {"tasks.json": as_json(tasks), "config.xml": _configuration(part).encode()}
 
 
 def _configuration(part: Part) -> str:
+    """The labelling configuration as XML."""
     view = ElementTree.Element("View")
     ElementTree.SubElement(view, "Style").text = ".htx-text { white-space: pre-wrap; }"
     for shown in part.shown:
@@ -65,6 +68,7 @@ def _configuration(part: Part) -> str:
 
 
 def _control(view: ElementTree.Element, field: Field, to: str) -> None:
+    """Append the control of a field to `view`; `to` is the name of the text it refers to."""
     named = {"name": field.name, "toName": to, "required": str(field.required).lower()}
     if field.offered:
         choice = "multiple" if field.kind == "choices" else "single"
@@ -83,14 +87,14 @@ def _control(view: ElementTree.Element, field: Field, to: str) -> None:
 
 
 class Result(BaseModel):
-    """What a control holds; relations between regions have neither name nor value."""
+    """The value of one control (`from_name`) in an annotation. Relations between regions have no name or value."""
 
     from_name: Any = None
     value: dict[str, Any] = {}
 
 
 class Annotation(BaseModel):
-    """What one annotator says of a task."""
+    """All that one annotator entered for a task."""
 
     result: list[Result]
     completed_by: Any = None
@@ -101,14 +105,16 @@ class Annotation(BaseModel):
 
 
 class Exported(BaseModel):
-    """A task of the JSON export."""
+    """A task of the JSON export with its annotations."""
 
     data: dict[str, Any]
     annotations: list[Any] = []
 
 
 def read_task(form: Form, record: Row, raw: str) -> Found:
-    """What each annotation of an exported task says."""
+    """One Labelling for each annotation of an exported task, or a Rejected where it is ill-formed; one Rejected if
+    there is no annotation. Unfit for a task without our task id. `raw`: the task's text in its file.
+    """
     exported = Exported.model_validate(record)
     task = task_id(form, exported.data)
     items = item_ids(form, exported.data)
@@ -119,6 +125,9 @@ def read_task(form: Form, record: Row, raw: str) -> Found:
 
 
 def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -> Labelling:
+    """The labelling of one annotation; void if its annotator skipped the task. `items`: the item ids in `data`, if it
+    is of an older configuration.
+    """
     given = Annotation.model_validate(annotation)
     who = given.completed_by
     item = data.get(form.item_key) if form.item_key else None
@@ -137,17 +146,18 @@ def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -
 
 
 def _listed(form: Form, items: list[str], data: Row) -> Cells:
-    """The texts of the items in a task of an older configuration."""
+    """The texts of the items in a task of an older configuration, by item id and text name; else {}."""
     listed = zip(items, data[form.items] if items else [], strict=True)
     return {(name, each.name): item.get(each.name) for name, item in listed for each in form.texts(of_item=True)}
 
 
 def _at(items: list[str], place: Place) -> Place:
+    """The item id for an index into `items`, an id as it is; the index as text if it is out of range."""
     if isinstance(place, str):
         return place
     return items[place] if place < len(items) else str(place)
 
 
 def _value(result: Result) -> Any:
-    """The value of a control, () where it has none."""
+    """The value that the annotator gave in a control; () if there is none."""
     return next((result.value[name] for name in _VALUES if name in result.value), ())

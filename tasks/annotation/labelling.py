@@ -1,7 +1,8 @@
-"""What one annotator says of a task or of a part of it: as a file gives it, then checked against form and build.
+"""Labellings: what one annotator entered for a task or for one item of it. First as read from a file, then checked
+against the form and the tasks of the build.
 
-Every format is read into a `Labelling`; `check` makes of it a `Checked` one, or says in an `Unfit` why it cannot be
-taken. What of it does not fit is named and costs no other label.
+Every format is read into a `Labelling`; `check` returns it as `Checked` or raises Unfit. A single value that does not
+fit is listed in `Checked.wrong`, and the other values are kept.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ Cells = dict[tuple[Place, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """`values` and `shown`: by item and field or text; an item is its id, its place in the sheet from 0, or WHOLE for
-    the task. `void`: why it does not count. `at`: milliseconds since 1970. Values are not yet checked."""
+    """What one annotator entered for a task, not yet checked. `values`: (item, field name) -> value; `shown`: (item,
+    text name) -> text. An item is given by its id, by its index in the sheet from 0, or WHOLE for the task itself.
+    `void`: why the labelling does not count, such as skipped. `at`: milliseconds since 1970. `seconds`: time taken.
+    """
 
     source: str
     task: str
@@ -55,15 +58,18 @@ class Labelling:
 
     @property
     def key(self) -> str:
+        """A name for reports: task/annotator; only the task where the annotator is missing or may be a mail address."""
         named = isinstance(self.annotator, int | str) and filled(self.annotator) and "@" not in str(self.annotator)
         return f"{self.task}/{self.annotator}" if named else self.task
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A labelling that fits. `values`: by item id (WHOLE: of the task) and field, choices in the form's spelling;
-    `as_written`: the word that was written, where it differs. `items`: those that the sheet has. `swapped`: it shows
-    the sides the other way round than the task. `wrong`: what of it is no label. `raw`: its text in the file."""
+    """A labelling that fits form and build. `values`: (item id or WHOLE, field name) -> value, choices in the form's
+    spelling; `as_written`: the choice as the annotator wrote it, where it differs. `items`: ids of the items in the
+    sheet. `swapped`: the sheet shows the two sides in the opposite order of the task's. `wrong`: values that are no
+    labels. `raw`: its text in the file.
+    """
 
     labelling: Labelling
     task: Task
@@ -81,11 +87,12 @@ class Checked:
         return f"{self.task.id}/{self.annotator}"
 
     def rejected(self, why: Unfit) -> Rejected:
+        """The rejected row for one value in `wrong`."""
         return Rejected(self.key, "defect", why.reason, why.detail, self.raw)
 
 
 def noun(column: str) -> str:
-    """What an id column is of: answer_id -> answer."""
+    """An id column without its ending, for messages: answer_id -> answer."""
     return column.removesuffix("_id")
 
 
@@ -93,7 +100,7 @@ def noun(column: str) -> str:
 
 
 def task_id(form: Form, record: Mapping[str, Any]) -> str:
-    """The id of the task that a record is of."""
+    """The task id in a record; Unfit if it has none."""
     found = record.get(form.key)
     if not isinstance(found, str) or not found:
         raise Unfit(f"no {form.key}")
@@ -101,7 +108,7 @@ def task_id(form: Form, record: Mapping[str, Any]) -> str:
 
 
 def item_ids(form: Form, record: Mapping[str, Any]) -> list[str]:
-    """The ids of the items that a record lists, in its order; none where it lists none."""
+    """The ids of the items that a record lists, in its order; [] if it lists none. Unfit if an id occurs twice."""
     listed = ITEMS.validate_python((record.get(form.items) if form.items else None) or [])
     found = IDS.validate_python([item.get(form.item_key) for item in listed])
     if len({*found}) < len(found):
@@ -110,10 +117,11 @@ def item_ids(form: Form, record: Mapping[str, Any]) -> list[str]:
 
 
 def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> Cells:
-    """The values, from (control, value) of a tool's record, which is of an item or of none; () is no value.
+    """(item, field name) -> value, from the (control name, value) pairs of a tool's record; blank values are left out.
+    `item`: the id of the item that the record is about, None: the task. A value of () means that none was found.
 
-    A control that ends in a number is of the item at that place. Others that the form does not have are left alone, but
-    for those that are called nearly as one that it has.
+    A control whose name ends in a number belongs to the item with that index. Controls that the form does not have are
+    ignored. Unfit for one whose name is nearly a field's, for a field given twice, and for ().
     """
     values: Cells = {}
     asked = {each.name: each.of_item for each in form.fields}
@@ -129,14 +137,18 @@ def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> C
 
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
-    """The texts that a tool's record shows."""
+    """(item, text name) -> text, for the form's texts in a tool's record. `item`: the id of the item that the record is
+    about, None: the task.
+    """
     shown = {each.name: each.of_item for each in form.shown}
     cells = ((_cell(shown, name, item), text) for name, text in record.items())
     return {cell: text for cell, text in cells if cell is not None and text is not None}
 
 
 def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Place, str] | None:
-    """Where a name belongs; None for one that the form does not have, or that is of an item which nothing names."""
+    """(item, name) for the name of a control or text. `of_item`: name in the form -> whether it belongs to items. None
+    for a name that the form does not have, or that belongs to an item where neither `item` nor the name says which.
+    """
     if not isinstance(name, str):
         return None
     if name in of_item:
@@ -152,7 +164,10 @@ def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Pla
 def check(
     form: Form, labelling: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str
 ) -> Checked:
-    """The labelling as the form has it; Unfit for one that is of no known task, of nobody, or says nothing."""
+    """The labelling checked against form and build. Unfit for one that is void or empty, of an unknown task or item,
+    without a valid annotator, or whose sheet shows other texts than the build. `known`: tasks of the build by id;
+    `accounts`: account in a tool -> annotator id; `raw`: the labelling's text in its file.
+    """
     if labelling.void or not labelling.values:
         raise Unfit(labelling.void or NOT_LABELLED, kind="filtered")
     task = known.get(labelling.task)
@@ -175,7 +190,9 @@ def check(
 
 
 def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:
-    """Place -> id of each item that is shown or labelled; Unfit for one that the task does not have."""
+    """Item as the labelling gives it (id, index or WHOLE) -> item id, for each item that is shown or labelled. Unfit
+    for one that the task does not have.
+    """
     ids = [item.id for item in task.items]
     of: dict[Place, str] = {WHOLE: WHOLE, **dict(enumerate(ids)), **{name: name for name in ids}}
     places = dict.fromkeys(place for place, _ in (*labelling.values, *labelling.shown))
@@ -187,7 +204,9 @@ def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:
 
 
 def _compare(form: Form, task: Task, shown: Cells, items: Mapping[Place, str]) -> bool:
-    """Whether the sides are the other way round; Unfit where a text that is shown is not that of the build."""
+    """Whether the sheet shows the two sides in the opposite order of the task's. Unfit where a shown text is not that
+    of the build, white space aside. `items`: as returned by `_items`.
+    """
     sides = form.sides()
     ours = {item.id: item.texts for item in task.items} | {WHOLE: task.texts}
     for (place, name), text in shown.items():
@@ -206,7 +225,7 @@ Made = TypeVar("Made")
 
 
 def attempt(key: str, raw: str, read: Callable[..., Made], *what: Any) -> Made | Rejected:
-    """What `read` makes of a record or a part of it, or a Rejected that says why it is none."""
+    """The result of `read(*what)`, or a Rejected (key `key`, text `raw`) if it raises Unfit or ValidationError."""
     try:
         return read(*what)
     except (Unfit, ValidationError) as error:
@@ -214,7 +233,9 @@ def attempt(key: str, raw: str, read: Callable[..., Made], *what: Any) -> Made |
 
 
 def refused(key: str, raw: str, error: Unfit | ValidationError) -> Rejected:
-    """A record that is none of the form; of one in another shape, where and what is expected there."""
+    """The rejected row for a record that does not fit: with the reason of an Unfit, or for a ValidationError with the
+    path in the record and what is expected there.
+    """
     if isinstance(error, Unfit):
         return Rejected(key, error.kind, error.reason, error.detail, None if error.reason == ILL_FORMED else raw)
     first = error.errors()[0]
@@ -227,10 +248,11 @@ def read_back(
     known: Mapping[str, Task],
     accounts: Mapping[str, str],
 ) -> Iterator[Checked | Rejected]:
-    """The labellings that say something, and a Rejected for whatever of a file is no label.
+    """A Checked for each labelling with at least one valid label; before it, a Rejected for each of its values that is
+    none. A Rejected also for each labelling that does not fit; those in `found` are passed on.
 
-    `found`: each with its text in the file. `accounts`: account of a tool -> annotator; where there are any, what
-    another account says is rejected.
+    `found`: (labelling or Rejected, its text in the file). `accounts`: account in a tool -> annotator id; if there are
+    any, labellings of other accounts are rejected.
     """
     for labelling, raw in found:
         if isinstance(labelling, Rejected):

@@ -1,7 +1,7 @@
-"""A table of labels: every annotator's, one row a label; what most of them say, and how far they are.
+"""The table of labels, one row for each label of each annotator; the majority label of each unit, and progress.
 
-Columns: task_id, item_id ("" for the task as a whole), field, annotator_id, value, labelled_at, source. Lists are
-joined as one text. In forms with sides, values are those of the task's own order of the two texts.
+Columns: task_id, item_id ("" for the task as a whole), field, annotator_id, value, labelled_at, source. Values that are
+lists are joined into one text. In forms with sides, values refer to the task's own order of the two texts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _OTHER = {"A": "B", "B": "A", NEITHER: NEITHER}
 
 
 def table(form: Form, found: Iterable[Checked]) -> pd.DataFrame:
-    """The labels of these labellings. Of two labels of one annotator in a field the later counts where both are dated,
-    else the first."""
+    """The table of these labellings' labels. Where an annotator labelled a field of the same task or item twice, the
+    label with the later `labelled_at` counts; where one has no date, the first.
+    """
     import pandas as pd
 
     kept: dict[tuple[str, ...], Row] = {}
@@ -39,12 +40,13 @@ def table(form: Form, found: Iterable[Checked]) -> pd.DataFrame:
 
 
 def later(first: Row, second: Row) -> Row:
-    """Of two labellings by one annotator the one that counts, by `labelled_at`."""
+    """Of two rows, the one with the later `labelled_at`; the first if either has none or both are equal."""
     dated = first["labelled_at"] is not None and second["labelled_at"] is not None
     return second if dated and second["labelled_at"] > first["labelled_at"] else first
 
 
 def _rows(form: Form, found: Checked) -> Iterator[Row]:
+    """The rows of one labelling. Where it shows the sides swapped, its values are turned back to the task's order."""
     common = {"annotator_id": found.annotator, "labelled_at": found.labelling.at, "source": found.labelling.source}
     for (item, name), value in found.values.items():
         if found.swapped:
@@ -55,15 +57,17 @@ def _rows(form: Form, found: Checked) -> Iterator[Row]:
 
 
 def _other_side(form: Form, name: str) -> str:
+    """The name of this field for the other side (quality_a -> quality_b); unchanged if the field is of neither side."""
     other = {"_a": "_b", "_b": "_a"}.get(name[-2:])
     return f"{name[:-2]}{other}" if other and any(each.name == f"{name[:-2]}{other}" for each in form.fields) else name
 
 
 def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
-    """What annotators say together: one row a unit and field, with value, votes, labels, and whether values are tied.
+    """The joint label of each unit and field: task_id, item_id, field, value, votes, labels, tied. `votes` is the
+    highest number of equal labels, `labels` the number of all; `tied`: several values have that many.
 
-    `value` is null where no value has the votes that the rule asks for: majority, more than half of the labels;
-    plurality, more than any other value; unanimous, all of them. `tied`: values share the most votes.
+    `value` is null unless it has the votes that the rule asks for: majority, more than half of the labels; plurality,
+    more than any other value; unanimous, all of them.
     """
     votes = labels.groupby([*UNIT, "value"], sort=False).size().rename("votes").reset_index()
     units = votes.groupby(UNIT, sort=False)["votes"]
@@ -79,21 +83,22 @@ def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
 
 
 def decided(together: pd.DataFrame) -> pd.DataFrame:
-    """Of each field: units with two labels or more, those for which `aggregate` has a value, and ties."""
+    """One row a field: `units` with two labels or more, how many of them are `decided` (`aggregate` has a value), how
+    many `tied`. `together` is a result of `aggregate`.
+    """
     labelled_twice = together[together["labels"] > 1].assign(units=1, decided=lambda rows: rows["value"].notna())
     by_field: pd.DataFrame = labelled_twice.groupby("field", sort=False)[["units", "decided", "tied"]].sum()
     return by_field.astype(int).reset_index()
 
 
 def reasons(found: Iterable[Checked | Rejected]) -> dict[str, int]:
-    """How often labels were rejected for which reason, the most frequent first."""
+    """How many labels were rejected, by reason, the most frequent reason first."""
     return dict(Counter(each.reason for each in found if isinstance(each, Rejected)).most_common())
 
 
 def progress(form: Form, tasks: Iterable[Task], labels: pd.DataFrame) -> pd.DataFrame:
-    """How much of each field is labelled: units in all, by one annotator, by two or more, and labels.
-
-    One row a field, in the order of the form; units are tasks, or their items.
+    """How much of each field is labelled, one row a field in the order of the form: `units` (tasks, or their items),
+    those labelled `by one` annotator and `by more`, and the number of `labels`.
     """
     import pandas as pd
 
@@ -108,5 +113,5 @@ def progress(form: Form, tasks: Iterable[Task], labels: pd.DataFrame) -> pd.Data
 
 
 def by_annotator(labels: pd.DataFrame) -> pd.DataFrame:
-    """Of each annotator, by name: tasks with a label of theirs, and labels."""
+    """One row an annotator, ordered by id: the number of tasks with a label of theirs, and of their labels."""
     return labels.groupby("annotator_id").agg(tasks=("task_id", "nunique"), labels=("value", "size")).reset_index()

@@ -1,14 +1,14 @@
-"""Sheets as files: JSON lines, CSV, spreadsheet-safe CSV, projects of Label Studio, data sets of Argilla 2.
+"""Sheets to fill in: as JSON lines, CSV, CSV safe for spreadsheets, and the records for Label Studio and Argilla 2.
 
-A line of JSON is a task, and null is what nobody filled in yet:
+A line of JSON is a task; null is a value that nobody has filled in yet:
 
     {"question_id": "…", "annotator_id": "e7", "answer_id": "a_4f…", "question": "…", "answer": "…",
      "claims": [{"claim_id": "a_4f…#0", "claim": "…", "evidence": "…", "support": null, "revised_claim": null}],
      "usefulness": null, "annotation_time": null, "labelled_at": null, "ratings": {"usefulness": ["Useful", …]}}
 
-Read back, `annotation_time` is in seconds, `labelled_at` in ISO 8601; `ratings` says what may be filled in, and is not
-read. A row of CSV is a task, or an item of it; the tools' files have a record for each item, and records of their own
-for what is asked of the task as a whole.
+When a sheet is read back, `annotation_time` is in seconds, `labelled_at` in ISO 8601; `ratings` lists the choices and
+is not read. A row of CSV is a task, or an item of it. The tools get one record for each item, and another for each task
+with what is asked about the task as a whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ TIMES = ("annotation_time", "labelled_at")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one record of a tool is about: the task as a whole, or one item. `folder`: "" where there is one part."""
+    """The texts and fields of one project of a tool, whose records are either tasks or items. `folder`: where its files
+    go; "" for a form without items, which has one part.
+    """
 
     form: Form
     of_item: bool
@@ -43,7 +45,9 @@ class Part:
 
 
 def parts(form: Form) -> list[Part]:
-    """The parts of a form that something is asked of."""
+    """One Part for the fields asked about the task as a whole and one for those about items; a part without fields is
+    left out.
+    """
     whole = form.texts(of_item=False)
     shown = ((False, form.key, whole), (True, form.item_key, whole + form.texts(of_item=True)))
     return [
@@ -54,7 +58,9 @@ def parts(form: Form) -> list[Part]:
 
 
 def records(part: Part, tasks: Sequence[Task]) -> Iterator[Row]:
-    """For a tool: {"id", "ids": columns that tell what it is of, "texts"} of each task, or of each item."""
+    """The records of a part for a tool, one for each task or item: {"id", "ids": id columns -> values, "texts": name ->
+    text}.
+    """
     form = part.form
     for task in tasks:
         ids = {form.key: task.id, **task.context, form.annotator: task.annotator}
@@ -72,7 +78,7 @@ def records(part: Part, tasks: Sequence[Task]) -> Iterator[Row]:
 
 
 def sheet(form: Form, task: Task) -> Row:
-    """A line of JSON, empty where it is to be filled in."""
+    """The JSON object of a task, with null for every value to fill in."""
     items = {form.items: [_item(form, item) for item in task.items]} if form.items else {}
     return {
         **task.context,
@@ -96,20 +102,22 @@ def jsonl(form: Form, tasks: Sequence[Task]) -> bytes:
 
 
 def columns(form: Form) -> list[str]:
-    """The columns of CSV."""
+    """The column names of the CSV file, in order."""
     ids = [form.key, *form.context, *([form.item_key] if form.items else [])]
     return [*ids, *(each.name for each in form.shown), form.annotator, *(each.name for each in form.fields)]
 
 
 def rows(form: Form, tasks: Sequence[Task]) -> Iterator[Row]:
-    """The rows of CSV: of each task, or of each of its items."""
+    """The rows of the CSV file, as column -> text: one for each item of a task, one for a task without items."""
     for task in tasks:
         whole = {form.key: task.id, **task.context, form.annotator: task.annotator, **task.texts}
         yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items or (Item("", {}),))
 
 
 def csv_file(form: Form, tasks: Sequence[Task], *, spreadsheet: bool) -> bytes:
-    """CSV to the letter; or for spreadsheets: with a byte order mark, and without a cell that would run."""
+    """A CSV file. `spreadsheet`: with a byte order mark and cells that a spreadsheet would run as formulas made
+    harmless; else cells are unchanged, and a column `plain_csv` says so.
+    """
     names = columns(form) + ([] if spreadsheet else [PLAIN])
     written = io.StringIO(newline="")
     write, cell = csv.writer(written).writerow, harmless if spreadsheet else str
@@ -120,7 +128,7 @@ def csv_file(form: Form, tasks: Sequence[Task], *, spreadsheet: bool) -> bytes:
 
 
 def title(name: str) -> str:
-    """A name of the form as people read it."""
+    """The name of a text or field as a heading: revised_claim -> Revised claim"""
     return name.replace("_", " ").capitalize()
 
 

@@ -1,4 +1,4 @@
-"""What annotators write: whether it says something, and what it says as a label, a text, a number, a name or a date."""
+"""Values that annotators enter: whether they are blank, and their reading as a label, text, number, name or date."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _WHOLE = re.compile(r"([+-]?[0-9]+)[.,]0+")
 
 
 class Unfit(ValueError):
-    """What does not fit the form or the build: `reason`, a fixed phrase, and the words in question; `kind` as that of
-    a rejected row."""
+    """A labelling or value that does not fit the form or the build. `reason`: a fixed phrase; `detail`: the words in
+    question; `kind` as in Rejected.
+    """
 
     def __init__(self, reason: str, detail: str | None = None, kind: Literal["filtered", "defect"] = "defect") -> None:
         super().__init__(reason)
@@ -31,7 +32,7 @@ class Unfit(ValueError):
 
 
 def taken(wrong: list[Unfit], read: Callable[..., Any], *values: Any) -> Any:
-    """What `read` makes of these values; None where that is no label, which is then one of `wrong`."""
+    """The result of `read(*values)`; None if it raises Unfit, which is then appended to `wrong`."""
     try:
         return read(*values)
     except Unfit as error:
@@ -40,17 +41,19 @@ def taken(wrong: list[Unfit], read: Callable[..., Any], *values: Any) -> Any:
 
 
 def filled(value: Any) -> bool:
-    """Whether a value says something: it is neither null, nor white space, nor an empty list."""
+    """Whether a value is not blank: neither null, nor an empty list, nor a text of white space alone."""
     return value is not None and value != [] and (not isinstance(value, str) or bool(value.strip()))
 
 
 def folded(text: str) -> str:
-    """What a spreadsheet leaves of a text: white space does not count."""
+    """The text with white space collapsed, to compare texts that a spreadsheet may have changed."""
     return " ".join(text.split())
 
 
 def spelled(name: str, value: Any, choices: Iterable[str], also: Mapping[str, str], of: str) -> str:
-    """The choice that is meant, case and white space aside; Unfit for what is none."""
+    """The choice that a value names, ignoring case and white space; Unfit if there is none. `also`: another accepted
+    spelling -> choice. `name` and `of` (an id) are for the message.
+    """
     known = {folded(each).casefold(): ours for each, ours in [*also.items(), *((each, each) for each in choices)]}
     ours = known.get(folded(value).casefold()) if isinstance(value, str) else None
     if ours is None:
@@ -59,9 +62,10 @@ def spelled(name: str, value: Any, choices: Iterable[str], also: Mapping[str, st
 
 
 def read_value(field: Field, value: Any, of: str) -> Any:
-    """The value of a field as the form has it; Unfit where it is none of what the field takes.
+    """The value of a field in the form's type and spelling; Unfit if the field does not accept it. `of` is an id for
+    the message.
 
-    A list of one value is that value; numbers may come as text, with either decimal mark.
+    A list of one value is that value; numbers may be text, with a point or a comma as decimal mark.
     """
     if field.kind in ("choices", "texts"):
         texts = texts_of(value)
@@ -84,6 +88,9 @@ def _choice(field: Field, value: Any, of: str) -> str:
 
 
 def _number(field: Field, value: Any, of: str) -> float:
+    """The number, an int if it is whole. Unfit for another value, one outside the field's scale, or a fraction on a
+    scale.
+    """
     least, most = field.scale or (-math.inf, math.inf)
     try:
         found = math.nan if isinstance(value, bool) else float(str(value).strip().replace(",", "."))
@@ -95,7 +102,7 @@ def _number(field: Field, value: Any, of: str) -> float:
 
 
 def texts_of(value: Any) -> list[str] | None:
-    """A list of texts, or one text that lines of `---` divide; None where it is neither."""
+    """The texts that are not blank, in a list or in one text divided by lines of `---`; None for any other value."""
     if isinstance(value, str):
         value = _DIVIDERS.split(value)
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
@@ -104,20 +111,21 @@ def texts_of(value: Any) -> list[str] | None:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Texts as the one that a cell or a text question takes; `texts_of` gives them back."""
+    """Texts joined by lines of `---` into one, which `texts_of` divides again."""
     return f"\n{DIVIDER}\n".join(texts)
 
 
 def as_shown(value: Any) -> str:
-    """A value in a message, cut after 80 characters."""
+    """A value as JSON for a message, cut to 80 characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
 
 
 def annotator_name(value: Any, accounts: Mapping[str, str]) -> str:
-    """A number or a pseudonym: whole numbers without the .0 that pandas adds to a column with empty cells.
+    """The id of an annotator, a number or a pseudonym; whole numbers lose the .0 that pandas adds to a column with
+    empty cells. Unfit for a blank value, a mail address or a long text.
 
-    `accounts`: account of a tool -> annotator; where there are any, Unfit for another account.
+    `accounts`: account in a tool -> annotator id; if there are any, Unfit for any other account.
     """
     if not filled(value):
         raise Unfit("no annotator")
@@ -134,14 +142,18 @@ def annotator_name(value: Any, accounts: Mapping[str, str]) -> str:
 
 
 def seconds(value: Any, of: str) -> float | None:
-    """A duration; Unfit where it is none."""
+    """A duration in seconds, None if it was not given. Unfit for anything but a number from 0 to LONGEST_TIME; `of` is
+    an id for the message.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | None) or not 0 <= (value or 0) <= LONGEST_TIME:
         raise Unfit("ill-formed annotation_time", of)
     return None if value is None else float(value)
 
 
 def moment(name: str, value: Any) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 text, UTC where it names no zone; None for nothing, Unfit for others."""
+    """An ISO 8601 text as milliseconds since 1970, in UTC if it names no time zone; None for a blank value. Unfit for
+    any other value, named `name` in the message.
+    """
     try:
         when = datetime.fromisoformat(value) if filled(value) else None
         return int(when.replace(tzinfo=when.tzinfo or UTC).timestamp() * 1000) if when else None
@@ -150,8 +162,9 @@ def moment(name: str, value: Any) -> int | None:
 
 
 def refuse_near_misses(names: Iterable[Any], known: Collection[str], asked: Sequence[str], of: str) -> None:
-    """Unfit for a name that is none of the known ones but nearly one of those asked for: a label under it would be
-    lost. Other names are anybody's own."""
+    """Unfit if one of `names` is not in `known` but is almost one of `asked`: probably a misspelt field, whose labels
+    would be lost. Other unknown names are ignored. `of` is an id for the message.
+    """
     for name in names:
         if isinstance(name, str) and name not in known:
             word = name[:SHOWN_CHARS]

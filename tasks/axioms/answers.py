@@ -1,5 +1,5 @@
-"""Stages whose rows are answers written by a model: open-book and closed-book (axiom 2), corrupted (3),
-combined (5).
+"""Stages whose rows are answers written by a model: open-book and closed-book (axiom 2), corrupted (axiom 3), combined
+(axiom 5).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ TEXT_OF_PASSAGES = "passages.list.element.text"
 
 
 def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -> list[Request]:
-    """The longest request to expect, of the question and these further texts of the prompt."""
+    """The longest request that a stage may send, in a list: with the question and the prompt's inputs named in `texts`
+    at their maximal length. It bounds the cost before a run. `reply`: the class of a structured reply.
+    """
     inputs: dict[str, Any] = {name: longest(MOST_CHARACTERS[name]) for name in ("question", *texts)}
     if "passages" in inputs:
         inputs["passages"] = [inputs["passages"]] * sizes.arguments_of("passages")["passages"]
@@ -70,7 +72,9 @@ def answer_closed_book(
 
 
 def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """A row of ANSWERS from the model's reply, or why it is rejected."""
+    """A row of ANSWERS from the model's reply, or the rejected row. `question` is the question's id, `kind` open_book
+    or closed_book.
+    """
     if isinstance(answer, Failure):
         return unanswered(question, answer)
     text = usable(question, answer)
@@ -118,7 +122,9 @@ def corrupt_answers(
 
 
 def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """A row of CORRUPTED from the model's reply, or why it is rejected."""
+    """A row of CORRUPTED from the model's reply, or the rejected row. `answer` is the open-book row that was to be
+    corrupted.
+    """
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return unanswered(key, reply)
@@ -148,7 +154,9 @@ def _one_line_each(claims: list[str]) -> list[str]:
 def combine_answers(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:
-    """LLM-Combine(q, A', A'') of a question's two top answers, kept where `above` < utilization < `below` (C.4)."""
+    """LLM-Combine(q, A', A''): one answer written from a question's two answers with most votes, kept where `above` <
+    utilization < `below`. `n` is the length in words of the n-grams that utilization counts (C.4).
+    """
     pairs = []
     for thread in threads:
         first, second = thread["answers"][:2]  # the two answers with most votes
@@ -183,7 +191,9 @@ def _combined(
     below: float,
     n: int,
 ) -> Row | Rejected:
-    """A row of COMBINED from the model's reply, or why it is rejected."""
+    """A row of COMBINED from the model's reply, or the rejected row. `above` and `below` are exclusive bounds of its
+    utilization, measured by n-grams of `n` words.
+    """
     question = thread["question_id"]
     if isinstance(answer, Failure):
         return unanswered(question, answer)
@@ -221,5 +231,5 @@ def passages_for_prompt(passages: list[Row]) -> list[str]:
 
 
 def _row_id(kind: str, *parts: str) -> str:
-    """An id of a kind of row: the kind's letter and a hash of `parts`."""
+    """The id of a generated row: the letter `kind` (a, c or m), an underscore and a hash of `parts`."""
     return f"{kind}_{fingerprint(list(parts))}"

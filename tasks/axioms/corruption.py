@@ -42,6 +42,7 @@ _NEGATABLE = "is are was were can will should must may could would"
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
+    """The pairs of words in a text such as "more less, higher lower"."""
     return [(pair.split()[0], pair.split()[1]) for pair in text.split(",")]
 
 
@@ -63,10 +64,11 @@ class Edit(NamedTuple):
 
 
 def corrupt(answer: str, evidence: str, random_bytes: bytes, *, read: int) -> tuple[list[str], list[str], str]:
-    """(claims, corrupted claims, the answer with exactly these changes).
+    """(all claims, the changed claims after the change, the answer with these changes).
 
-    About half of the claims are changed. Claims are taken from the first `read` characters of the answer, at most 12.
-    An answer without claims is returned unchanged. `random_bytes` decide which claims change, and how.
+    About half of the claims are changed, by `random_bytes`. Claims are sentences of the first `read` characters of the
+    answer, at most 12. `evidence` provides names and terms to replace others. An answer without claims is returned
+    unchanged.
     """
     claims = [span for span in sentences(answer[:read]) if is_claim(answer[span.start : span.end])]
     claims = claims[:MAX_CLAIMS]
@@ -83,7 +85,9 @@ def corrupt(answer: str, evidence: str, random_bytes: bytes, *, read: int) -> tu
 
 
 def is_claim(sentence: str) -> bool:
-    """Whether a sentence states something: 20 to 400 characters, at least four words, no question, no announcement."""
+    """Whether a sentence looks like a statement: 20 to 400 characters, at least four words, not ending in a question
+    mark or colon, no HTML or image, no code, emphasis or bracket cut off.
+    """
     return (
         20 <= len(sentence) <= 400
         and sentence[-1] not in "?:"
@@ -95,13 +99,17 @@ def is_claim(sentence: str) -> bool:
 
 
 def _order(claims: int, start: int) -> Iterator[int]:
-    """The indices of all claims: every second one, then those in between."""
+    """The indices of all claims in the order they are tried: every second one, then those between; an even `start`
+    begins at 0, an odd one at 1.
+    """
     yield from range(start % 2, claims, 2)
     yield from range(1 - start % 2, claims, 2)
 
 
 def _edit(sentence: str, replacements: _Replacements, random_bytes: bytes, number: int) -> Edit | None:
-    """The edit of the first rule that applies to the sentence, beginning with a rule chosen by the random bytes."""
+    """The edit by the first of the three rules that applies to the sentence, beginning with a rule chosen by the random
+    bytes; None if none applies. `number` is the claim's index.
+    """
     protected = [Span(*match.span()) for match in _PROTECTED.finditer(sentence)]
     drawn = random_bytes[(number + 1) % len(random_bytes)]
     for shift in range(3):
@@ -112,7 +120,9 @@ def _edit(sentence: str, replacements: _Replacements, random_bytes: bytes, numbe
 
 
 def _other_number(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
-    """An edit that changes the first digit of a number, or the third digit of a year, so that it stays a year."""
+    """An edit of the first unprotected number: changes its first digit, or the third digit of a year, so that it stays
+    a year. None if there is none. `drawn` chooses the digit.
+    """
     for match in _NUMBER.finditer(sentence):
         if _is_unprotected(match.start(), protected):
             number = match[0]
@@ -126,7 +136,9 @@ def _other_number(sentence: str, protected: list[Span], replacements: _Replaceme
 
 
 def _opposite(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
-    """An edit that adds or removes a negation or inverts a word: one of the first three possible ones."""
+    """An edit that adds or removes a negation or replaces a word by its opposite; `drawn` chooses one of the first
+    three possible. None if there is none.
+    """
     candidates: list[Edit] = []
     for match in _TOKEN.finditer(sentence):
         inverse = _INVERSE.get(match[0].lower().replace("’", "'"))
@@ -136,7 +148,9 @@ def _opposite(sentence: str, protected: list[Span], replacements: _Replacements,
 
 
 def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
-    """The edit that puts `inverse` in the place of a word, in a list; empty if it does not fit."""
+    """The edit that puts `inverse` in place of the matched word, in a list; [] if it does not fit there. An empty
+    `inverse` removes the word.
+    """
     start, end = match.span()
     if not inverse:
         return [Edit(start - 1, end, "")] if sentence[start - 1 : start] == " " else []
@@ -148,7 +162,9 @@ def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
 
 
 def _other_name(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
-    """An edit that puts another name from the evidence or the answer in place of one; without names, a similar term."""
+    """An edit that replaces a name by another from the evidence or the answer; where no name can be replaced, a word by
+    one of the evidence with the same last three letters. None if neither is possible. `drawn` chooses the replacement.
+    """
     for pattern, pool, ending in ((_NAME, "names", 0), (_TERM, "words", 3)):
         for match in pattern.finditer(sentence):
             end = match[0][len(match[0]) - ending :]
@@ -163,7 +179,7 @@ def _other_name(sentence: str, protected: list[Span], replacements: _Replacement
 
 
 class _Replacements:
-    """Names and terms of the answer and its evidence that can replace others; collected on first use."""
+    """Names of the evidence and the answer, and words of the evidence, as replacements; collected on first use."""
 
     def __init__(self, answer: str, evidence: str) -> None:
         self._answer, self._evidence = answer, evidence
@@ -178,7 +194,7 @@ class _Replacements:
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The first 40 distinct matches of a pattern."""
+    """The first 40 distinct matches of a pattern in a text, in order."""
     found: dict[str, None] = {}
     for match in pattern.finditer(text):
         found[match[0]] = None
@@ -188,12 +204,12 @@ def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def _is_unprotected(position: int, protected: list[Span]) -> bool:
-    """Whether a position lies outside of code, links and other protected spans."""
+    """Whether a position in a sentence is outside the spans (code, links, formulas, citations) that must not change."""
     return not any(start <= position < end for start, end in protected)
 
 
 def _rewritten(answer: str, claims: list[Span], edits: dict[int, Edit]) -> str:
-    """The answer with the edits applied to its claims."""
+    """The answer with the edits applied; `edits` are by the index of their claim in `claims`."""
     for number in sorted(edits, reverse=True):
         start, end = claims[number]
         answer = answer[:start] + _apply(answer[start:end], edits[number]) + answer[end:]

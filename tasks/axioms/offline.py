@@ -51,7 +51,7 @@ _ENDINGS = (
 
 
 def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The passages' sentences that share most words with the question, each with its passage's number."""
+    """At most five sentences of the passages that share most words with the question, each with its passage number."""
     question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
     chosen = _quotable(inputs.passages(), question_words)
     if not chosen:
@@ -61,7 +61,9 @@ def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -
 
 
 def _quotable(passages: list[tuple[int, str]], question_words: set[str]) -> list[tuple[int, str]]:
-    """At most five (passage number, sentence) in the order of the passages, from at least two passages if possible."""
+    """(passage number, sentence) of at most five sentences that share most words with the question, in the order of the
+    passages; from at least two passages if possible.
+    """
     ranked = [
         (shared_words(question_words, text[start:end]), number, text[start:end])
         for number, text in passages
@@ -90,8 +92,8 @@ def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int)
 
 
 def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The answer's claims, some of them corrupted by rule, and the answer with exactly these changes, in the reply's
-    tags.
+    """The reply in the prompt's tags: the answer's claims, the claims that were corrupted by rule, and the answer with
+    these changes.
     """
     answer = inputs.one("Answer")
     evidence = "\n".join(text[:READ_CHARACTERS] for _, text in inputs.passages())
@@ -102,7 +104,9 @@ def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 
 
 def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The first answer and the half of the second that shares most words with the question, without near-repeats."""
+    """The first answer, followed by the half of the second answer's sentences that shares most words with the question;
+    near-repeats are left out.
+    """
     question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
     first, second = (inputs.one(f"{name} answer")[:READ_CHARACTERS] for name in ("First", "Second"))
     pieces = _pieces(second)
@@ -114,7 +118,9 @@ def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 
 
 class _NewParts:
-    """Tells which parts are no near-repeats of earlier ones and fit, together, into `max_characters`."""
+    """A filter for parts of a text: keeps those that nearly repeat no part kept before and fit, all together, into
+    `max_characters`.
+    """
 
     def __init__(self, max_characters: int) -> None:
         self._left = max_characters
@@ -122,7 +128,7 @@ class _NewParts:
         self._parts: set[str] = set()
 
     def __call__(self, part: str) -> bool:
-        """Whether a part is new and fits; if so it counts as an earlier one from here on."""
+        """Whether to keep a part: it is new and fits. A kept part counts for later calls."""
         own = words(part)
         most = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
         near = (other for other in self._kept if len(other) <= most and len(own) <= len(other) / NEAR_REPEAT + 1e-9)
@@ -135,7 +141,9 @@ class _NewParts:
 
 
 def _pieces(text: str) -> list[tuple[str, list[str]]]:
-    """(kind, parts) of each block: the sentences of a paragraph if each can stand alone, else the whole block."""
+    """(kind, parts) of each block of a Markdown text. The parts of a paragraph are its sentences, unless one has code,
+    emphasis or a bracket cut off; any other block is one part.
+    """
     found = []
     for kind, start, end in blocks(text):
         parts = [text[start:end]]
@@ -150,15 +158,15 @@ def _pieces(text: str) -> list[tuple[str, list[str]]]:
 
 
 def _best_half(pieces: list[tuple[str, list[str]]], question_words: set[str]) -> set[str]:
-    """The half of the prose sentences that shares most words with the question."""
+    """The half of the prose sentences, rounded up, that shares most words with the question."""
     prose = [part for kind, block in pieces if kind == "prose" for part in block]
     ranked = sorted(prose, key=lambda part: -shared_words(question_words, part))
     return set(ranked[: (len(prose) + 1) // 2])
 
 
 def _closed(code: str) -> str:
-    """The code block with a closing fence; one is appended if it is missing, so that the block does not swallow what
-    follows.
+    """The code block, with a closing fence appended if it is fenced and not closed, so that later text stays outside
+    it.
     """
     bare = code.lstrip()
     if not bare.startswith(("```", "~~~")):

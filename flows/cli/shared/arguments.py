@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, and how a version is found and summarized."""
+"""Arguments and options that commands share, and look-ups for them: versions, their summaries, configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longform.settings import home as home_of
 
 
 def _nearest_home(context: typer.Context, home: Path | None) -> Path | None:
-    """The --home after the command, else the one before it."""
+    """The value of --home after the command; if it is not given there, that of --home before the command (or None)."""
     before: Path | None = context.find_root().params.get("home")
     return before if home is None else home
 
@@ -51,7 +51,9 @@ PromptsFolder = Annotated[
 
 
 def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
-    """(store, version) of an address; UsageError if there is no such version."""
+    """(the store of the home, the version) that `DATASET[@VERSION]` names, by default the latest. UsageError if there
+    is no such dataset or version.
+    """
     from longform.artifacts import versions
     from longform.artifacts.store import Store
 
@@ -61,7 +63,9 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
 
 
 def summary(version: Any) -> dict[str, Any]:
-    """A version as a JSON value: name, rows, splits, recipe. Splits of further configs are named `<config>/<split>`."""
+    """A version as a JSON value: dataset, version, rows, rows by split, offline (whether it has rows of the offline
+    model), recipe (fingerprint). Splits of configs other than the default one are named `<config>/<split>`.
+    """
     splits = dict(named_splits(version))
     return {
         "dataset": version.dataset,
@@ -74,7 +78,9 @@ def summary(version: Any) -> dict[str, Any]:
 
 
 def named_splits(version: Any) -> Iterator[tuple[str, int]]:
-    """(split, rows) of all configs; splits of further configs are named `<config>/<split>`."""
+    """Yields (split, number of rows) for all configs of a version, the default one first; splits of the other configs
+    are named `<config>/<split>`.
+    """
     for number, (config, splits) in enumerate(version.configs.items()):
         for split, rows in splits.items():
             yield (f"{config}/{split}" if number else split), rows
@@ -89,7 +95,7 @@ def print_json(document: Any, indent: int | None = 2) -> None:
 
 
 def with_prompts(settings: list[str] | None, folder: str | None) -> list[str]:
-    """The settings with --prompts added."""
+    """The texts `key=value` of --set, and after them the setting `prompts` if --prompts gives a folder."""
     return [*(settings or []), *([] if folder is None else [f"prompts={json.dumps(folder)}"])]
 
 
@@ -101,7 +107,9 @@ def read_options(
     limit: int | None,
     options: dict[str, Any],
 ) -> tuple[Any, Options]:
-    """(the configuration, the options of a build) that a command line states."""
+    """(the checked configuration of a dataset, the other options of a build) from what a command line gives: the file
+    of --config, the texts of --set, --home, --limit, and the flags of `Options`. UsageError if a value is invalid.
+    """
     from flows.config import configuration
 
     all_settings = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
@@ -109,5 +117,5 @@ def read_options(
 
 
 def splits_text(splits: dict[str, int]) -> str:
-    """The splits with their rows, in words."""
+    """The splits with their numbers of rows: `train 9,000, test 1,000`."""
     return ", ".join(f"{name} {rows:,}" for name, rows in splits.items())

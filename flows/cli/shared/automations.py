@@ -22,8 +22,8 @@ Done = Literal["installed", "changed", "there already"]
 
 
 def crash_detection(patience: timedelta) -> AutomationCore:
-    """An automation that fires when a run of our flows that was pending, running or cancelling is silent for
-    `patience`.
+    """The Prefect automation that marks a run of our flows as Crashed if it was pending, running or cancelling and has
+    sent no event, not even a heartbeat, for `patience`.
     """
     trigger = EventTrigger(
         after={f"prefect.flow-run.{event}" for event in ALIVE},
@@ -41,7 +41,9 @@ def crash_detection(patience: timedelta) -> AutomationCore:
 
 
 def install(patience: timedelta) -> Done:
-    """Install or update the automation on the server; says which of these was done."""
+    """Create or update the automation on the server of Prefect's settings; returns whether it was created
+    ("installed"), "changed", or "there already".
+    """
     wanted = crash_detection(patience)
     with get_client(sync_client=True) as client:
         found = client.read_automations_by_name(NAME)
@@ -55,7 +57,7 @@ def install(patience: timedelta) -> Done:
 
 
 def _comparable(automation: AutomationCore) -> dict[str, object]:
-    """What an automation does, without the ids that a server assigns."""
+    """What an automation does, without the ids that a server assigns, so that two of them can be compared."""
     trigger = automation.trigger.model_dump(exclude={"id"})
     actions = [action.model_dump() for action in automation.actions]
     return {"trigger": trigger, "actions": actions, "enabled": automation.enabled, "about": automation.description}

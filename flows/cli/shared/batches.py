@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Addresses(BaseModel):
-    """The endpoints of a configuration, without its other settings."""
+    """The tables [endpoints.NAME] of a configuration; its other settings are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -31,13 +31,17 @@ class Addresses(BaseModel):
 
 
 def open_jobs(home: Path) -> list[Job]:
-    """Jobs that have not ended, oldest first; also works while a build is running."""
+    """Batch jobs that have not ended (state neither DONE nor GONE), oldest first; also works
+    while a build is running.
+    """
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.jobs()
 
 
 def described(job: Job) -> dict[str, Any]:
-    """A job as a JSON value."""
+    """A batch job as a JSON value: name, endpoint, the provider's id, state, number of requests, time it was created,
+    age.
+    """
     return {
         "name": job.name,
         "endpoint": job.endpoint,
@@ -68,7 +72,9 @@ def _age(seconds: float | None) -> str:
 
 
 def chosen(jobs: list[Job], name: str) -> list[Job]:
-    """The one job whose name begins with `name`, or all for `all`; UsageError if not exactly one fits."""
+    """The one job whose name begins with `name`, as a list; all jobs if `name` is "all". UsageError if none or several
+    fit.
+    """
     found = jobs if name == "all" else [job for job in jobs if job.name.startswith(name.lower())]
     if name != "all" and len(found) != 1:
         names = ", ".join(job.name[:12] for job in jobs) or "none"
@@ -78,11 +84,11 @@ def chosen(jobs: list[Job], name: str) -> list[Job]:
 
 
 def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) -> dict[str, bool]:
-    """name -> whether the provider was asked to stop the job; False if it does not know the job, which is then given
-    up.
+    """Ask the providers to stop these jobs. Job name -> True; False if the provider does not know the job, whose state
+    then becomes GONE. `file` and `settings`: the configuration with the jobs' endpoints.
 
     Raises UsageError if the configuration lacks an endpoint of these jobs, EndpointError if a key is missing or
-    refused; jobs before that one stay stopped.
+    refused; jobs that were stopped before the error stay stopped.
     """
     endpoints = read(next(iter(DATASETS)), Addresses, file, settings).endpoints
     for job in jobs:
@@ -96,6 +102,7 @@ def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) ->
 
 
 def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
+    """Ask the provider to stop a job; if it does not know the job, set the job's state to GONE and return False."""
     stopped = asyncio.run(_cancel(job, endpoints))
     if not stopped:
         with closing(open_responses(responses(home))) as store:

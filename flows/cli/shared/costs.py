@@ -26,9 +26,10 @@ LEFT_OUT_IF_ZERO = ("unanswered", "cached_tokens")
 
 
 def paid(home: Path, address: str) -> dict[str, Any]:
-    """What was paid for a dataset, or with `@version` for the stages of that version. Only reads.
+    """What was paid for a dataset, or with `dataset@version` for the stages of that version, as a JSON value: `stages`
+    (calls, tokens and USD by stage and model) and `total`. Only reads.
 
-    `usd` covers the calls whose price is known; `unpriced` counts the others.
+    `usd` covers the calls whose price is known; `unpriced` counts the other calls.
     """
     dataset, with_version, _ = address.partition("@")
     version = find(home, address) if with_version else None
@@ -45,12 +46,14 @@ def paid(home: Path, address: str) -> dict[str, Any]:
 
 
 def _usd(line: dict[str, Any]) -> float | None:
-    """The USD of a ledger line; None if no call of it has a known price."""
+    """The USD of a ledger line; None if the price is known of none of its calls."""
     return None if line["unpriced"] == line["calls"] else (line["cost_nano"] or 0) / NANO
 
 
 def costs_table(found: dict[str, Any]) -> Table:
-    """One line for each stage and model, and their sum; columns with only zeros are left out."""
+    """The result of `paid` as a table: a line for each stage and model, and the sum. The columns `unanswered` and
+    `cached` are left out if they hold only zeros.
+    """
     from flows.builds.console import table
 
     total = found["total"]
@@ -69,13 +72,16 @@ def _model(line: dict[str, Any]) -> str:
 
 
 def _usd_text(line: dict[str, Any]) -> str:
+    """USD with four decimals, followed by `+ unknown` if some calls have no known price; `unknown` if none has."""
     if line["unpriced"] == line["calls"]:
         return "unknown"
     return f"{line['usd']:,.4f}{' + unknown' if line['unpriced'] else ''}"
 
 
 def costs_lines(found: dict[str, Any]) -> list[str]:
-    """Lines for what the table cannot show: nothing paid, unknown prices, calls without an answer."""
+    """Lines to print below the table: that nothing was paid, or how many calls have no known
+    price or no usable answer.
+    """
     name = found["dataset"] + (f" {found['version']}" if found["version"] else "")
     total = found["total"]
     if not total["calls"]:

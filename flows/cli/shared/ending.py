@@ -48,7 +48,7 @@ class Ending:
         sys.exit(code)
 
     def _exit(self) -> None:
-        """End at once, before the interpreter is torn down.
+        """The exit function: ends the process at once, before the interpreter is torn down.
 
         Threads that Prefect leaves running would else make DuckDB's binding report leaked objects.
         """
@@ -56,8 +56,10 @@ class Ending:
         self._exit_now()
 
     def _exit_now(self) -> NoReturn:
-        """Exit at once, with the closing sentence after a signal; not through sys.stderr, whose lock a hanging thread
-        may hold.
+        """End the process at once with the code `self.code`; prints the closing sentence first if that is the code of a
+        signal.
+
+        It writes to the descriptor, not to sys.stderr, whose lock a hanging thread may hold.
         """
         self._ended.acquire()
         if self.code in CODES.values():
@@ -74,10 +76,10 @@ class Ending:
         raise SystemExit(TERMINATED)
 
     def _watch(self, read_end: int) -> None:
-        """End the process 30 seconds after a signal.
+        """Wait for SIGINT or SIGTERM, then end the process 30 seconds later if it still runs.
 
-        Python itself reports the signal, whoever handles it and wherever the main thread hangs: Prefect raises an
-        exception in that thread, which may leave a lock locked, or be lost in a finalizer.
+        Python writes each signal to the pipe `read_end`, whatever handles it and wherever the main thread hangs:
+        Prefect raises an exception in that thread, which may leave a lock locked, or be lost in a finalizer.
         """
         number = 0
         while number not in CODES:
@@ -88,7 +90,9 @@ class Ending:
 
 
 def end_soon(error: LongformError) -> None:
-    """End this process with an error's message and exit code, unless it ends by itself within 20 seconds."""
+    """Start a timer that ends this process with the error's message and exit code in 20
+    seconds, unless it ends before.
+    """
 
     def end() -> NoReturn:
         _flush()

@@ -1,4 +1,6 @@
-"""What builds left, for inspection: stages, rejected rows, comparisons, checks, the summary of a version."""
+"""What builds left, for inspection: stages, rows left out, comparisons and checks of versions,
+the summary of a build.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ WORDS = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
-    """One dict for each stage, in order: fingerprint, rows in and out, left out by kind and reason, counters,
-    seconds.
+    """A dict for each stage of a version, in the order of the flow: fingerprint, rows in and out, rows left out by kind
+    and reason, counters, seconds of the last run, parts, arguments.
     """
     seconds = durations(store.home, version.dataset)
     return [_stage(artifact(store, version, name), seconds) for name in version.stages]
@@ -55,7 +57,9 @@ def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
 def rejected_rows(
     store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)
 ) -> Iterator[dict[str, Any]]:
-    """Every row that was left out, with its stage, kind by kind; of one stage, or of all in order."""
+    """Every row that a version's stages left out, as a dict with its stage: first all rows of the first kind, stage by
+    stage, then the next kind. `stage` None: all stages.
+    """
     artifacts = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
     for kind in kinds:
         for name, built in artifacts.items():
@@ -76,13 +80,17 @@ def _rejected_of_kind(store: Store, built: Artifact, kind: str) -> Iterator[dict
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
-    """A trace as lines of text."""
+    """The `lines` of a trace (see `trace_row`) as text: each title padded to 11 characters,
+    then its text on one line.
+    """
     for title, text in found["lines"]:
         yield f"{title:<11}{text}".replace("\n", " ")
 
 
 def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
-    """Two versions compared: recipes by stage, and rows by split and id."""
+    """The differences of two versions as a JSON value: `stages` whose recipe changed and why, and for each of the
+    `splits` the numbers of rows before, after, added, removed and changed, compared by id.
+    """
     return {
         "before": f"{before.dataset}@{before.name}",
         "after": f"{after.dataset}@{after.name}",
@@ -93,7 +101,9 @@ def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
 
 
 def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[dict[str, str]]:
-    """The stages whose own recipe or source differs; stages that differ only by their inputs are left out."""
+    """{stage, why} for each stage that is in one version only, or whose own recipe or source files differ; stages that
+    differ only by their inputs are left out.
+    """
     for name in dict.fromkeys([*before.stages, *after.stages]):
         old, new = before.stages.get(name), after.stages.get(name)
         if old is None or new is None:
@@ -107,7 +117,7 @@ def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[di
 
 
 def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
-    """(config, split) of both versions, None for the default config, which old versions do not name."""
+    """(config, split) of all splits of both versions. The default config is None, as old versions do not name it."""
     return list(
         dict.fromkeys(
             (config if number else None, split)
@@ -119,7 +129,7 @@ def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
 
 
 def _split_change(before: Version, after: Version, config: str | None, split: str) -> dict[str, Any]:
-    """Row counts of a split in both versions, and rows added, removed and changed."""
+    """Numbers of rows of a split in both versions, and of rows added, removed and changed, compared by id."""
     counts = [version.configs.get(_config_name(version, config), {}).get(split, 0) for version in (before, after)]
     hashes = [_row_hashes(version, _config_name(version, config), split) for version in (before, after)]
     query = f"""
@@ -139,7 +149,7 @@ def _config_name(version: Version, config: str | None) -> str:
 
 
 def _row_hashes(version: Version, config: str, split: str) -> str:
-    """A query for the id and a hash of each row of a split."""
+    """A DuckDB query for the id and a hash of each row of a split; without result if the version lacks the split."""
     paths = version.files(config, split) if config in version.configs else []
     if not paths:
         return "SELECT NULL::VARCHAR AS id, NULL::UBIGINT AS hash LIMIT 0"
@@ -147,7 +157,9 @@ def _row_hashes(version: Version, config: str, split: str) -> str:
 
 
 def check(store: Store, version: Version) -> Iterable[str]:
-    """What is wrong with a version: files, checksums, schemas, stages, conservation."""
+    """What is wrong with a version, one sentence each: files, checksums, schemas, stages; only if none of these is
+    wrong, also rows that a stage lost.
+    """
     found = list(problems(store, version))
     yield from found
     if not found:
@@ -155,7 +167,9 @@ def check(store: Store, version: Version) -> Iterable[str]:
 
 
 def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
-    """A message for each stage of a version that lost a row."""
+    """A message for each stage of a version with an input row that is neither the parent of an
+    output row nor rejected.
+    """
     stages = stages_of(version.dataset)
     artifacts = {name: artifact(store, version, name) for name in version.stages}
     by_fingerprint = {a.fingerprint: a for a in artifacts.values()}
@@ -179,7 +193,9 @@ def _rows(store: Store, stages: dict[str, Stage], built: Artifact) -> Rows:
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:
-    """What a finished build prints: where the files are, what they hold, and what to do next."""
+    """The lines that a finished build prints: rows of each split, the folder and its files, and commands to go on with.
+    `seconds`: how long the build took.
+    """
     name, folder = version.dataset, short_path(version.folder)
     splits = ", ".join(f"{rows:,} {split}" for split, rows in named_splits(version))
     offline = " · rows of the offline model are marked" if version.manifest["offline"] else ""
@@ -205,7 +221,7 @@ def _files(version: Version) -> list[str]:
 
 
 def short_path(path: Path) -> str:
-    """The path relative to the current folder if it lies below it, else as it is."""
+    """The path relative to the current folder if it is inside it, else unchanged."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

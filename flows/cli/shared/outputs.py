@@ -1,4 +1,6 @@
-"""Standard output and error in whatever state they are: a small encoding, closed, without a reader, a lost terminal."""
+"""Standard output and error made safe to print to: with an encoding that lacks characters, closed, without a reader, on
+a lost terminal, on a full disk.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ EXIT_CODES = {errno.EPIPE: 141, errno.EIO: 129}  # as shells name the ends by SI
 
 @contextmanager
 def outputs() -> Iterator[None]:
-    """A context in which any text can be printed. If its reader goes away it ends with SystemExit and a code of
-    EXIT_CODES.
+    """A context in which any text can be printed: characters that the encoding lacks are escaped.
 
-    A full disk ends it with one sentence.
+    If the reader of an output goes away, the context ends with SystemExit and a code of EXIT_CODES; if a disk is full,
+    with one sentence on stderr and code 1. Other errors pass through.
     """
     codecs.register_error("as-json", _as_json)
     sys.stdout, sys.stderr = _ready(sys.stdout), _ready(sys.stderr)
@@ -55,14 +57,14 @@ def _is_full(error: OSError) -> bool:
 
 
 def _as_json(error: UnicodeError) -> tuple[str, int]:
-    """Characters that an encoding lacks, escaped as in JSON: \\u00e9."""
+    """The codec error handler: characters that an encoding lacks become escapes as in JSON (\\u00e9)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(json.dumps(letter)[1:-1] for letter in error.object[error.start : error.end]), error.end
 
 
 def _ready(stream: TextIO | None) -> TextIO:
-    """The stream, set to escape characters that its encoding lacks; a null device for a closed one."""
+    """The stream, changed to escape characters that its encoding lacks; the null device for None, a closed stream."""
     if stream is None:  # it was closed before the start
         return open(os.devnull, "w")
     if isinstance(stream, io.TextIOWrapper):
@@ -71,7 +73,7 @@ def _ready(stream: TextIO | None) -> TextIO:
 
 
 def _is_gone(descriptor: int) -> bool:
-    """Whether output to a descriptor no longer reaches anybody."""
+    """Whether the reader of a descriptor (a pipe, a terminal) is gone."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
@@ -85,7 +87,9 @@ def _mute(descriptor: int) -> None:
 
 
 def _code(error: BaseException | None) -> int | None:
-    """The exit code for the OSError behind an error, also if typer turned it into an exit; None if there is none."""
+    """The exit code for an OSError of EXIT_CODES (a lost reader or terminal) that is the error itself, or that it was
+    raised after, as by typer; None if there is none.
+    """
     while error is not None:
         if isinstance(error, OSError) and error.errno in EXIT_CODES:
             return EXIT_CODES[error.errno]

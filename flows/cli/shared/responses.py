@@ -1,4 +1,4 @@
-"""Stored responses on the command line: exporting them with a dataset, importing them, counting them."""
+"""Stored responses on the command line: exporting all or those of a version, importing them, counting them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from longform.settings import responses
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The result of an export. `missing`: responses that the version used but the store lacks."""
+    """The result of an export: rows and bytes of the file. `missing`: the number of responses that the version used but
+    the store lacks.
+    """
 
     rows: int
     bytes: int
@@ -25,7 +27,9 @@ class Exported:
 
 
 def address_and_file(words: list[str]) -> tuple[str | None, Path]:
-    """(what to export, the file to write): a dataset and a file, or a file alone for everything."""
+    """(`DATASET[@VERSION]` or None for all responses, the file to write), from the words of the command line.
+    UsageError for too many words, or for a dataset without a file.
+    """
     *addresses, file = words
     if len(addresses) > 1:
         raise UsageError(
@@ -48,7 +52,7 @@ def export(home: Path, path: Path, version: Version | None) -> Exported:
 
 
 def load(home: Path, path: Path) -> tuple[int, int]:
-    """Import an exported file: (number of new responses, number that were stored already)."""
+    """Import a file that `export` wrote: (number of new responses, number of responses that were stored already)."""
     from longform.llm.responses.exchange import check_export, import_parquet
 
     check_export(path)
@@ -57,6 +61,8 @@ def load(home: Path, path: Path) -> tuple[int, int]:
 
 
 def stats(home: Path) -> list[dict[str, Any]]:
-    """A dict for each endpoint, model and task; also works while a build is running."""
+    """A dict for each endpoint, model and task with the numbers of answers, errors, tokens and bytes, and the cost;
+    also works while a build is running.
+    """
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.stats()

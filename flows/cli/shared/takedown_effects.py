@@ -1,5 +1,5 @@
-"""Consequences of a takedown: which published versions hold the record, and which stored responses were made
-from it.
+"""Consequences of a takedown: which published versions contain the record, and which stored responses were made from
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ FIELDS = {"id", "date", "reason"}
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A published version that mentions taken-down records."""
+    """A published version that mentions taken-down records, and where: `hits` are the ids with
+    their file and column.
+    """
 
     dataset: str
     version: str
@@ -37,8 +39,10 @@ class Holder:
 
 
 def wanted(records: list[str], file: Path | None, reason: str | None, day: str) -> list[tuple[str, str, str]]:
-    """(id, date, reason) of each record on the command line and in the file, whose lines may have their own date and
-    reason.
+    """(id, date, reason) of each record to take down, from the command line and from the JSON lines of `file`.
+
+    `reason` and `day` (YYYY-MM-DD) hold for records that do not state their own. UsageError without a record, or for a
+    record without a reason.
     """
     found = [(record_of(text), day, reason or "") for text in records]
     found += [
@@ -52,7 +56,9 @@ def wanted(records: list[str], file: Path | None, reason: str | None, day: str) 
 
 
 def _lines(file: Path | None) -> Iterator[dict[str, str]]:
-    """The takedowns in a file of JSON lines."""
+    """The objects in a file of JSON lines, one for each takedown; none if `file` is None. UsageError for an invalid
+    line.
+    """
     if file is None:
         return
     try:
@@ -65,6 +71,7 @@ def _lines(file: Path | None) -> Iterator[dict[str, str]]:
 
 
 def _line(file: Path, number: int, line: str) -> dict[str, str]:
+    """A line of a takedown file as a dict: `id`, and perhaps `reason` and `date`. UsageError if it is anything else."""
     try:
         values = json.loads(line)
     except ValueError:
@@ -79,12 +86,14 @@ def _line(file: Path, number: int, line: str) -> dict[str, str]:
 
 
 def all_names(ids: Collection[str]) -> list[str]:
-    """All ids under which these records may occur, sorted."""
+    """These ids and the other ids under which the same records may occur (a renamed site's former ones), sorted."""
     return sorted({name for record in ids for name in names_of(record)})
 
 
 def holders(home: Path, ids: Collection[str]) -> list[Holder]:
-    """The published versions, damaged ones included, that mention one of these records."""
+    """The published versions of a home, damaged ones included, whose Parquet files mention one of these records; sorted
+    by dataset and name.
+    """
     names, found = all_names(ids), []
     for dataset in datasets(home):
         for folder in sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir()):
@@ -94,8 +103,8 @@ def holders(home: Path, ids: Collection[str]) -> list[Holder]:
 
 
 def purge_responses(home: Path, ids: Collection[str]) -> int:
-    """Delete the stored responses that were made from these records, and return their number. BusyError
-    during a build.
+    """Delete the stored model responses that were made from these records, and return their number. BusyError while a
+    dataset is being built.
     """
     store, where = Store(home), responses(home)
     if isinstance(where, Path) and not where.exists():
@@ -115,6 +124,8 @@ def purge_responses(home: Path, ids: Collection[str]) -> int:
 
 
 def described(holder: Holder) -> dict[str, Any]:
-    """A holder as a JSON value."""
+    """A version that mentions taken-down records as a JSON value: dataset, version, the command that withdraws it, and
+    the mentions with file and column.
+    """
     hits = [{"id": hit.id, "file": hit.file.name, "column": hit.column} for hit in holder.hits]
     return {"dataset": holder.dataset, "version": holder.version, "withdraw": holder.withdraw, "holds": hits}

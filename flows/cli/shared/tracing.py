@@ -1,4 +1,6 @@
-"""Tracing a published row back to what it was made from, by the dataset's own `trace`, else by the ids in the row."""
+"""Tracing a published row back to the stage rows that it was made from: by the dataset's own `trace`, else by the ids
+in the row.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,16 @@ MODEL = ("model", "prompt", "response")
 
 
 def example_row_id(version: Version) -> str:
-    """The id of a published row that is worth tracing: the dataset's choice, else the first by id."""
+    """The id of a published row to show as an example of a trace: the dataset's choice, else the first by id."""
     of_dataset = getattr(module_of(version.dataset), "example_row_id", None)
     return str(of_dataset(version)) if of_dataset else first_row(version)
 
 
 def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published row, the stage rows behind it, and `lines` of (title, text) to print.
+    """A JSON value with the published row whose id is `row_id` or begins with it, the stage rows that it was made from,
+    and `lines`, (title, text) pairs to print.
 
-    Raises UsageError if no row, or more than one, begins with `row_id`.
+    Raises UsageError if no row has such an id, or if several ids begin with `row_id` and none is equal to it.
     """
     of_dataset = getattr(module_of(version.dataset), "trace", None)
     return (
@@ -35,7 +38,7 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def first_row(version: Version) -> str:
-    """The lowest row id of a version's default config."""
+    """The lowest row id of a version's default config; empty if that has no row."""
     config, paths = next(iter(version.tables().items()))
     key = version.key(config)
     found = rows_where(paths, f"true ORDER BY {key} LIMIT 1")
@@ -43,7 +46,9 @@ def first_row(version: Version) -> str:
 
 
 def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[str, Stage]) -> dict[str, Any]:
-    """As `trace_row` for any dataset: the rows of each stage whose key column the row has."""
+    """The result of `trace_row` for a dataset without its own `trace`: the stage rows are
+    found by the ids in the row.
+    """
     config, row = published_row(version, row_id)
     behind = list(_stage_rows(store, version, row, stages))
     lines = [("row", f"{row[version.key(config)]}   {config}/{row.get('split', '')}"), *_lines(behind)]
@@ -55,7 +60,9 @@ def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[st
 def _stage_rows(
     store: Store, version: Version, row: dict[str, Any], stages: Mapping[str, Stage]
 ) -> Iterator[dict[str, Any]]:
-    """The stage rows whose key is one of the row's ids, with their stage, in the order of the stages."""
+    """For each stage, in order, whose key column is also a column of the published row: the stage row with the same
+    value, as a dict with `stage` and `key`.
+    """
     for stage in version.stages:
         key = stages[stage].schema.metadata[b"key"].decode()
         if isinstance(value := row.get(key), str):
@@ -64,7 +71,9 @@ def _stage_rows(
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
-    """The lines of stage rows, with the beginning of the text at its first occurrence."""
+    """(title, text) of each stage row: its kind and id, its stage, and the beginning of its text in the first line of
+    that kind; then the model, prompt and response if a model wrote it.
+    """
     seen_titles: set[str] = set()
     for row in rows:
         title = row["key"].removesuffix("_id")

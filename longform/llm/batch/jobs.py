@@ -1,16 +1,17 @@
-"""Batch mode: requests that are not stored yet go through the provider's Batch API, at half price, before they are due.
+"""Batch mode: requests without a stored reply go through the provider's Batch API, at half price, before they are due.
 
-What comes back is stored under the keys that a single call would use, so that whoever asks afterwards finds it there.
-There are an output and an error file; either may be missing, and a batch that failed, expired or was cancelled may
-still have both. What did not come is left to single calls.
+Replies are stored under the keys that single calls use, so that a later single call finds its reply stored. A batch has
+an output file and an error file. Either may be missing, and a batch that failed, expired or was cancelled may still
+have both. Requests without a reply are left to single calls.
 
-A job is written down before anything is sent and carries its name to the provider, so that a process that was killed
-at any moment finds it again instead of paying twice:
+A job is written to the response store before anything is sent, and its name is in the metadata of the provider's batch.
+So a process that was killed at any moment finds its job again instead of paying twice:
 
-    STAGED     written down, its requests lie in FOLDER/NAME.jsonl
+    STAGED     in the store; its requests are in FOLDER/NAME.jsonl
     UPLOADED   the provider has the file
-    SUBMITTED  the provider has the batch, and works
-    DONE       what it made is stored             GONE   it never ran, or cannot be found
+    SUBMITTED  the provider has the batch and works on it
+    DONE       the replies of the batch are stored
+    GONE       the batch never ran, or cannot be found
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 
 @dataclass(slots=True)
 class Counts:
-    """`sent` requests in `jobs` new jobs; `stored` records; `missing`: requests of ended jobs that got none; `broken`
-    lines. `short_nano` is what the next request may cost, where the budget could not take it, else 0."""
+    """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records. `missing` requests of ended jobs
+    got no usable reply. `broken` lines of the provider's files could not be read. `short_nano` is the upper bound of
+    the cost of the next request (billionths of a US dollar) where the budget had no room for it, else 0.
+    """
 
     jobs: int = 0
     sent: int = 0
@@ -74,13 +77,14 @@ async def prefetch(
     max_requests: int = MAX_REQUESTS,
     max_bytes: int = MAX_BYTES,
 ) -> Counts:
-    """Have every item answered that is not stored, and store what comes; returns when all of their jobs have ended.
+    """Have batch jobs answer the items that have no stored reply, store the replies, and return when these jobs have
+    ended.
 
-    Jobs of an earlier run are taken up first. `keep` makes a record and a line of the ledger of a reply, or None where
-    it is worth nothing; it is given the `context` that its job was written down with. `folder` keeps what was
-    uploaded until its job has ended. A file holds at most `max_requests` requests and `max_bytes`, or a single larger
-    request. One call at a time an endpoint. Raises EndpointError where the endpoint refuses, Incomplete where it
-    cannot be reached for an hour; jobs go on at the provider in either case.
+    Open jobs of earlier runs are collected first. `keep` turns an item, the `context` stored with its job and a reply
+    into a record and a line of the ledger; either is None where there is nothing to write. Request files are kept in
+    `folder` until their job has ended. A file has at most `max_requests` requests and `max_bytes` bytes, or a single
+    larger request. A process may run only one prefetch per endpoint at a time. Raises EndpointError where the endpoint
+    refuses, and Incomplete where it cannot be reached for an hour; in both cases the jobs continue at the provider.
     """
     remote = Remote(wire, endpoint, api_key, say, sleep)
     boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
@@ -92,9 +96,9 @@ async def prefetch(
 async def cancel(
     wire: Wire, job: Job, endpoint: Endpoint, *, api_key: str | None = None, say: Say = lambda _: None
 ) -> bool:
-    """Ask the provider to stop a job; what it finished until then is collected by the next run.
+    """Ask the provider to cancel a job; the next run collects the replies that were finished before.
 
-    False where the provider knows no such job, so that it can be given up.
+    False where the provider has no batch of this job: then the caller can mark the job as ended.
     """
     remote = Remote(wire, endpoint, api_key, say, asyncio.sleep)
     there = job.remote or (await remote.find(job.name) or {}).get("id")
@@ -103,7 +107,10 @@ async def cancel(
 
 @dataclass(slots=True)
 class _Chunk:
-    """Requests on their way into a file."""
+    """The requests of one new job while they are written to the file `path`. `keys` maps a request's key to the number
+    of its (task, prompt) in `kinds`. `bound_nano` is the sum of the requests' cost bounds, `reserved` what the budget
+    set aside.
+    """
 
     path: Path
     max_requests: int
@@ -119,6 +126,7 @@ class _Chunk:
         return not self.keys or not full
 
     def add(self, item: Item, file: Any, reserved: int) -> None:
+        """Write the item's line to `file`, and count its bytes, its bound and the money that was `reserved` for it."""
         self.bytes += file.write(line_of(item))
         self.keys[item.key] = self.kinds.setdefault((item.task, item.prompt), len(self.kinds))
         self.bound_nano += item.bound_nano
@@ -127,7 +135,10 @@ class _Chunk:
 
 @dataclass(slots=True)
 class _Open:
-    """A job that has not ended. `ours`: no other process collects it; `wanted`: it holds some of our items."""
+    """A job that has not ended. `keys`: see `_numbers`. `ours`: this process collects it, no other one. `wanted`: it
+    has requests of this prefetch, which therefore waits for it. `reserved`: money set aside for it in this run's
+    budget.
+    """
 
     job: Job
     keys: array[int]
@@ -136,11 +147,14 @@ class _Open:
     wanted: bool = True
 
     def holds(self, number: int) -> bool:
+        """Whether the job has a request whose key begins with these 64 bits."""
         place = bisect_left(self.keys, number)
         return place < len(self.keys) and self.keys[place] == number
 
 
 class _Prefetch:
+    """One call of `prefetch`: the jobs that are open, and the items that are read but not sent."""
+
     def __init__(
         self,
         remote: Remote,
@@ -168,7 +182,7 @@ class _Prefetch:
         self._pauses = pauses()
 
     async def run(self) -> None:
-        """Send while there is something to send and room for it; then wait for a job to end; and so on."""
+        """Send new jobs while items and budget last, wait for a job to end, and so on until no job is waited for."""
         try:
             self._tidy()
             await self._adopt()
@@ -196,7 +210,9 @@ class _Prefetch:
     # earlier runs
 
     def _tidy(self) -> None:
-        """Remove files that a killed process left and no job needs, where no other process can be at work."""
+        """Delete files in the folder that a killed process left and that no open job needs. Done only where no other
+        process can use the store (`exclusive`).
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self._store.exclusive:
             return
@@ -208,14 +224,17 @@ class _Prefetch:
                 path.unlink(missing_ok=True)
 
     async def _adopt(self) -> None:
-        """Take up the jobs of earlier runs, before there are new ones."""
+        """Load the open jobs of earlier runs from the store, and check each once, before new jobs are sent."""
         for job in await asyncio.to_thread(self._store.jobs, self._endpoint.name):
             keys = await asyncio.to_thread(self._store.job_keys, job.name)
             self._open[job.name] = _Open(job, _numbers(keys), ours=False, wanted=False)
         await self._look()
 
     async def _take(self, each: _Open) -> None:
-        """Make the job ours, unless another process collects it or has done so."""
+        """Make this process the one that collects the job, by a lease on the job's name; unchanged where another
+        process has the lease. A job that has ended meanwhile is forgotten. Reserves the job's money, and leases its
+        keys in a shared store.
+        """
         if each.ours:
             return
         if await self._store.lease([each.job.name]):
@@ -230,7 +249,9 @@ class _Prefetch:
                 await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
 
     async def _resume(self, each: _Open) -> None:
-        """Go on with a job of which no batch is known: it may have one, and if not, can be submitted."""
+        """Resume a job whose batch id was never recorded. If the provider has a batch with the job's name, that batch
+        is used; else the job is submitted, if its requests are still here or uploaded; else it ends as GONE.
+        """
         batch = await self._remote.find(each.job.name)
         if batch is not None:
             file = batch.get("input_file_id") or each.job.input_file
@@ -243,7 +264,11 @@ class _Prefetch:
     # sending
 
     async def _send_next(self) -> bool:
-        """Stage and submit one more job, of what fits into a file and the budget; False where there is none."""
+        """Stage and submit one new job with as many items as fit into a file and the budget.
+
+        False where no job was sent: no items are left, the budget has no room (then `counts.short_nano` is set), or
+        after `_split` a wanted job is still open. StoreError where the folder cannot be written.
+        """
         self.counts.short_nano = 0
         if self._crowded and any(each.wanted for each in self._open.values()):
             return False
@@ -268,6 +293,7 @@ class _Prefetch:
         return True
 
     async def _fill(self, chunk: _Chunk) -> None:
+        """Write items to the chunk's file until none is left, the file is full, or the budget has no room."""
         with chunk.path.open("wb") as file:
             while (item := await self._next(chunk)) is not None:
                 reserved = self._budget.reserve(item.bound_nano) if chunk.has_room(item) else None
@@ -277,11 +303,14 @@ class _Prefetch:
                 chunk.add(item, file, reserved)
 
     def _drop(self, chunk: _Chunk) -> None:
+        """Give back the money reserved for the chunk, and delete its file."""
         self._budget.settle(chunk.reserved, 0, calls=0)
         chunk.path.unlink(missing_ok=True)
 
     async def _next(self, chunk: _Chunk) -> Item | None:
-        """The next item that is neither stored nor on its way."""
+        """The next item that has no usable stored reply, is in no open job, and is not leased to another process; None
+        if none is left. In a shared store the item is leased.
+        """
         while not self._ready:
             group = {item.key: item for item in await asyncio.to_thread(lambda: list(islice(self._items, AT_ONCE)))}
             if not group:
@@ -294,7 +323,7 @@ class _Prefetch:
         return self._ready.popleft()
 
     def _claim_open_job(self, key: str) -> bool:
-        """Whether an open job asks for this key; that job is then wanted."""
+        """Whether an open job has the request with this key; if so, that job is marked as wanted."""
         number = _number(key)
         for each in self._open.values():
             if each.holds(number):
@@ -303,7 +332,9 @@ class _Prefetch:
         return False
 
     async def _staged(self, chunk: _Chunk) -> _Open:
-        """Written down, then its requests put where they are found by its name; nothing sent."""
+        """The chunk as a new job: written to the store as STAGED, then its file renamed to the job's name. Nothing is
+        sent.
+        """
         which = (
             list(chunk.keys.values()) if len(chunk.kinds) > 1 else []
         )  # what each request is, in the order of the keys
@@ -323,6 +354,7 @@ class _Prefetch:
         return each
 
     async def _submit(self, each: _Open) -> None:
+        """Upload the job's file, unless the provider has it, and create the batch. Too large a file is split."""
         file = each.job.input_file
         if file is None or not await self._is_uploaded(each.job):
             file = await self._remote.upload(self._spool(each.job))
@@ -340,7 +372,9 @@ class _Prefetch:
     # collecting
 
     async def _look(self) -> None:
-        """Ask after every open job once; collect those that have ended."""
+        """Check every open job once: take it over, resume it, ask for its batch's status, and collect it if that has
+        ended.
+        """
         for each in list(self._open.values()):
             await self._take(each)
             if each.ours and each.job.remote is None:
@@ -352,7 +386,9 @@ class _Prefetch:
                     self._pauses = pauses()
 
     async def _collect(self, each: _Open, batch: dict[str, Any]) -> None:
-        """Store what the batch made, whatever it ended as."""
+        """Store the replies of an ended batch, whatever its status, add up the counts, and delete its files at the
+        provider. A batch that failed because too many tokens are queued is split instead.
+        """
         if _status(batch) == "failed" and "token_limit_exceeded" in json.dumps(batch.get("errors")):
             await self._split(each, "the provider has too many tokens queued")
             return
@@ -376,7 +412,9 @@ class _Prefetch:
         await self._remote.delete([*([each.job.input_file] if each.job.input_file else []), *files])
 
     async def _collector(self, each: _Open) -> Collector:
-        """With the requests as they were sent: from this computer's file, else from the provider's."""
+        """A Collector with the job's requests as they were sent: from the file in the folder, else downloaded from the
+        provider.
+        """
         spool = self._spool(each.job)
         if not spool.exists() and each.job.input_file:
             content = await self._remote.content(each.job.input_file)
@@ -386,7 +424,10 @@ class _Prefetch:
         return Collector(each.job, spool, keys, self._keep)
 
     async def _split(self, each: _Open, why: str) -> None:
-        """Send its requests again in jobs of half the size, one at a time; a single one is left to a single call."""
+        """End the job as GONE and put its requests back, to be sent in jobs of half the size, one job at a time. A job
+        of one request, one that is not wanted, or one without its file is left to single calls. `why` is told to the
+        user.
+        """
         job, spool = each.job, self._spool(each.job)
         self._max_requests, self._crowded = max(1, min(self._max_requests, job.requests) // 2), True
         again = each.wanted and job.requests > 1 and spool.exists()
@@ -399,6 +440,7 @@ class _Prefetch:
         await self._end(each, "GONE", 0, 0)
 
     async def _end(self, each: _Open, state: str, spent: int, calls: int) -> None:
+        """Record the final state of the job, settle its money, delete its file, and release the leases of its keys."""
         await self._update(each, state=state)
         reserved, each.reserved = each.reserved, 0
         self._budget.settle(reserved, spent, calls=calls, stage=self._context["stage"])
@@ -408,11 +450,12 @@ class _Prefetch:
         await self._forget(each)
 
     async def _forget(self, each: _Open) -> None:
+        """Remove the job from the open ones and release the lease on its name."""
         del self._open[each.job.name]
         await self._store.release([each.job.name])
 
     async def _let_go(self) -> None:
-        """What is left for others: requests that were not sent, jobs that hold nothing of ours."""
+        """Release leases for other processes: of items that were not sent, and of open jobs that are not wanted."""
         await self._store.release([item.key for item in self._ready])
         for each in [each for each in self._open.values() if each.ours]:
             keys = [] if self._store.exclusive else await asyncio.to_thread(self._store.job_keys, each.job.name)
@@ -427,11 +470,12 @@ class _Prefetch:
 
 
 def _number(key: str) -> int:
+    """The first 64 bits of a key."""
     return int(key[:16], 16)
 
 
 def _numbers(keys: Iterable[str]) -> array[int]:
-    """The first 64 bits of each key, in order: eight bytes a request, however many are on their way."""
+    """The first 64 bits of each key, sorted. An array takes 8 bytes a request, however many requests are open."""
     return array("Q", sorted(map(_number, keys)))
 
 

@@ -1,4 +1,4 @@
-"""A provider's files and batches over HTTP. Jobs are found again by the name that they carry in their metadata."""
+"""A provider's files and batches over HTTP. Batches are found again by the job name in their metadata."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ Say = Callable[[str], None]
 
 
 class Remote:
-    """The provider's files and batches. What fails for a passing reason is asked again; other refusals are raised."""
+    """Calls of the provider's API for files and batches. A call that fails for a passing reason is repeated, with
+    growing pauses; after an hour of pauses Incomplete is raised. Any other refusal raises EndpointError.
+    """
 
     def __init__(self, wire: Wire, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
         self._wire, self._endpoint, self._api_key, self._say, self._sleep = wire, endpoint, api_key, say, sleep
 
     async def upload(self, path: Path) -> str | None:
-        """The file's id; None where it is larger than the provider takes."""
+        """Upload a file; its id at the provider, or None where the file is larger than the provider takes (413)."""
         outcome = await self._answer(lambda: self._post_file(path), names_something)
         return None if outcome.status == 413 else str(self._json_or_refused(outcome, "POST /files")["id"])
 
     async def create(self, name: str, file: str) -> dict[str, Any]:
-        """The new batch; after an answer that was lost, the one that it may have made."""
+        """Create a batch from an uploaded file, and return it. Where the reply was lost, the batch of this name is
+        looked up before another is created.
+        """
         body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
         pauses = self._pauses()
         while True:
@@ -48,23 +52,28 @@ class Remote:
                 return found
 
     async def find(self, name: str) -> dict[str, Any] | None:
-        """The batch that carries this name; of several the latest, and rather one that did not fail."""
+        """The batch with this job name, None if there is none. Of several: the latest that did not fail, else the
+        latest.
+        """
         found = [batch async for batch in self._batches() if _name(batch) == name]
         return max(found, key=_rank, default=None)
 
     async def batch(self, job: Job) -> dict[str, Any]:
+        """The provider's current data of the job's batch, with its status."""
         what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
         return self._json_or_refused(await self._get(f"/batches/{job.remote}", names_something), what)
 
     async def cancel(self, remote: str) -> bool:
-        """Whether the batch is there; one that has ended already is left as it is."""
+        """Cancel the batch with this id; False where the provider does not know it. An ended batch stays as it is."""
         outcome = await self._answer(lambda: self._wire.call("POST", f"/batches/{remote}/cancel"), anything, {409})
         if outcome.status not in (200, 400, 404, 409):
             self._json_or_refused(outcome, f"POST /batches/{remote}/cancel")
         return outcome.status != 404
 
     async def content(self, file: str) -> bytes | None:
-        """None where the file is gone; looked for several times, as also where a page of a proxy came instead."""
+        """The bytes of a file, None where it is gone. Where it is missing, or its first line is not JSON (a proxy's
+        page), it is requested up to three times; the last reply is returned.
+        """
         content = None
         for _ in range(LOOKS_FOR_A_FILE):
             outcome = await self._get(f"/files/{file}/content", anything)
@@ -81,7 +90,7 @@ class Remote:
         return outcome.status not in (404, 410) and bool(self._json_or_refused(outcome, f"GET /files/{file}"))
 
     async def delete(self, files: Iterable[str]) -> None:
-        """As far as possible."""
+        """Delete the files at the provider. A deletion that fails is ignored."""
         for file in files:
             await self._wire.call("DELETE", f"/files/{file}")
 
@@ -91,6 +100,7 @@ class Remote:
             return await self._wire.call("POST", "/files", data={"purpose": "batch"}, files=files)
 
     async def _batches(self) -> AsyncIterator[dict[str, Any]]:
+        """All batches of the account, over all pages, each once."""
         seen: set[str] = set()
         params: dict[str, Any] = {"limit": 100}
         while True:
@@ -114,7 +124,9 @@ class Remote:
         sense: Callable[[bytes], bool],
         final: Iterable[int] = (),
     ) -> Outcome:
-        """The first answer that settles it: a success that makes sense, or a refusal for good."""
+        """Call `send` until its outcome is final, and return that: a status in `final`, a 2xx reply whose body passes
+        the check `sense`, or a refusal that no retry helps. Incomplete after an hour of pauses.
+        """
         pauses = self._pauses()
         while True:
             outcome = await send()
@@ -123,6 +135,7 @@ class Remote:
             await self._wait(pauses, outcome)
 
     def _passing(self, outcome: Outcome, sense: Callable[[bytes], bool]) -> bool:
+        """Whether the call should be repeated: a 2xx reply that fails the check `sense`, or a fault that may pass."""
         if 200 <= outcome.status < 300:
             return not sense(outcome.body)
         return self._fault(outcome).then == "again"
@@ -131,7 +144,7 @@ class Remote:
         return fault_of(outcome.status, outcome.body, self._api_key)
 
     def _pauses(self) -> Iterator[float]:
-        """Growing, with an end to all patience."""
+        """Growing pauses in seconds (see `pauses`), which end after an hour in total."""
         passed = 0.0
         for pause in pauses():
             if passed >= PATIENCE_SECONDS:
@@ -140,6 +153,9 @@ class Remote:
             yield pause
 
     async def _wait(self, pauses: Iterator[float], outcome: Outcome) -> None:
+        """Sleep for the next pause, or longer if Retry-After says so (at most 300 s); Incomplete where no pause is
+        left.
+        """
         reason = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
         pause = next(pauses, None)
         if pause is None:
@@ -152,7 +168,7 @@ class Remote:
         await self._sleep(pause)
 
     def _json_or_refused(self, outcome: Outcome, what: str) -> dict[str, Any]:
-        """The JSON of a 2xx reply; else EndpointError that says `what` was refused."""
+        """The JSON of a 2xx reply; else EndpointError, in which `what` names the call that was refused."""
         if 200 <= outcome.status < 300:
             return read_json(outcome.body)
         named = f'The endpoint "{self._endpoint.name}"'
@@ -163,15 +179,17 @@ class Remote:
 
 
 def names_something(body: bytes) -> bool:
-    """Whether this is an object of the API: what tells a proxy's page from an answer."""
+    """Whether the body is a JSON object with an `id`, as the API returns: a proxy's page is not."""
     return isinstance(read_json(body).get("id"), str)
 
 
 def lists_something(body: bytes) -> bool:
+    """Whether the body is a JSON object with a list `data`, as the API returns."""
     return isinstance(read_json(body).get("data"), list)
 
 
 def begins_with_a_line(content: bytes) -> bool:
+    """Whether the content is empty, or its first line is a JSON object."""
     return not content or bool(read_json(content.partition(b"\n")[0]))
 
 
@@ -180,7 +198,7 @@ def anything(_: bytes) -> bool:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds: 1, 2, 4 ... 300, 300 ..."""
+    """Seconds to wait, without end: 1, 2, 4 ... 256, 300, 300 ..."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         yield pause
@@ -193,5 +211,6 @@ def _name(batch: dict[str, Any]) -> Any:
 
 
 def _rank(batch: dict[str, Any]) -> tuple[bool, float]:
+    """The order in which `find` prefers batches: those that did not fail, then the later ones."""
     created = batch.get("created_at")
     return batch.get("status") != "failed", created if isinstance(created, int | float) else 0

@@ -1,7 +1,9 @@
-"""A server's buckets as its headers show them: how much is left, and how fast they fill again.
+"""A copy of a server's rate-limit buckets, kept by the headers of its replies: how much is left, how fast it is
+refilled.
 
-A reply says how much remained at some moment between sending and receiving, and not which of the requests around it
-were counted already: that bounds the level from both sides, and the copy moves only as far as it must.
+A reply says how much remained at some moment between sending and receiving, but not which of the other requests in
+flight were counted by then. So it gives a lower and an upper bound of the level. The copy's level is moved only if it
+is outside these bounds, and only up to the nearest one.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ SOONEST_SECONDS = 1e-6
 
 
 class Reading(NamedTuple):
-    """What a reply says of one bucket, and what is known of the request that it answers.
+    """What a reply's headers say of one bucket, and about the request that the reply answers.
 
-    `after` was admitted after it; `unsure` may have overtaken it or been overtaken on the way.
+    `reset` is (seconds until the bucket is full, the precision in which they were written). `cost` is what the request
+    took from the bucket (1 request, or its tokens); `after` the cost of all requests sent after it; `unsure` the cost
+    of those that the server may have counted before or after it. `sent` is when it was sent, `ticket` its number at the
+    gate, and `newest` the highest number so far. `refused`: the reply was a 429.
     """
 
     limit: float
@@ -32,11 +37,11 @@ class Reading(NamedTuple):
 
 
 class Bucket:
-    """A level that a request lowers by its cost and that rises by `rate` a second up to `size`.
+    """A token bucket: each request lowers its level by a cost; the level rises by `rate` a second up to `size`.
 
-    Made of a configured limit it is a plain token bucket. With `follow` it follows a server's: steadily filled, or
-    filled at once when a window ends. A request that costs more than `size` is let through at a full bucket, and
-    leaves a debt.
+    Made from a configured limit, it works by itself. Once `follow` is called, it copies a server's bucket, which is
+    filled either steadily or all at once when a window ends. A request that costs more than `size` may be sent when the
+    bucket is full; then the level becomes negative.
     """
 
     def __init__(self, rate: float, size: float, now: float) -> None:
@@ -49,7 +54,7 @@ class Bucket:
         self._follows = False
 
     def wait(self, cost: float, now: float) -> float:
-        """Seconds until `cost` may be taken."""
+        """Seconds until a request of this cost may be sent; 0: now. Takes nothing."""
         need = min(cost, self.size)
         self._top = max(self._top, need)
         self._fill(now)
@@ -58,21 +63,25 @@ class Bucket:
         return self._window.ends - now if self._window and self._window.on else (need - self.level) / self.rate
 
     def take(self, cost: float, now: float) -> None:
+        """Lower the level by the cost of a request that is sent; a negative cost gives it back."""
         self._fill(now)
         self.level -= cost
 
     def resize(self, rate: float, size: float, now: float) -> None:
-        """Make a configured bucket larger or smaller; what it holds stays, as far as it fits."""
+        """Set the rate and size of a configured bucket; the level stays, but is at most the new size."""
         self._fill(now)
         self.rate, self.size, self._top = rate, size, size
         self.level = min(self.level, size)
 
     def thin(self, factor: float, now: float) -> None:
-        """Leave the rest to others, until the next reply tells more."""
+        """Multiply rate and level by `factor` (at most 1), because other processes now use the rest of the server's
+        bucket. The next reply corrects both.
+        """
         self._fill(now)
         self.rate, self.level = self.rate * factor, min(self.level, self.level * factor)
 
     def _fill(self, now: float) -> None:
+        """Raise the level by what was refilled since the last call."""
         window = self._window
         if window is not None and window.on:
             if window.over(now):
@@ -82,7 +91,9 @@ class Bucket:
         self._at = now
 
     def follow(self, reading: Reading, now: float) -> None:
-        """Move the level, as little as possible, to where it agrees with the reply; learn the rate from its reset."""
+        """Bring the copy into line with a reply: move the level into the bounds that the reply gives, and learn the
+        rate from its reset time. A change of the limit in the header starts the copy anew.
+        """
         if not self._follows or reading.limit != self.size:
             self._begin(reading)
         self._fill(now)
@@ -105,6 +116,7 @@ class Bucket:
         self._follows = True
 
     def _agree(self, reading: Reading, now: float) -> None:
+        """Move the level into the reply's bounds. If it was outside, or too low for a request, correct the rate."""
         assert self._window is not None
         known = reading.remaining - reading.after
         refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
@@ -119,15 +131,16 @@ class Bucket:
 
 
 class Refill:
-    """The rate of a server's bucket, as its replies tell it.
+    """The rate at which a server's bucket is refilled, estimated from its replies.
 
-    (size - remaining) / reset is the rate, if reset is the time until the bucket is full and its size is the limit
-    in the header. Neither is certain: the limit is often that of a minute, whatever the bucket holds. So it is worked
-    out for the limit and for the most that ever remained; of these and a sixtieth of the limit the middle one is
-    believed.
-    `remaining` is rounded down, so each figure is a bound, and the lowest is the best. Where reset is too coarse to
-    tell (1s of a bucket that fills in 0.1 s), or the figure turns out too high and no lower bound is near it (a bucket
-    of one, half full again before the reply), the rate is found by trying.
+    The rate would be (size - remaining) / reset, if `reset` is the time until the bucket is full and `size` is the
+    limit in the header. Neither is certain: often the limit is that of a minute, whatever the size of the bucket. So
+    the rate is worked out twice, with the limit and with the most that ever remained, and the median of both and of
+    limit / 60 is used.
+
+    `remaining` is rounded down, so each rate is an upper bound, and the lowest is kept. Where the precision of reset is
+    too low (1s of a bucket that fills in 0.1 s), or the estimate proves too high and no lower bound is near it (a
+    bucket of one, half full again before the reply), the rate is found by trial: `slower` and `faster`.
     """
 
     def __init__(self) -> None:
@@ -161,14 +174,18 @@ class Refill:
                 self._fine[name] = min(self._fine.get(name, rate), rate)
 
     def _bound(self, reading: Reading, top: float, now: float) -> None:
-        """What the rate is at least: the bucket is full at `reset`, and was not when this request was taken."""
+        """Raise the lower bound of the rate: the bucket is full when `reset` has passed, and was not when this request
+        was taken.
+        """
         assert reading.reset is not None
         until = max(sum(reading.reset), SOONEST_SECONDS)
         taken = 0.0 if reading.refused else reading.cost / (now - reading.sent + until)
         self._least = max(self._least, taken, (top - reading.remaining - 1) / until)
 
     def rate(self, limit: float) -> float:
-        """A second; slightly less than believed, as too little costs nothing while something remains."""
+        """The rate a second to use, for the limit in the header. Slightly less than estimated: too low a rate costs
+        nothing while something remains in the bucket.
+        """
         known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
         figures = [*known.values(), limit / 60]
         believed = median(figures) if len(figures) == 3 else figures[0]
@@ -178,7 +195,9 @@ class Refill:
         return 0.995 * believed * self._trim
 
     def slower(self, reading: Reading) -> None:
-        """After a request that was refused, or when less remains than expected; once for all that were out then."""
+        """Lower the rate, after a refused request or where less remains than the copy had. Once for all requests that
+        are in flight at that time: replies to them are ignored here.
+        """
         if reading.ticket <= self._judged:
             return
         self._judged = reading.newest
@@ -191,7 +210,10 @@ class Refill:
         self._cut = min(0.5, 2 * self._cut)
 
     def faster(self, reading: Reading, *, seen: bool, full: bool) -> None:
-        """After a request that had to wait and was taken. `seen`: more remained than expected. `full`: the most."""
+        """Raise the rate, after a reply that was no refusal while the copy has too little for another such request.
+        `seen`: more remains than the copy had. `full`: the server's bucket was as full as it ever was when it took the
+        request.
+        """
         if reading.ticket <= self._judged + 1 + self._top / reading.cost:
             return
         self._cut = 0.02
@@ -204,9 +226,10 @@ class Refill:
 
 
 class Window:
-    """Whether a server fills its bucket at once when a window ends, and when that is.
+    """Whether a server fills its bucket all at once when a window ends (`on`), and when that is (`ends`).
 
-    The more is used of a steadily filled bucket, the later it is full; the end of a window stays where it is.
+    It is recognised by the reset times: the more is used of a steadily filled bucket, the later it is full; the end of
+    a window stays the same.
     """
 
     def __init__(self) -> None:
@@ -217,12 +240,16 @@ class Window:
         self._first: tuple[float, float] | None = None
 
     def over(self, now: float) -> bool:
+        """Whether the window has ended by `now`; if so, the next one begins."""
         if now < self.ends:
             return False
         self.began, self.ends, self._first = now, now + self._span, None
         return True
 
     def learn(self, reading: Reading, now: float) -> None:
+        """Update `ends` from the reply's reset time, and decide by comparison with an earlier reply whether there are
+        windows.
+        """
         assert reading.reset is not None
         reset, step = reading.reset
         ends = now + reset + step

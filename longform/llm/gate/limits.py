@@ -1,9 +1,9 @@
-"""When the next request may be sent: one gate an endpoint, shared by all who ask it. It only computes; it never waits.
+"""When the next request to an endpoint may be sent. All callers of an endpoint share one gate. The gate only computes
+how long to wait; it never sleeps.
 
-Where the server tells its limits (x-ratelimit-*), the gate keeps a copy of each of its buckets. A reply says how much
-remained at some moment between sending and receiving, and not which of the requests around it were counted already:
-that bounds the level from both sides, and the copy moves only as far as it must. Without such headers it finds out
-how many requests the server takes at once. A 429 pauses everybody, a server that keeps failing is left alone.
+If the server tells its limits (x-ratelimit-* headers), the gate keeps a copy of its buckets
+(longform/llm/gate/buckets.py). Else the gate finds out how many requests the server takes at once. After a 429 nobody
+sends for a while; a server that keeps failing is asked only now and then.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 
 @lru_cache(maxsize=4096)
 def duration(text: str) -> tuple[float, float] | None:
-    """Seconds of a duration such as 12ms, 6m0s, 1h2m or 1.5 (bare numbers are seconds); None if it is none.
+    """(seconds, precision) of a duration such as 12ms, 6m0s, 1h2m or 1.5 (a bare number is seconds); None for other
+    text.
 
-    With the step in which they were written: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5.
+    The precision is the step of the last number: 0.001 for 12ms, 1.0 for 6m0s, 0.1 for 1.5.
     """
     text = text.strip()
     if NUMBER.fullmatch(text):
@@ -55,10 +56,11 @@ def _step(number: str) -> float:
 
 
 class Adaptive:
-    """How many requests at once a server takes that does not tell its limits.
+    """How many requests a server takes at once (`limit`), found by trial where the server does not tell its limits.
 
-    Doubled by each round without a 429, until the first one; then a fifth less after each burst of them, and a
-    twentieth more by each round without. What was too much is not tried again within 15 seconds.
+    The limit is doubled after each round without a 429, until the first 429. Then each burst of 429s lowers it by a
+    fifth, and each round without one raises it by a twentieth. For 15 seconds after a 429 it stays below the number
+    that was too high. A round is about the time from sending a request to its reply.
     """
 
     def __init__(self, most: int) -> None:
@@ -71,9 +73,13 @@ class Adaptive:
         self._busiest = 0.0
 
     def admitted(self, in_flight: float) -> None:
+        """Note how many requests are in flight: the limit is raised only if it was nearly reached."""
         self._busiest = max(self._busiest, in_flight)
 
     def refused(self, ticket: int, newest: int, now: float, pause: float) -> None:
+        """Lower the limit after a 429; once for a burst: not for requests sent before the limit was last lowered.
+        `ticket` is the request's number, `newest` the highest number sent, `pause` the seconds for which nobody sends.
+        """
         self._clean = self._doubling = False
         if ticket <= self._cut:
             return
@@ -84,7 +90,9 @@ class Adaptive:
         self.limit = max(1, int(self.limit * 0.8))
 
     def answered(self, ticket: int, newest: int, now: float) -> None:
-        """A round ends with the first reply to a request of the next."""
+        """Note a reply. The first reply to a request sent in this round ends the round: the limit is raised if there
+        was no 429 in the round and at least 80 % of the limit was used.
+        """
         if ticket <= self._round:
             return
         if self._clean and self._busiest >= 0.8 * self.limit:
@@ -95,9 +103,10 @@ class Adaptive:
 
 
 class Breaker:
-    """Leaves a server alone that keeps failing: half of the last 200 replies, of at least 20.
+    """Stops requests to a server that keeps failing (`open`): when half of the last 200 replies, of at least 20, are
+    failures.
 
-    Then one request at a time tries it, after 5, 10, 20 and 40 seconds; four failures in a row and it is given up.
+    Then single requests test the server, after 5, 10, 20 and 40 seconds. If all four fail, it is given up (`broken`).
     """
 
     SEEN, ENOUGH, PROBES = 200, 20, 4
@@ -111,6 +120,7 @@ class Breaker:
         self._last: deque[bool] = deque(maxlen=self.SEEN)
 
     def count(self, ticket: int, outcome: Outcome, now: float) -> None:
+        """Count a reply; "server" and "unknown" are failures. A test request that succeeds closes the breaker again."""
         failed = outcome in ("server", "unknown")
         if not self.open:
             self._last.append(failed)
@@ -127,15 +137,21 @@ class Breaker:
                 self._last.clear()
 
     def forget(self, ticket: int) -> None:
+        """Note that this request was not sent; if it was the test request, another may be."""
         if ticket == self.probe:
             self.probe = None
 
     def _leave_alone(self, now: float) -> None:
+        """Open the breaker, until the next test request may be sent."""
         self.open = True
         self.until = now + min(60.0, 5.0 * 2**self._failed)
 
 
 class Sent(NamedTuple):
+    """A request in flight: when it was sent, and its tokens. `total`: tokens of all requests up to and with it. `near`
+    and `near_tokens`: number and tokens of the requests sent in the quarter second before it, which it may overtake.
+    """
+
     at: float
     tokens: int
     total: int
@@ -144,10 +160,11 @@ class Sent(NamedTuple):
 
 
 class Gate:
-    """Says when an endpoint's next request may be sent. For one event loop's thread.
+    """Decides when the next request to an endpoint may be sent. To be used in the thread of one event loop only.
 
-    `rpm` and `tpm` are limits of one's own, kept beside the server's. `in_flight` requests are out, `limit` may be.
-    Where several processes ask an endpoint, `share` says how much of all that, the server's buckets too, is this one's.
+    `concurrency`: the most requests in flight. `rpm` and `tpm`: configured limits of requests and tokens a minute, kept
+    beside the server's own. Where several processes use the endpoint, `share` limits this one to its share of all
+    these.
     """
 
     def __init__(
@@ -178,11 +195,16 @@ class Gate:
 
     @property
     def limit(self) -> int:
+        """How many requests may be in flight now, by concurrency, this process's share, and what was learnt of the
+        server.
+        """
         learnt = self._concurrency if self._server_buckets else self._adaptive.limit
         return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
 
     def share(self, most: int, until: float) -> None:
-        """From now to `until` of the clock, `most` of the endpoint's concurrency is this process's, then nothing."""
+        """Give this process `most` of the endpoint's concurrency, and the same share of all rate limits, from now until
+        the time `until` of the gate's clock. After that it may send nothing.
+        """
         now, part = self._clock(), most / self._concurrency
         self._most, self._until = most, until
         for (_, bucket), a_minute in zip(self._buckets, self._own.values(), strict=False):
@@ -198,7 +220,9 @@ class Gate:
 
     @property
     def state(self) -> str:
-        """Why nothing is sent, in a few words; empty where that is not so."""
+        """Why the gate is closed, for progress: "given up", "failing, next try in 4 s", "failing" or "paused 3 s"; else
+        empty, also while a bucket is refilled.
+        """
         now, breaker = self._clock(), self._breaker
         if breaker.broken:
             return "given up"
@@ -207,7 +231,9 @@ class Gate:
         return f"paused {math.ceil(self._paused_until - now)} s" if now < self._paused_until else ""
 
     def wait(self, tokens: int) -> float:
-        """Seconds until a request that may cost `tokens` may be sent; infinite: not before another is released."""
+        """Seconds until a request of at most `tokens` tokens may be sent; 0: now. Infinite where no time is known:
+        another request must end first, or this process's share has run out, or the server is given up.
+        """
         breaker = self._breaker
         if self.in_flight >= self.limit or breaker.broken or breaker.probe is not None:
             return math.inf
@@ -224,13 +250,15 @@ class Gate:
         return seconds if seconds > SOONEST_SECONDS else 0.0
 
     def _alone(self, now: float) -> float:
-        """Before the first reply, which may tell limits, one is out; after half a second two, then four, and so on."""
+        """Seconds to wait before the first reply has come, which may tell limits: one request is sent, after half a
+        second a second one, after another half there may be four in flight, and so on.
+        """
         if self._began is None or not self.in_flight:
             return 0.0
         return self._began + ALONE_SECONDS * math.floor(math.log2(self.in_flight) + 1) - now
 
     def admit(self, tokens: int) -> int:
-        """Count a request as sent. The ticket is for `release`."""
+        """Count a request as sent, without a check that it may be; its number (the ticket), which `release` takes."""
         now = self._clock()
         self._began = now if self._began is None else self._began
         for kind, bucket in self._buckets:
@@ -253,7 +281,10 @@ class Gate:
     def release(
         self, ticket: int, outcome: Outcome, headers: Mapping[str, str] | None, retry_after: float | None
     ) -> None:
-        """A reply is here, or none will come. "other" without headers: nothing was sent at all."""
+        """Note that a request has ended: with a reply, whose `headers` are read, or without one. `outcome` is "ok",
+        "rate" (429), "server" (it failed), "unknown" (the reply was lost) or "other". "other" without headers: it was
+        never sent, and what it took from configured limits is given back.
+        """
         sent = self._sent.pop(ticket)
         self.in_flight -= 1
         self._tokens_in_flight -= sent.tokens
@@ -275,7 +306,9 @@ class Gate:
     def _learn(
         self, headers: Mapping[str, str], ticket: int, sent: Sent, refused: bool, now: float
     ) -> list[tuple[float, float]]:
-        """Take in what the headers tell. Result: what remains of each bucket, and seconds until it is full."""
+        """Read the rate limits in the headers into the buckets; for each limit found, (what remains, seconds until it
+        is full, or infinite where not said).
+        """
         left = []
         for name in ("requests", "tokens"):
             if f"x-ratelimit-remaining-{name}" not in headers:
@@ -302,7 +335,9 @@ class Gate:
         return self._server_buckets[name]
 
     def _refused(self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float) -> None:
-        """Pause everybody, unless the reply shows that something else than the limits was the reason."""
+        """After a 429: let nobody send for a while, unless the headers show that something remains of every limit, so
+        that the limits cannot be the reason. `left` is the result of `_learn`.
+        """
         if left and all(remaining > 0 for remaining, _ in left):
             return
         pause = retry_after
@@ -319,14 +354,14 @@ class Gate:
 
 
 def _each_second(a_minute: float) -> tuple[float, float]:
-    """Rate and size of a bucket that holds what a second allows."""
+    """(rate, size) of a bucket for a limit a minute; its size is what a second allows, at least 1."""
     return a_minute / 60, max(1.0, a_minute / 60)
 
 
 def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
-    """Limit, what remains of it, and the reset with its step; None where limit or remaining make no sense.
-
-    A reset that is no span of time but a date, in seconds or milliseconds since 1970, is none.
+    """(limit, remaining, reset) of "requests" or "tokens" from the headers; `reset` as of `duration`. None where limit
+    or remaining is missing or no number; the reset alone is None where it is a date (a number since 1970) or
+    unreadable.
     """
     limit = _number(headers.get(f"x-ratelimit-limit-{name}", ""))
     remaining = _number(headers.get(f"x-ratelimit-remaining-{name}", ""))
@@ -337,6 +372,7 @@ def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tup
 
 
 def _number(text: str) -> float | None:
+    """The text as a number that is finite and not negative, else None."""
     try:
         number = float(text)
     except ValueError:

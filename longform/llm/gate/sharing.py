@@ -1,8 +1,8 @@
-"""One endpoint's allowances and one run's money, shared by processes that have a response store in common.
+"""How processes that use the same response store share an endpoint's concurrency and rate limits.
 
-What all processes may have together is written down in the store, and what each has of it. A process takes more only
-where it is free, and gives up only what it no longer uses: it first stops using it, then says so. So the sum never
-exceeds the whole, whoever dies or sleeps meanwhile. Who has nothing to ask holds nothing.
+The store has the total of the endpoint, and how much of that each process has. A process takes more only if it is free,
+and gives back only what it no longer uses: it first stops using it, then writes so. So the sum of all shares never
+exceeds the total, also where a process dies or sleeps. A process without requests has no share.
 """
 
 from __future__ import annotations
@@ -25,27 +25,34 @@ TURN_SECONDS = 5.0
 
 
 class Share(NamedTuple):
-    """`held` of an endpoint's concurrency is written down as this process's; it is to use no more than `fair`."""
+    """A process's share of an endpoint's concurrency: `held` is what the store has written down for it, `fair` its fair
+    share (see `fair_shares`). It is to use no more than the smaller one.
+    """
 
     held: int
     fair: int
 
 
 class Allowances(Protocol):
-    """What a response store does for several processes. `seconds` after its last word a process counts as dead."""
+    """The shares that a response store has written down. A process that has not called `share` for `seconds` counts as
+    dead, and its share is free.
+    """
 
     seconds: float
 
     async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, held: int) -> Share:
-        """Write down that the owner uses up to `held` and could use `wanted`; what it has of `total` now."""
+        """Update and return the owner's share of `total`, in one transaction. `wanted`: how much it could use; `held`:
+        how much it is using, below which its share is not cut.
+        """
 
     async def leave(self, endpoint: str, owner: str) -> None: ...
 
 
 def fair_shares(total: int, wanted: Mapping[str, int], turn: int = 0) -> dict[str, int]:
-    """What each may have: as much as it wants, or the same as the others who want more; what is left, evenly.
+    """Owner -> fair share of `total`; the shares add up to it. An owner gets no less than the others unless it wants
+    less. What nobody wants is spread evenly.
 
-    Where there are more than `total`, each has one in some turns, and none in the others.
+    Where there are more owners than `total`, some get 1 and the others 0; the number `turn` decides which.
     """
     crowded = len(wanted) > total
     order = sorted(wanted, key=lambda owner: hashlib.sha256(f"{turn} {owner}".encode()).digest() if crowded else owner)
@@ -63,17 +70,19 @@ def fair_shares(total: int, wanted: Mapping[str, int], turn: int = 0) -> dict[st
 def shared_now(
     owner: str, others: Mapping[str, tuple[int, int]], *, total: int, wanted: int, held: int, turn: int
 ) -> Share:
-    """This owner's share beside others of whom each (wants, holds): no less than it uses, more only of what is free."""
+    """The share of `owner` beside the other owners, which are given as name -> (wanted, held). It is no less than
+    `held`, which the owner is using, and is raised towards its fair share only by what the others leave free.
+    """
     fair = fair_shares(total, {owner: wanted, **{name: wants for name, (wants, _) in others.items()}}, turn)[owner]
     free = total - sum(holds for _, holds in others.values())
     return Share(max(held, min(fair, free)), fair)
 
 
 class SharedGate:
-    """Keeps one endpoint's gate to this process's share, from the first call that is queued until nothing is.
+    """Keeps a gate limited to this process's share of the endpoint, while there are calls queued or in flight.
 
-    `demand` is how many calls could be in flight, `changed` is told when the gate may have opened, `failed` of a store
-    that cannot be reached. In the event loop that the gate belongs to.
+    `total` is the endpoint's concurrency. `demand` returns how many calls could be in flight. `changed` is called when
+    the gate may have opened, `failed` with the error where the store cannot be reached. Runs in the gate's event loop.
     """
 
     def __init__(
@@ -96,17 +105,18 @@ class SharedGate:
         gate.share(0, 0.0)
 
     def need(self) -> None:
-        """There are calls to send."""
+        """Start to keep a share, if that is not running: there are calls to send."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Give the whole share back, and wait until that is done."""
         self._closing.set()
         if self._task:
             await self._task
 
     async def _run(self) -> None:
+        """Keep a share while there is demand, then give it back. A StoreError is passed to `failed`."""
         try:
             while True:
                 await self._work()
@@ -120,7 +130,7 @@ class SharedGate:
             self._failed(error)
 
     async def _work(self) -> None:
-        """Look around again and again, until for a while there was nothing to do."""
+        """Update the share again and again, until there was no demand for two seconds, or `close` is called."""
         busy = time.monotonic()
         while time.monotonic() - busy < LINGER_SECONDS:
             settled = await self._look()
@@ -131,7 +141,7 @@ class SharedGate:
                 busy = time.monotonic()
 
     async def _look(self) -> bool:
-        """Whether this process has what is fair."""
+        """Update this process's share in the store and in the gate; whether it is the fair one."""
         begun = time.monotonic()
         held = max(self._most if begun < self._until else 0, self._gate.in_flight)
         wanted = max(1, min(self._demand(), self._total))

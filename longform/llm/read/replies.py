@@ -1,6 +1,7 @@
-"""What any reply may hold: a thought before it, the end mark that proves it whole, citations of numbered passages.
+"""What any reply may have around its content: a thought before it, an end mark that shows that it is whole, and
+citations of numbered passages in it.
 
-Fields are read in structured.py; what a provider marks as refused or filtered is judged in client.py.
+Fields are read in longform/llm/read/structured.py; refusals and filters are judged in longform/llm/client.py.
 """
 
 import re
@@ -17,10 +18,10 @@ _CLOSED = "</think>"
 
 
 def whole_reply(text: str) -> str | None:
-    """A reply that the model ended by itself, without end mark and thought; None where it seems cut off all the same.
+    """The reply without thought and end mark; None where it seems cut off, although the model ended it by itself.
 
-    Not every model writes the mark, and some go on behind it. Without it a reply seems cut off where it ends in the
-    middle of a sentence; a list, a table, code or an address may end as it likes.
+    Not every model writes the end mark, and some write on after it. A reply without the mark seems cut off if it ends
+    in the middle of a sentence; a list, a table, code or an address may end anywhere.
     """
     marked = strip_end_mark(text)
     if marked is not None:
@@ -34,13 +35,14 @@ def whole_reply(text: str) -> str | None:
 
 
 def _seems_cut_off(body: str) -> bool:
+    """Whether the text is empty, or its last line ends in the middle of a sentence."""
     return not body or _UNFINISHED.search(body.rpartition("\n")[2].strip()[-2_000:]) is not None
 
 
 def strip_end_mark(text: str) -> str | None:
-    """The reply without the `=====` that ends it and without a thought; None where the mark is missing.
+    """The reply without its thought and without the `=====` at its end; None where that mark is missing.
 
-    A full stop, quotes or asterisks around the mark (models echo how the prompt wrote it) go with it.
+    A full stop, quotes or asterisks around the mark are removed with it: models copy how the prompt wrote the mark.
     """
     whole = text.rstrip()
     marked = whole.rstrip(_QUOTES + ". \t\r\n")
@@ -52,7 +54,9 @@ def strip_end_mark(text: str) -> str | None:
 
 
 def without_thought(text: str) -> str:
-    """Without what a model thinks before it speaks, <think>…</think>, which a server may have opened in the prompt."""
+    """The reply without the model's thought at its beginning, <think>...</think>. The opening tag may be missing,
+    because some servers put it into the prompt.
+    """
     if thought := THOUGHT.match(text):
         return text[thought.end() :]
     before, closed, after = text.partition(_CLOSED)
@@ -68,7 +72,7 @@ def cited_passages(text: str) -> list[int]:
 
 
 def writable(text: str) -> str:
-    """The text with halves of surrogate pairs, which UTF-8 cannot hold, replaced."""
+    """The text, in which halves of surrogate pairs, which UTF-8 cannot encode, are replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Replies in a form: as JSON under a strict schema where the endpoint takes one, else between tags.
+"""Structured replies: JSON under a strict schema where the endpoint supports one, else fields between tags.
 
     {"claim": ["Casks are served at 12 degrees."], "corrupted_claim": [], "corrupted_answer": "..."}
 
@@ -6,15 +6,15 @@
     <corrupted_answer>...</corrupted_answer>
     =====
 
-Either is read into a model of schemas.replies, or into the reason why it cannot be: a short phrase that holds nothing
-of the reply, so that rows can be counted by it. What a reply quotes is never taken for the reply: where two readings
-differ there is none.
+Both are read into a Pydantic model of schemas.replies. A reply that cannot be read gives the reason instead: a short
+phrase that contains nothing of the reply, so that rows can be counted by it. A form that a reply only quotes is never
+read as the reply: where two readings are possible and differ, there is none.
 
-A model whose fields hold objects, such as a list of edits, is JSON in either form, because tags have no place for it:
+A model whose fields hold objects, such as a list of edits, is always read as JSON, because tags cannot express it:
 
     {"edits": [{"action_name": "remove", "original_snippet": "very very", "revised_snippet": "very", ...}]}
 
-With tags, where no server checks the schema, the prompt asks for that object in words.
+Where no server checks the schema, the prompt describes that object in words.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ _SCALARS = ("string", "integer", "number", "boolean", "null")
 
 
 def form_of(request: Request) -> Form:
-    """How its reply is to be read and, where it cannot be, asked for again."""
+    """The form in which the request's reply is read and, if unreadable, asked for again: "json" also for a model whose
+    fields hold objects.
+    """
     return "json" if request.form == "json" or (request.reply and inner_models(request.reply)) else "tags"
 
 
@@ -65,7 +67,9 @@ def form_of(request: Request) -> Form:
 
 @cache
 def response_format(model: type[BaseModel]) -> dict[str, Any]:
-    """The field of a request that asks for this reply. The same object each time: not to be changed."""
+    """The field `response_format` of a request for a reply of this model. Cached: the same object each time, not to be
+    changed.
+    """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
     schema = {"name": name, "strict": True, "schema": strict_schema(model)}
     return Encoded({"type": "json_schema", "json_schema": schema})
@@ -89,6 +93,9 @@ def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _strict(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """As `strict_schema`, of one node of a schema. `defs` are the definitions for its references, `where` is its name
+    in errors, `above` are the references that lead to it: one that comes again is recursion.
+    """
     if "$ref" in node:
         name = node["$ref"].removeprefix("#/$defs/")
         if name in above:
@@ -125,17 +132,17 @@ def _strict_object(node: dict[str, Any], defs: dict[str, Any], where: str, above
 
 
 def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str:
-    """The reply read into `model`, or the reason why it cannot be. Linear in its length, whatever it holds.
+    """The reply read into `model`, or a string: the reason why it cannot be read. Takes linear time.
 
-    JSON may stand behind a sentence or in a code fence; objects that share no field with the model are passed over.
-    Tags are read in any case and with `_`, `-`, a space or nothing between words. A reply that shows nothing of the
-    form that was asked for is read in the other one. Types are checked strictly, but a number or truth value may be
-    written as a string ("4"), and a whole number with a point (4.0). Of a model of one choice the bare word will do.
+    JSON may come after a sentence or in a code fence; objects that share no field with the model are ignored. The names
+    of tags may be in any case, with `_`, `-`, a space or nothing between words. A reply without any sign of the form
+    asked for is read in the other form. Types are strict, but a number or truth value may be written as a string ("4"),
+    and a whole number with a decimal point (4.0). For a model with one field of fixed choices the choice alone will do.
 
-    A model that holds objects is read as JSON in either form, and only where the object stands by itself: not behind a
-    quotation mark or an open bracket, and with no field of its inner objects named outside of it; one that lists
-    nothing at the end of its line, and at its beginning or behind a colon. A field of an inner object that may be null
-    may be missing. What a model thinks before it speaks (<think>...</think>) is passed over.
+    A model whose fields hold objects is read as JSON only, and only if the JSON is not part of something else: not
+    after a quotation mark or an open bracket, and no field of its inner objects is named outside of it. An empty list
+    must end its line, and begin it or follow a colon. A nullable field of an inner object may be missing. The model's
+    thought (<think>...</think>) is ignored.
     """
     text = without_thought(text)
     if inner_models(model):
@@ -151,7 +158,9 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
 
 
 def _bare_choice(text: str, model: type[BaseModel]) -> BaseModel | None:
-    """A reply that is one of the words a model of one field takes, and nothing else: `True.`"""
+    """The value of a model with one field of fixed choices, where the reply is nothing but one of these: `True`. Else
+    None.
+    """
     (name, field), *others = model.model_fields.items()
     if others or get_origin(field.annotation) is not Literal or len(text) > LONGEST_CHOICE:
         return None
@@ -160,13 +169,18 @@ def _bare_choice(text: str, model: type[BaseModel]) -> BaseModel | None:
 
 
 class _Found(NamedTuple):
+    """A JSON object in the reply that fits the model: its value, and where it begins and ends."""
+
     value: BaseModel
     start: int
     end: int
 
 
 def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
-    """The first thing that looks like an object must be one: inside a broken one everything may be a quotation."""
+    """The model read from the JSON objects in the text, or the reason why it cannot be. If the first text that looks
+    like an object is broken, nothing is read: what is inside may be a quotation. Several objects that fit must be
+    equal.
+    """
     found: list[_Found] = []
     reason, at = NO_JSON, 0
     for _ in range(OBJECTS_READ):
@@ -208,7 +222,9 @@ def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
 
 
 def _mentioned(text: str, found: list[_Found]) -> bool:
-    """Whether a sentence, or a thought without an end, may only speak of an empty list: read, it would say "none"."""
+    """Whether an empty list that was found may only be mentioned, in a sentence or in a thought without an end. To read
+    it would mean the answer "none".
+    """
     if any(getattr(found[0].value, name) for name in type(found[0].value).model_fields):
         return False
     return any(
@@ -221,7 +237,9 @@ def _mentioned(text: str, found: list[_Found]) -> bool:
 
 @cache
 def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
-    """Names of the fields of inner objects, and tags of the model's own."""
+    """A pattern for what must not occur outside the JSON: names of the inner objects' fields, and tags of the model's
+    own.
+    """
     inner = sorted({name for each in inner_models(model) for name in each.model_fields})
     own = "|".join(model.model_fields)
     return re.compile(rf"\b(?:{'|'.join(inner)})\b|<\s{{0,3}}/?\s{{0,3}}(?:{own})\s{{0,3}}>", re.IGNORECASE)
@@ -229,7 +247,9 @@ def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
 
 @cache
 def _decoder() -> json.JSONDecoder:
-    """Takes line breaks inside strings, which small models write, but no NaN, and no field twice with two values."""
+    """A decoder that accepts line breaks inside strings, which small models write, but no NaN, and no object with two
+    different values of one field (_Twice).
+    """
 
     def refuse(constant: str) -> None:
         raise ValueError
@@ -244,10 +264,13 @@ def _decoder() -> json.JSONDecoder:
 
 
 class _Twice(Exception):
-    """An object says two things of one field; the last would hide the first."""
+    """An object has two different values for one field: the last would hide the first."""
 
 
 def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseModel | str:
+    """The data as the model, or the reason why they do not fit, which begins with `misfit`. Values of a wrong type are
+    corrected once, in `data` (see `_mended`).
+    """
     problems: list[Any] = []
     for _ in range(2):
         try:
@@ -265,8 +288,9 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
 
 
 def _mended(data: Any, problem: Any, model: type[BaseModel]) -> bool:
-    """Whether a missing field of an inner object was put in as null, where it may be that, or a refused value into its
-    plain form: "4" into 4, "True" into true, 4.0 into 4."""
+    """Correct the value in `data` that a validation error (`problem`) is about, and say whether it was changed: a
+    missing nullable field of an inner object becomes null; "4" becomes 4, "True" true, 4.0 4.
+    """
     *path, last = problem["loc"] or ("",)
     missing = problem["type"] == "missing"
     value = None if missing else _plain(problem["input"])
@@ -285,6 +309,7 @@ def _mended(data: Any, problem: Any, model: type[BaseModel]) -> bool:
 
 @cache
 def _nullable(model: type[BaseModel]) -> frozenset[str]:
+    """The names of fields of the inner objects that may be null."""
     return frozenset(
         name
         for inner in inner_models(model)
@@ -294,6 +319,9 @@ def _nullable(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _plain(refused: Any) -> Any:
+    """The value that a refused string or float stands for: 4 for "4" or 4.0, True for "True"; any other value
+    unchanged.
+    """
     if isinstance(refused, float) and refused.is_integer():
         return int(refused)
     if not isinstance(refused, str) or len(refused) > NUMBER_CHARACTERS:
@@ -306,6 +334,7 @@ def _plain(refused: Any) -> Any:
 
 
 def _reason(problem: Any, misfit: str) -> str:
+    """A validation error in a few words, with the field's name and nothing of the reply."""
     name = ".".join(step for step in problem["loc"] if isinstance(step, str)) or "the whole"
     kind = problem["type"]
     if kind == "json_invalid":
@@ -325,9 +354,10 @@ def _reason(problem: Any, misfit: str) -> str:
 
 @cache
 def inner_models(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
-    """The models of the objects that its fields hold, at any depth, each once.
+    """The models of the objects that the model's fields hold, at any depth, each once; empty where all fields are
+    plain.
 
-    One that holds any is asked for as JSON in either form.
+    A model with inner models is asked for as JSON also where the endpoint takes no schema.
     """
     found: list[type[BaseModel]] = []
     waiting: list[Any] = [field.annotation for field in model.model_fields.values()]
@@ -346,7 +376,10 @@ def inner_models(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
 
 
 class _Tags(NamedTuple):
-    """How a model's fields are tagged. `tail` is its last field where that is text: it may itself hold tags."""
+    """How a model's fields are read from tags. `pattern` finds a tag; `names` maps a name without separators to the
+    field; `lists` and `optional` are fields. `tail` is the last field if it is text, which may itself contain tags;
+    else None.
+    """
 
     pattern: re.Pattern[str]
     names: dict[str, str]
@@ -370,7 +403,7 @@ def _tags_of(model: type[BaseModel]) -> _Tags:
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """(list, str or whatever it is, whether it may be missing)"""
+    """(list, str or another type, whether it may be None) of a field's annotation."""
     branches = [branch for branch in get_args(annotation) if branch is not type(None)]
     optional = type(None) in get_args(annotation)
     inner = branches[0] if optional and len(branches) == 1 else annotation
@@ -378,9 +411,11 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
 
 
 def _read_tags(text: str, model: type[BaseModel]) -> BaseModel | str:
-    """Fields in the model's order, a list as repeated tags: an empty pair is no item.
+    """The model read from tags, or the reason why it cannot be. A list is a repeated tag; an empty pair of tags is no
+    item.
 
-    The first list must be tagged, if only by an empty pair: a reply without any of its tags did not keep to the form.
+    The first list needs at least one pair of tags, be it empty: a reply without any did not keep to the form. Other
+    lists may be missing, and are then empty.
     """
     tags = _tags_of(model)
     data = _tagged(text, tags)
@@ -398,7 +433,9 @@ def _read_tags(text: str, model: type[BaseModel]) -> BaseModel | str:
 
 
 def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
-    """Field -> what its tags hold. Other tags inside a text are part of it; a list's unclosed item is dropped."""
+    """Field -> the text between its tags (for a list, the texts), or the reason why tags cannot be read. Other fields'
+    tags inside a text are part of the text; a list's item that is not closed is dropped.
+    """
     data: dict[str, Any] = {}
     name, begin = "", 0
     for tag in tags.pattern.finditer(text):
@@ -427,7 +464,7 @@ def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
 
 
 def _closings(name: str, text: str, begin: int, tags: _Tags) -> list[int]:
-    """Where the tags stand that close this field behind a place."""
+    """The positions after `begin` of the tags that close this field."""
     found = tags.pattern.finditer(text, begin)
     return [tag.start() for tag in found if tag[1] and tags.names[_bare(tag[2])] == name]
 
@@ -441,6 +478,7 @@ def _add(data: dict[str, Any], name: str, content: str, tags: _Tags) -> None:
 
 
 def _bare(name: str) -> str:
+    """The name in lower case without `_`, `-` and spaces."""
     return re.sub("[ _-]", "", name).lower()
 
 
@@ -452,9 +490,8 @@ def _words(name: str) -> str:
 
 
 def repair_messages(messages: Messages, reply_text: str, reason: str, form: Form) -> Messages:
-    """The conversation with the reply that could not be read (its beginning) and a request for one that can.
-
-    `form` is how it was asked for: `json` also for a model that holds objects.
+    """The messages of the request that asks for a readable reply: the conversation, the beginning of the reply that
+    could not be read, and a user message with the reason. `form` is the one asked for (see `form_of`).
     """
     shown = reply_text if len(reply_text) <= REPEATED_CHARACTERS else f"{reply_text[:REPEATED_CHARACTERS]}\n[...]"
     wanted = {
@@ -466,7 +503,7 @@ def repair_messages(messages: Messages, reply_text: str, reason: str, form: Form
 
 
 def blank_tail(text: str) -> bool:
-    """Whether a reply that reached its limit of tokens got there by white space, as such or as \\n inside JSON."""
+    """Whether the last 200 characters of a reply are nearly all white space; \\n inside JSON counts as white space."""
     tail = _BLANK_ESCAPE.sub("  ", text[-TAIL_CHARACTERS:])
     blank = sum(character.isspace() for character in tail)
     return bool(tail) and blank >= TAIL_BLANK * len(tail)

@@ -1,10 +1,10 @@
-"""Stored responses as one Parquet file: what a dataset ships, so that it can be rebuilt without a call.
+"""Stored responses as one Parquet file, which is published with a dataset, so that it can be rebuilt without any call.
 
     key 64 hex digits | created | endpoint | model | task | prompt | state | ... | request | response
 
-Sorted by key, the same bytes for the same responses. No headers, ids of requests or keys of accounts. Whoever imports
-such a file need not trust it: a row is taken only if its key is that of its request, so no answer can be passed off
-as one to another question.
+The rows are sorted by key, and the same responses give the same bytes. The file has no HTTP headers, request ids or
+account keys. An import need not trust the file: a file with a row whose key does not match its request is refused, so
+that no answer can be passed off as the answer to another question.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ _REPEATED = ["endpoint", "model", "task", "prompt", "state", "code", "finish", "
 
 
 def export_parquet(store: ResponseStore, path: Path, keys: Collection[str] | None = None) -> int:
-    """How many responses were written: all, or those of `keys` that are there. The file appears whole or not at all."""
+    """Write all stored responses to the file, or those of `keys` that are stored; returns how many. The file appears
+    only when it is complete. UsageError where it cannot be written.
+    """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name the file to write.")
     beside = path.with_name(temporary())
@@ -103,6 +105,7 @@ def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
 
 
 def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[list[dict[str, Any]]]:
+    """The records as rows, in lists of the size of a Parquet row group."""
     rows: list[dict[str, Any]] = []
     size = 0
     for key, record in records:
@@ -128,15 +131,18 @@ def _row(key: str, record: Record) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """A text without half characters, which a server may send and no file can hold."""
+    """A string without halves of surrogate pairs, which a server may send and UTF-8 cannot encode; other values
+    unchanged.
+    """
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def import_parquet(store: ResponseStore, path: Path) -> tuple[int, int]:
-    """How many responses were new and how many were there already, which stay as they are.
+    """(new, present): how many responses were added, and how many keys were in the store already; their records are
+    unchanged.
 
-    Everything is checked before anything is stored. UsageError where the file is no export, is damaged, or holds a
-    row whose key is not that of its request.
+    All rows are checked before any is stored. UsageError where the file is no export, is damaged, or has a row whose
+    key does not match its request.
     """
     with _opened(path) as file:
         for row in _rows(file):
@@ -153,6 +159,7 @@ def check_export(path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """The file, its schema checked; UsageError where it is missing, cannot be read, or is no export."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_schema(path, file.schema_arrow)
@@ -180,7 +187,7 @@ def _check_schema(path: Path, schema: pa.Schema) -> None:
 
 
 def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
-    """Each row, with `created` in milliseconds since 1970."""
+    """Each row as a dict, with `created` in milliseconds since 1970."""
     for batch in file.iter_batches(batch_size=READ_ROWS):
         created = batch.column("created").cast(pa.int64()).to_pylist()
         for row, milliseconds in zip(batch.drop_columns(["created"]).to_pylist(), created, strict=True):
@@ -188,6 +195,7 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
 
 
 def _check(path: Path, row: dict[str, Any]) -> None:
+    """UsageError where the row's key is not that of its request, or its key or state is malformed."""
     if not HEX.fullmatch(row["key"]):
         raise UsageError(f"{path} has a row whose key is not 64 hex digits: nothing was imported.")
     if row["state"] not in (REPLY, TOMBSTONE):
@@ -199,9 +207,9 @@ def _check(path: Path, row: dict[str, Any]) -> None:
 
 
 def _asks(request: bytes, endpoint: str, key: str) -> bool:
-    """Whether this is the key of this request, whichever of its samples and attempts it is.
+    """Whether `key` is the key of this request, as any sample and any attempt.
 
-    An older release stored a body in the order in which it was sent.
+    The canonical form of the body is tried as well: an older release stored it in the order in which it was sent.
     """
     try:
         sent = request.decode()
@@ -217,6 +225,9 @@ def _asks(request: bytes, endpoint: str, key: str) -> bool:
 
 
 def _is_key(sent: str, endpoint: str, key: str, samples: int) -> bool:
+    """Whether `key` is that of this body, for any of the first `samples` samples, any attempt and either path of the
+    API.
+    """
     return any(
         key_of(endpoint, path, sent, sample=sample, attempt=attempt) == key
         for sample, attempt, path in product(range(samples), range(ATTEMPTS), PATHS)

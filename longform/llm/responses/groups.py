@@ -1,4 +1,4 @@
-"""What is asked of a database while it is at work waits, and is done together: one commit serves all who wait."""
+"""Group commit: writes that arrive while the database is busy wait, and are then committed together."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Asked = tuple[Any, asyncio.Future[Any]]
 
 
 class Groups:
-    """Work done in groups, in a thread of its own: what is asked while one is being worked on makes the next one.
+    """Runs requests to a database in groups, in a thread of its own. Requests that arrive while one group is being
+    worked on form the next group.
 
-    `work` returns one result for each of the group, or an error to be raised to the one who asked. Whoever asks only
-    notifies: waking an event loop instead would hand the interpreter over at once, and groups would be small. The
-    thread begins with the first who asks. `named` is what messages call the database.
+    `work` gets the requests of a group and returns one result for each; an Exception as a result is raised to that
+    caller. Callers only notify the thread: waking an event loop would hand over the interpreter at once, and groups
+    would be small. The thread starts with the first request. `named` is the name of the database in messages.
     """
 
     def __init__(self, named: str, work: Callable[[list[Any]], list[Any]]) -> None:
@@ -33,7 +34,9 @@ class Groups:
         self._closed = False
 
     async def ask(self, what: Any) -> Any:
-        """From any event loop. StoreError once it is closed."""
+        """Add a request to the next group, and return its result once the group is done. For any event loop. StoreError
+        after `close`.
+        """
         done = asyncio.get_running_loop().create_future()
         with self._arrived:
             if self._closed:
@@ -46,6 +49,9 @@ class Groups:
         return await done
 
     def _run(self) -> None:
+        """The thread: work on group after group. If `work` raises, that error is the result of each request of the
+        group.
+        """
         while group := self._next_group():
             try:
                 results = self._work([what for what, _ in group])
@@ -54,13 +60,13 @@ class Groups:
             _answer(group, results)
 
     def _next_group(self) -> list[Asked]:
-        """All that waits, up to a limit; empty once it is closed and everything is done."""
+        """Wait for requests, and return those that wait, 512 at most; empty after `close` once none are left."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._waiting or self._closed)
             return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_A_GROUP))]
 
     def close(self, seconds: float | None = None) -> None:
-        """Returns when all that was asked for is done, or after so many seconds."""
+        """Refuse new requests, and return when all earlier ones are done, or after so many seconds (None: no limit)."""
         with self._arrived:
             self._closed = True
             self._arrived.notify()
@@ -73,7 +79,7 @@ def closed(named: str) -> StoreError:
 
 
 def _answer(group: list[Asked], results: list[Any]) -> None:
-    """Wake all who wait, with one call into each of their event loops."""
+    """Set the results of a group's futures, with one call into each of the event loops that wait for them."""
     of_loop = defaultdict(list)
     for (_, done), result in zip(group, results, strict=True):
         of_loop[done.get_loop()].append((done, result))

@@ -1,13 +1,13 @@
 """The response store in PostgreSQL, for several processes at once: the schema `longform` of the database of a URL.
 
-Beside the tables of `records.py`:
+Beside the tables of longform/llm/responses/records.py:
 
-    lease      keys that a process is asking a model for, and until when
-    holder     processes that ask an endpoint: what each could use, what it has, until when it counts as alive
+    lease      keys for which a process is asking a model, and until when
+    holder     processes that use an endpoint: how much of it each could use and has, until when it counts as alive
 
-A process has one event loop in a thread of its own and a few connections. A connection that is lost is opened again
-for half a minute, and its work is done again; a line of the ledger has an id, so that it is never written twice.
-Texts are stored with escapes, as a server may send characters that a database cannot hold.
+Each process has one event loop in a thread of its own, and a few connections. A lost connection is opened again for up
+to half a minute, and its work is repeated; a line of the ledger has an id, so that it is never written twice. Texts are
+stored with escapes, because a server may send characters that a database cannot store.
 """
 
 from __future__ import annotations
@@ -159,9 +159,10 @@ Entry = tuple[list[list[Any]], list[list[Any]]]
 
 
 class PostgresDatabase:
-    """The database of a URL postgresql://user:password@host:port/database; its tables are made if there are none.
+    """The database at a URL postgresql://user:password@host:port/database; missing tables are created.
 
-    StoreError, which names host, port and database only, where it cannot be reached or used.
+    StoreError where it cannot be reached or used; messages name only host, port and database. Leases of keys run out
+    `lease_seconds` after their last renewal. The methods are those of `Database` in longform/llm/responses/store.py.
     """
 
     exclusive = False
@@ -220,7 +221,7 @@ class PostgresDatabase:
         await self._do_for(lambda connection: connection.execute(_RELEASE, chosen, self._owner))
 
     def close(self) -> None:
-        """Write what waits, give back the leases, let go of the server."""
+        """Commit what waits, release all leases, and close the connections."""
         self._puts.close(END_SECONDS)
         self._leases.close(END_SECONDS)
         self._ending.close()
@@ -228,7 +229,7 @@ class PostgresDatabase:
     # groups
 
     async def _put_all(self, entries: list[Entry]) -> list[None]:
-        """One transaction. Of records under the same key the last one stays."""
+        """Commit all entries in one transaction. Of several records under one key the last is kept."""
         rows = sorted((row for rows, _ in entries for row in rows), key=itemgetter(0))
         lines = [line for _, lines in entries for line in lines]
 
@@ -244,10 +245,12 @@ class PostgresDatabase:
         return [None] * len(entries)
 
     async def _grant(self, asked: list[tuple[list[bytes], bool]]) -> list[set[bytes]]:
-        """Which of the keys are ours now, for each who asked.
+        """For each of the requests `asked`, a pair (keys, again), those of its keys that this process may now ask a
+        model for.
 
-        Whoever had a lease before us has stored its answer by the time that ours is written, so only then is it known
-        whether there is one. Leases need not outlive a crash of the server, so their commit is not waited for.
+        A key is granted where no other process has its lease, and where it has no stored answer (unless `again`). The
+        answer is looked up after the lease was taken: the process that had the lease before has stored its answer by
+        then. The commit is not waited for, because leases need not outlive a crash of the server.
         """
         self._renewing = self._renewing or asyncio.create_task(self._renew())
         keys = sorted({key for some, _ in asked for key in some})
@@ -264,7 +267,7 @@ class PostgresDatabase:
         return [granted.intersection(some) for some, _ in asked]
 
     async def _renew(self) -> None:
-        """Keep this process's leases from running out, as long as it lives."""
+        """Renew this process's leases again and again, until cancelled."""
         while True:
             await asyncio.sleep(self._lease_seconds / 5)
             with suppress(StoreError):
@@ -273,6 +276,7 @@ class PostgresDatabase:
     # connections
 
     async def _connect(self, url: str) -> None:
+        """Open the pool of connections, and create or check the tables."""
         self._pool = await asyncpg.create_pool(
             url,
             min_size=0,
@@ -286,7 +290,9 @@ class PostgresDatabase:
         await self._do(self._prepare, 0.0)
 
     async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
-        """The work with a connection; all of it again for so many seconds where that was lost."""
+        """The result of `work`, which is called with a connection. If the connection is lost, all of the work is
+        repeated, for up to `patience_seconds`. Runs in the database's own event loop.
+        """
         deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
             try:
@@ -301,24 +307,29 @@ class PostgresDatabase:
             pause = min(2 * pause, 1.0)
 
     async def _do_for(self, *work: Any) -> Any:
-        """As `_do`, for who waits in an event loop of its own."""
+        """As `_do`, to be awaited in any other event loop."""
         return await asyncio.wrap_future(self._started(self._do, *work))
 
     def _call(self, work: Callable[..., Awaitable[T]], *values: Any) -> T:
-        """What the work returns, done in the event loop; from any other thread."""
+        """Run the coroutine function in the database's event loop, and return its result; to be called from any other
+        thread.
+        """
         try:
             return self._started(work, *values).result()
         except CancelledError:
             raise closed(self.named) from None
 
     def _started(self, work: Callable[..., Awaitable[T]], *values: Any) -> Future[T]:
+        """Start the coroutine function in the database's event loop, and return its future; StoreError once it is
+        closed.
+        """
         try:
             return self._portal.start_task_soon(work, *values)
         except RuntimeError:
             raise closed(self.named) from None
 
     async def _prepare(self, connection: Any) -> None:
-        """Make the tables that are not there, one process at a time; check the versions of those that are."""
+        """Create the missing tables, one process at a time; StoreError where existing tables have another version."""
         if not await connection.fetchval(_IS_THERE, "holder"):
             async with connection.transaction(isolation="read_committed"):
                 await connection.execute(_ONE_AT_A_TIME)
@@ -334,6 +345,7 @@ class PostgresDatabase:
             )
 
     async def _end(self) -> None:
+        """Release the leases and close the pool, each within ten seconds."""
         if self._pool is None:
             return
         if self._renewing:
@@ -348,6 +360,7 @@ class PostgresDatabase:
             self._pool.terminate()
 
     def _failed(self, error: Exception) -> StoreError:
+        """The StoreError to raise for an error of the database, without user and password."""
         if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
             return _unreadable()
         for kind, reason in _REASONS:
@@ -363,9 +376,11 @@ class PostgresDatabase:
 
 
 class PostgresAllowances:
-    """How much of an endpoint each process has.
+    """Each process's share of an endpoint's concurrency, in the table `holder` (see Allowances in
+    longform/llm/gate/sharing.py).
 
-    `do` gives work a connection, in the store's event loop, and waits for it in the caller's.
+    `do` runs a function with a connection in the store's event loop, and is awaited in the caller's. A process that is
+    silent for `seconds` counts as dead.
     """
 
     def __init__(self, do: Callable[..., Awaitable[Any]], *, seconds: float = HOLDER_SECONDS) -> None:
@@ -390,7 +405,9 @@ class PostgresAllowances:
 
 
 async def _with_any_text(connection: Any) -> None:
-    """Texts as ASCII with Python's escapes: also NUL, half of a surrogate pair, and what the encoding does not have."""
+    """Set up a connection to encode texts as ASCII with Python's escapes: so it can store NUL, halves of surrogate
+    pairs, and characters that the database's encoding lacks.
+    """
     await connection.set_type_codec(
         "text",
         schema="pg_catalog",
@@ -401,11 +418,13 @@ async def _with_any_text(connection: Any) -> None:
 
 
 async def _without_reset(connection: Any) -> None:
-    """Nothing is set for a session, so nothing is reset after each use, which would take another round trip."""
+    """Do nothing when a connection is given back: nothing is set for a session, and a reset is a round trip."""
 
 
 def _place(url: str) -> str:
-    """Host, port and database, as messages name them. StoreError where a URL may hold parts of a password there."""
+    """host:port/database of a URL, for messages. StoreError where the URL is malformed, as parts of a password might
+    then appear.
+    """
     try:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
@@ -428,6 +447,8 @@ def _unreadable() -> StoreError:
 
 
 def _rows(records: Sequence[tuple[str, Record]]) -> list[list[Any]]:
-    """In the order of their keys, as everyone locks them."""
+    """The records as rows, sorted by key: all processes lock rows in this order, so that none waits for another
+    forever.
+    """
     rows = [storable(row_of(key, record, partial(zlib.compress, level=1))) for key, record in records]
     return sorted(rows, key=itemgetter(0))

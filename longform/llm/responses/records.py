@@ -1,12 +1,12 @@
-"""What a response store keeps: its tables in SQL, and how a record stands in a row; the same for both databases.
+"""The records of a response store, its tables and queries in SQL, and how a record becomes a row; for both databases.
 
-    response   one row a request: the reply's bytes as received, or the permanent error it met (a tombstone)
-    ledger     one row a call that was, or may have been, billed; only ever added to
-    job        one row a batch; job_item its keys
+    response   one row for each request: the reply's bytes as received, or the permanent error (a tombstone)
+    ledger     one row for each call that was, or may have been, billed; rows are only added
+    job        one row for each batch; job_item has its keys
     meta       versions of the tables and of the keys
 
-Queries are written for PostgreSQL; `sqlite.py` puts its own words in place of a few of these. A row of `response` is
-the key's 32 bytes, then the fields of Record in their order; request and body are packed.
+The queries are written for PostgreSQL; longform/llm/responses/sqlite.py translates them. A row of `response` has the
+key's 32 bytes, then the fields of Record in their order; `request` and `body` are compressed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ REPLY, TOMBSTONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is stored under a key. Of a tombstone `code` is the kind of failure and `body` its message.
+    """What is stored under a key: a reply, or a tombstone (`state`), whose `code` is the kind of failure and `body` its
+    message.
 
-    `request` and `body` are bytes of JSON; `cost_nano` is billionths of a US dollar (None: price unknown);
-    `created` is seconds since 1970, set by the store where it is None.
+    `request` and `body` are JSON as bytes. `cost_nano` is in billionths of a US dollar (None: price unknown). `created`
+    is in seconds since 1970, set by the store where it is None. A reply with `code` "unusable" could not be read.
     """
 
     endpoint: str
@@ -77,8 +78,10 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A batch. `name` is ours, the hash of its keys; `remote` is the provider's id. `state` is STAGED (written down,
-    nothing sent), UPLOADED, SUBMITTED, or one in which it ended: DONE (all that it made is stored), GONE."""
+    """A batch. `name` is our own name, the hash of its keys; `remote` is the provider's id of the batch, and
+    `input_file` that of its file. `state` is STAGED (nothing sent), UPLOADED, SUBMITTED, or a final one: DONE (all its
+    replies are stored) or GONE. `reserved_nano` is the upper bound of its cost; `context` is JSON.
+    """
 
     name: str
     endpoint: str
@@ -93,7 +96,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What stored answers of one task and model took. Tokens per byte are of the request as stored."""
+    """What stored answers of one task and model used: means per answer, and the 90th percentile of output tokens.
+    Tokens per byte: of the request's body as stored.
+    """
 
     answers: int
     input_tokens_per_byte: float
@@ -103,7 +108,9 @@ class Usage:
 
 
 def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | None:
-    """Of (bytes of the request, tokens in, tokens out, milliseconds) of each answer; None where there is none."""
+    """The usage of answers, each given as (bytes of the request, tokens in, tokens out, milliseconds); None if there
+    are none.
+    """
     if not answers:
         return None
     outputs = sorted(received for _, _, received, _ in answers)
@@ -191,6 +198,7 @@ JOB_KEYS = "SELECT key FROM longform.job_item WHERE job = $1 ORDER BY place"
 
 
 def row_of(key: str, record: Record, pack: Callable[[bytes], bytes]) -> list[Any]:
+    """The row of a record: the key as bytes, then the fields of Record, request and body compressed by `pack`."""
     row = [bytes.fromhex(key), *_record_fields(record)]
     row[_REQUEST], row[_BODY] = pack(record.request), pack(record.body)
     row[_CREATED] = time.time() if record.created is None else record.created
@@ -198,7 +206,7 @@ def row_of(key: str, record: Record, pack: Callable[[bytes], bytes]) -> list[Any
 
 
 def record_of(row: Row) -> tuple[str, Record]:
-    """The key, and what is stored under it. Raises zlib.error where that is damaged."""
+    """(key, record) of a row. Raises zlib.error where its request or body is damaged."""
     key, *values = row
     values[_REQUEST - 1], values[_BODY - 1] = unpacked(values[_REQUEST - 1]), unpacked(values[_BODY - 1])
     values[_BATCH - 1] = bool(values[_BATCH - 1])
@@ -206,17 +214,17 @@ def record_of(row: Row) -> tuple[str, Record]:
 
 
 def ledger_row_of(paid: Paid) -> list[Any]:
-    """The time, then the fields of Paid in their order, the key as bytes."""
+    """The row of a line of the ledger: the time now, then the fields of Paid in their order, the key as bytes."""
     row = [time.time(), *_paid_fields(paid)]
     row[1 + PAID.index("key")] = bytes.fromhex(paid.key)
     return row
 
 
 def unpacked(content: bytes) -> bytes:
-    """Of what stands plain behind a zero byte, or packed with zlib."""
+    """The stored bytes, which are plain after a zero byte, else compressed with zlib. Raises zlib.error if damaged."""
     return content[1:] if content[:1] == PLAIN else zlib.decompress(content)
 
 
 def storable(values: Iterable[Any]) -> list[Any]:
-    """None in place of whole numbers that a server made up and no database can hold."""
+    """The values, with None in place of integers that need more than 64 bits, which a server may send."""
     return [None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value for value in values]

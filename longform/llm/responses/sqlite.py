@@ -1,9 +1,9 @@
-"""The response store in a SQLite file: its tables and migrations, its lease, its one connection, its packing.
+"""The response store in a SQLite file: its tables and migrations, its lease, its one connection, its compression.
 
-One process at a time may write (its lease lies beside the database, see leases.py), and in it one connection serves
-everybody, as two that write at once could damage a WAL database under SQLite older than 3.51.3. Others of the same
-machine may read meanwhile; another machine may not even that, as the log of a WAL database is shared in memory: it
-takes PostgreSQL for several. PRAGMA user_version is the version of the tables.
+One process at a time may write. It has a lease beside the database (see longform/leases.py), and uses one connection
+for all threads, because two that write at once could damage a WAL database under SQLite older than 3.51.3. Other
+processes of the same machine may read meanwhile. Processes of another machine may not even read, because the log's
+index is in shared memory: several machines need PostgreSQL. PRAGMA user_version is the version of the tables.
 """
 
 from __future__ import annotations
@@ -92,7 +92,12 @@ Entry = tuple[Sequence[tuple[str, Record]], Sequence[Paid]]
 
 
 class SqliteDatabase:
-    """The file of one process. `machine` and `lease_seconds` are for tests, which need a second machine soon."""
+    """The store in a SQLite file, which only this process may write (with `read_only` it is neither written nor
+    locked). The methods are those of `Database` in longform/llm/responses/store.py.
+
+    BusyError where another process writes to it, StoreError where it cannot be used. `machine` and `lease_seconds` are
+    for tests, which simulate a second machine.
+    """
 
     exclusive = True
     allowances = None
@@ -141,7 +146,7 @@ class SqliteDatabase:
         return set(keys)
 
     async def release(self, keys: Sequence[str]) -> None:
-        """Nobody else could be granted them."""
+        """Do nothing: no other process could be granted the keys."""
 
     def close(self) -> None:
         self._puts.close()
@@ -151,7 +156,9 @@ class SqliteDatabase:
     # writing
 
     def _put_all(self, entries: list[Entry], *, as_storable: bool = False) -> list[StoreError | None]:
-        """Commit all entries at once; where that fails each by itself, so that one cannot spoil the others."""
+        """Commit all entries in one transaction. Where that fails, commit each by itself, so that one cannot spoil the
+        others; the result has an error, or None, for each entry. `as_storable`: what SQLite cannot store is replaced.
+        """
         try:
             rows = _rows(chain(*(records for records, _ in entries)))
             lines: list[Row] = [ledger_row_of(line) for _, paid in entries for line in paid]
@@ -168,6 +175,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """The connection, in a transaction; StoreError where the file is read-only, or its lease was taken over."""
         if self._lease is None:
             raise StoreError(f"{self.named} is open to read.")
         with _errors_named(self._path), self._lock:
@@ -190,13 +198,16 @@ class SqliteDatabase:
 
 
 def _statement(query: str, values: Iterable[Any]) -> tuple[str, list[Any]]:
-    """In SQLite's words, a list among the values as so many of them."""
+    """(SQL, values) for SQLite of a PostgreSQL query; each list among the values becomes one value for each item."""
     lists = [value if isinstance(value, list) else [value] for value in values]
     return _in_sqlite(query, *map(len, lists)), list(chain(*lists))
 
 
 @lru_cache
 def _in_sqlite(query: str, *lengths: int) -> str:
+    """A PostgreSQL query in SQLite's SQL: names of columns and placeholders are replaced. `lengths` has the number of
+    items for each `= ANY($n)`.
+    """
     sizes = iter(lengths)
 
     def here(found: re.Match[str]) -> str:
@@ -213,15 +224,14 @@ def _rows(records: Iterable[tuple[str, Record]]) -> list[Row]:
 
 
 def _storable(row: Row) -> Row:
-    """Texts that a server made up without half characters, which SQLite cannot hold; without endless numbers."""
+    """The row, with halves of surrogate pairs in texts replaced, and integers of more than 64 bits as None."""
     texts = (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in row)
     return storable(texts)
 
 
 def _packed(content: bytes) -> bytes:
-    """Short ones plain behind a zero byte, as unpacking costs more than reading them; others with zlib.
-
-    For texts of usual length it is given little memory, whose preparation would take longer than the work.
+    """The bytes to store: short content plain after a zero byte, because decompressing it costs more than reading it;
+    longer content compressed with zlib, with a small window up to 8 KiB, whose set-up is faster.
     """
     if len(content) <= PLAIN_BYTES:
         return PLAIN + content
@@ -233,7 +243,9 @@ def _packed(content: bytes) -> bytes:
 
 
 def _leased(path: Path, machine: str | None, seconds: float) -> Lease:
-    """The lease beside the database, held by this process until it gives it back or ends."""
+    """The lease beside the database, now held by this process; it ends by `give_back` or with the process. BusyError
+    where another process has it, StoreError where another machine has.
+    """
     lease = Lease(_lease_of(path), machine=machine, seconds=seconds)
     _check_elsewhere(path, machine)
     try:
@@ -247,6 +259,7 @@ def _leased(path: Path, machine: str | None, seconds: float) -> Lease:
 
 
 def _check_elsewhere(path: Path, machine: str | None) -> None:
+    """StoreError where a process of another machine has the lease."""
     if holder := holder_elsewhere(_lease_of(path), machine):
         raise StoreError(
             f"The response store {path} is in use by {holder}, and a SQLite file serves one machine at a time: set "
@@ -259,6 +272,7 @@ def _lease_of(path: Path) -> Path:
 
 
 def _writer(path: Path) -> sqlite3.Connection:
+    """A connection that may write; the tables are created or migrated."""
     with _closed_on_error(_connected(path)) as connection:
         version = _version(path, connection)
         for setting in ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-16000"):
@@ -269,7 +283,7 @@ def _writer(path: Path) -> sqlite3.Connection:
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, with empty tables in place of those that an older format does not have."""
+    """A read-only connection, with an empty temporary table for each table that an older format lacks."""
     with _closed_on_error(_opened_to_read(path)) as connection:
         _version(path, connection)
         there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -281,7 +295,10 @@ def _reader(path: Path) -> sqlite3.Connection:
 
 
 def _opened_to_read(path: Path) -> sqlite3.Connection:
-    """Where nothing may be made in the folder, not even the index of the write-ahead log, nobody can be writing."""
+    """A read-only connection; an empty database in memory if there is no file. Where the folder is not writable, so
+    that not even the index of the write-ahead log can be made, the file is opened as immutable: nobody can be writing
+    to it.
+    """
     if not path.exists():
         return _connected(":memory:")
     try:
@@ -325,6 +342,7 @@ def _version(path: Path, connection: sqlite3.Connection) -> int:
 
 @contextmanager
 def _errors_named(path: Path) -> Iterator[None]:
+    """Turns errors of SQLite inside the block into a StoreError that names the file."""
     try:
         yield
     except sqlite3.Error as error:

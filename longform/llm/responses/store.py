@@ -1,7 +1,8 @@
-"""The response store: every reply that was paid for, as it came, under the key of its request.
+"""The response store: every reply that was paid for, as it was received, under the key of its request.
 
-A reply is committed before anybody reads it, and read from its bytes each time: a parser that errs costs nothing.
-It lies in a SQLite file, which one process at a time may write, or in a PostgreSQL database, for several.
+A reply is committed before it is used, and is parsed from its stored bytes each time, so that an error in a parser can
+be corrected without another call. The store is a SQLite file, which one process at a time may write, or a PostgreSQL
+database, for several processes.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ T = TypeVar("T")
 
 
 class Database(Protocol):
-    """What SQLite and PostgreSQL each do in their own way. Queries are those of `records.py`. Errors: StoreError.
+    """What SQLite and PostgreSQL implement each in their own way. Queries are those of
+    longform/llm/responses/records.py. Errors are StoreError.
 
-    `named` is what messages call it; `rows_per_query` are read or written at once.
+    `named` is the database's name in messages. `exclusive`: no other process can write. At most `rows_per_query`
+    records are to be read or written at once.
     """
 
     named: str
@@ -63,38 +66,43 @@ class Database(Protocol):
 
     @property
     def allowances(self) -> Allowances | None:
-        """What tells how much of an endpoint is this process's; None where all of it is."""
+        """Shares of an endpoint's concurrency among processes; None where this process has all of it."""
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows that a query finds."""
 
     def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
-        """How many rows a statement changed; where any, what is to be done `then` was, in the same transaction."""
+        """Run a statement, and return how many rows it changed. If any, the statements in `then` are run for their
+        rows, in the same transaction.
+        """
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
-        """Store what is not there yet; how many were new."""
+        """Store those records whose keys are not stored yet; how many were new."""
 
     def purge(self, keys: list[bytes]) -> int:
-        """Delete these records; how many there were."""
+        """Delete the records under these keys; how many there were."""
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        """Store both in one transaction, which may be shared with others who put meanwhile."""
+        """Store records and ledger lines in one transaction, which may be shared with other callers; returns when
+        committed.
+        """
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
-        """Those keys that are granted."""
+        """Those keys that are granted to this process; see `ResponseStore.lease`."""
 
     async def release(self, keys: Sequence[str]) -> None:
-        """Give back what was granted."""
+        """Give back leases of these keys that this process has."""
 
     def close(self) -> None:
-        """Write what waits, then let go."""
+        """Commit what waits, then close the database."""
 
 
 class ResponseStore:
-    """Every method may be called from any thread; `put` and `lease` from any event loop. Errors: StoreError.
+    """The store of a database. All methods may be called from any thread; `put`, `lease` and `release` from any event
+    loop. Errors are StoreError.
 
-    `exclusive`: only this process writes here, so that leases are always granted. Else `allowances` tell what of an
-    endpoint is this process's.
+    `exclusive`: only this process writes, so that leases are always granted. Else `allowances` keeps each process's
+    share of an endpoint. `let_go` is what `close` calls in place of the database's own `close`.
     """
 
     def __init__(self, database: Database, let_go: Callable[[], None] | None = None) -> None:
@@ -105,12 +113,12 @@ class ResponseStore:
     # reading
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
-        """The records of those keys that are there."""
+        """Key -> record, for those keys that are stored."""
         chunks = _chunks(keys, self._database.rows_per_query)
         return {key: record for chunk in chunks for key, record in self._records(BY_KEY, _bytes(chunk))}
 
     def scan(self, keys: Collection[str] | None = None) -> Iterator[tuple[str, Record]]:
-        """All records, or those of these keys, in the order of their keys; in constant memory."""
+        """(key, record) of all records, or of those under `keys`, sorted by key; in constant memory."""
         if keys is not None:
             for chunk in _chunks(sorted(set(keys)), self._database.rows_per_query):
                 yield from sorted(self.get(chunk).items())
@@ -125,7 +133,8 @@ class ResponseStore:
         return [dict(zip(STATS, row, strict=True)) for row in self._database.rows(SELECT_STATS)]
 
     def ledger(self, dataset: str, recipes: Collection[str] | None = None) -> list[dict[str, Any]]:
-        """What was paid for a dataset, or for these recipes of it, in the order of first payment.
+        """What was paid for a dataset, or for its artifacts with these `recipes` (fingerprints), in the order of first
+        payment.
 
         A dict for each stage, endpoint, model and batch (bool): calls, unanswered, input_tokens, cached_tokens,
         output_tokens, cost_nano, unpriced (calls of unknown price).
@@ -138,7 +147,7 @@ class ResponseStore:
         return [{**line, "batch": bool(line["batch"])} for line in lines]
 
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
-        """Of the latest answers (a few hundred), None where there is none."""
+        """What the latest answers (300 at most) of a task and model used on average; None where there are none."""
         rows = self._database.rows(SELECT_LATEST, endpoint, model, task)
         return usage_of(self._readable(rows, lambda row: (len(unpacked(row[0])), *tuple(row)[1:])))
 
@@ -146,6 +155,7 @@ class ResponseStore:
         return self._readable(self._database.rows(query, *values), record_of)
 
     def _readable(self, rows: list[Any], read: Callable[[Any], T]) -> list[T]:
+        """The rows, each converted by `read`; StoreError where one is damaged."""
         try:
             return [read(row) for row in rows]
         except zlib.error as error:
@@ -155,26 +165,31 @@ class ResponseStore:
     # writing
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid] = ()) -> None:
-        """Store in place of what was there, with the ledger's lines, in one transaction; returns when committed."""
+        """Store records, in place of those under the same keys, and ledger lines, in one transaction; returns when
+        committed.
+        """
         await self._database.put(records, paid)
 
     async def lease(self, keys: Sequence[str], *, again: bool = False) -> set[str]:
-        """Those keys that this process may ask a model for now; the others are being asked for by another process.
+        """Those keys for which this process may ask a model now. Other keys are leased to another process, or have an
+        answer.
 
-        Keys that have an answer are not granted, unless they are to be asked `again`. A lease ends with the `put` of
-        its key, with `release`, or some minutes after its process has gone.
+        With `again` keys that have an answer are granted too. A lease ends with the `put` of its key, with `release`,
+        or about a minute after its process has died. An `exclusive` store grants all keys.
         """
         return await self._database.lease(keys, again)
 
     async def release(self, keys: Sequence[str]) -> None:
+        """Give back leases of these keys, so that another process may ask."""
         await self._database.release(keys)
 
     def add(self, records: Iterable[tuple[str, Record]]) -> int:
-        """Store what is not there yet, without the ledger; how many were new."""
+        """Store those records whose keys are not stored yet, without lines of the ledger; how many were new."""
         return sum(self._database.add(chunk) for chunk in _chunks(records, ROWS_PER_ADD))
 
     def purge(self, keys: Collection[str]) -> int:
-        """Delete these records, beyond recovery where the database can do that; how many there were.
+        """Delete the records under these keys, and overwrite their bytes where the database can do that; how many there
+        were.
 
         The ledger keeps what was paid for them. Takedowns call it from flows/cli/shared/takedown_effects.py.
         """
@@ -183,7 +198,7 @@ class ResponseStore:
     # batches
 
     def stage_job(self, job: Job, keys: Sequence[str]) -> None:
-        """Write down a job and its keys in one transaction."""
+        """Store a job and its keys in one transaction. StoreError where another process has the job under way."""
         dated = replace(job, created=time.time() if job.created is None else job.created)
         items = [(job.name, place, key) for place, key in enumerate(_bytes(keys))]
         then: list[tuple[str, list[Any]]] = [(DELETE_ITEMS, [(job.name,)]), (ADD_ITEM, items)]
@@ -197,14 +212,17 @@ class ResponseStore:
         )
 
     def jobs(self, endpoint: str | None = None) -> list[Job]:
-        """Jobs that have not ended (state neither DONE nor GONE), oldest first."""
+        """The jobs that have not ended (state neither DONE nor GONE), of all endpoints or of one, oldest first."""
         return [Job(*row) for row in self._database.rows(OPEN_JOBS, endpoint)]
 
     def job_keys(self, name: str) -> list[str]:
+        """The keys of the job's requests, in their order in its file."""
         return [row[0].hex() for row in self._database.rows(JOB_KEYS, name)]
 
     def close(self) -> None:
-        """Let go of the database; the last one in this process to do so writes what waits and closes it."""
+        """Give up the use of the database. The last store of this process that does so commits what waits and closes
+        the database.
+        """
         self._ending.close()
 
 
@@ -216,9 +234,10 @@ _opening = threading.Lock()
 
 
 def open_responses(where: Path | str, *, read_only: bool = False) -> ResponseStore:
-    """The store of this SQLite file or PostgreSQL URL, shared by all who open it in this process; each closes it.
+    """The store of a SQLite file or a PostgreSQL URL. Its database is shared by all who open it in this process; each
+    must close the store.
 
-    With `read_only` it is neither locked nor written, may be open in another process, and a missing file is an
+    With `read_only` a file is neither locked nor written, may be open in another process, and a missing file is an
     empty store. BusyError where another process writes to the file, StoreError where it cannot be used.
     """
     place = where if str(where).startswith(("postgresql://", "postgres://")) else Path(where).resolve()
@@ -231,6 +250,7 @@ def open_responses(where: Path | str, *, read_only: bool = False) -> ResponseSto
 
 
 def _let_go(place: Place) -> None:
+    """Note that one user fewer has the database open; close it after the last."""
     with _opening:
         _users[place] -= 1
         if not _users[place]:

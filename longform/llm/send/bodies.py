@@ -1,14 +1,14 @@
-"""What goes on the wire for a question or for texts to embed, and what an endpoint's JSON says in reply, checked.
+"""The JSON bodies of requests (chat completions and embeddings), and the checked reading of an endpoint's JSON replies.
 
-A reply is a chat completion, or a list of embeddings; None where the shape is wrong:
+A reply is a chat completion or a list of embeddings. Reading it gives None where it has another shape:
 
     {"choices": [{"message": {"content": "..."}, "finish_reason": "stop"}], "model": "...",
      "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
     {"data": [{"index": 0, "embedding": [0.1, ...]}], "model": "..."}
 
-Usage may be missing (then 0), `content` may be a list of text parts, `finish_reason` may be missing (then stop), and
-servers have words of their own for it. One that says that the reply was broken off makes it no reply. Vectors may come
-as base64 of 32-bit floats, and without their index.
+Differences between servers are allowed for. Usage may be missing (then 0), `content` may be a list of text parts, and
+`finish_reason` may be missing (then stop) or another word of the same meaning. A finish reason that says that the reply
+was broken off makes it no reply. Vectors may be base64 of 32-bit floats, and may lack their index.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SAYING_NOTHING = ("reasoning", "reasoning_content", "tool_calls")
 
 
 def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, Any]:
-    """What is sent for one sample of a request, without `n`."""
+    """The body of the request for one sample, without `n` (the number of samples)."""
     body: dict[str, Any] = {
         "model": endpoint.model,
         "messages": [{"role": role, "content": content} for role, content in request.messages],
@@ -73,7 +73,7 @@ def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, 
 
 
 def chat_key(endpoint: Endpoint, sent: str, sample: int = 0, attempt: int = 0) -> str:
-    """The key of a reply to a question; `sent` is its body in canonical form."""
+    """The key of the reply to one attempt at one sample; `sent` is the attempt's body in canonical form."""
     return key_of(endpoint.name, CHAT, sent, sample=sample, attempt=attempt)
 
 
@@ -82,17 +82,20 @@ def embedding_body(endpoint: Endpoint, texts: str | list[str]) -> dict[str, Any]
 
 
 def embedding_sent(endpoint: Endpoint, text: str) -> str:
-    """The body of a call for one text, in canonical form: what the key of its vector is made of."""
+    """The body of a request for this text alone, in canonical form: the key of its vector is made from it."""
     return canonical(embedding_body(endpoint, text))
 
 
 def embedding_key(endpoint: Endpoint, sent: str) -> str:
+    """The key of a text's vector; `sent` is the result of `embedding_sent`."""
     return key_of(endpoint.name, EMBEDDINGS, sent)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFacts:
-    """What a reply says of itself. `tokens`: of the prompt, of these cached, of the reply; 0 where it does not say."""
+    """What a reply says about itself. `finish` is why it ended (None: of an embedding). `tokens`: (of the prompt, of
+    these cached, of the reply); 0 where the reply does not say.
+    """
 
     finish: str | None
     served_model: str
@@ -101,7 +104,7 @@ class ReplyFacts:
     reasoning_tokens: int
 
     def columns(self) -> dict[str, Any]:
-        """As a record keeps it."""
+        """The facts as the fields of a Record."""
         return {
             "finish": self.finish,
             "served_model": self.served_model,
@@ -115,6 +118,10 @@ class ReplyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Completion(ReplyFacts):
+    """The text of one choice, its refusal (empty if it is none) and its log-probabilities (None if there are none).
+    `finish` is "stop", "length", "content_filter" or the server's own word.
+    """
+
     finish: str
     text: str
     refusal: str
@@ -122,16 +129,17 @@ class Completion(ReplyFacts):
 
 
 def read_completion(body: bytes) -> Completion | None:
-    """The first choice."""
+    """The first choice of a chat completion; None where the body is not one."""
     document = read_json(body)
     choices = document.get("choices")
     return _completion(document, choices[0]) if isinstance(choices, list) and choices else None
 
 
 def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
-    """At most so many choices, each as a reply of its own; what was used stands in the first. None where one is none.
+    """The first `number` choices of a chat completion, each as (body of a reply with that choice only, completion). The
+    usage is kept in the first body only. None where any of the choices is malformed.
 
-    A server that does not know `n` gives one.
+    There may be fewer choices: a server that does not know `n` returns one.
     """
     document = read_json(body)
     choices = document.get("choices")
@@ -150,7 +158,9 @@ def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | N
 
 
 def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] | None:
-    """One vector a text, in the order of the texts, each as a reply of its own; what was used stands in the first."""
+    """For each of so many texts, in their order, (body with its vector, facts of the reply); the usage is in the first
+    only. None where there is not exactly one valid vector for each text.
+    """
     document = read_json(body)
     data = document.get("data")
     if not isinstance(data, list) or len(data) != texts or not all(isinstance(item, dict) for item in data):
@@ -170,7 +180,7 @@ def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] |
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """The JSON object, or an empty one where it is none."""
+    """The JSON object in the body; an empty dict where it is no JSON object."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -179,6 +189,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
+    """One choice of a chat completion, with the usage of the document; None where it is malformed or was broken off."""
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
         return None
@@ -205,6 +216,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
 
 
 def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
+    """(served model, fingerprint, tokens, reasoning tokens) of a reply; tokens as in ReplyFacts."""
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     asked = _count(usage, "prompt_tokens")
@@ -218,6 +230,7 @@ def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int
 
 
 def _content(content: Any) -> str | None:
+    """The text of a message's `content`: a string, or the joined texts of a list of parts; None where it is neither."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str)) if parts else None
@@ -234,6 +247,7 @@ def _count(usage: Any, name: str) -> int:
 
 
 def _vector(value: Any) -> list[float] | None:
+    """A list of finite floats, also from base64 of 32-bit floats; None where it is neither, or empty."""
     try:
         if isinstance(value, str):
             value = array("f", base64.b64decode(value, validate=True)).tolist()

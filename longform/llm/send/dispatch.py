@@ -1,15 +1,17 @@
-"""Sending, and the only retry loop of single requests (of batches: batch/remote.py). Calls wait here
-for the endpoint's gate and for money, never holding a slot.
+"""Sending single requests, with their retries (those of batches are in longform/llm/batch/remote.py). Calls that wait
+for the endpoint's gate or for money in the budget occupy no slot of its concurrency.
 
-A call that works is committed to the response store with its line of the ledger before anybody reads it. One that
-fails for a passing reason is sent again: up to 20 times where the endpoint is busy (429), 6 times where it fails
-(5xx, no connection), 3 times where the reply was lost on the way, as it may have been billed. One that can never be
-answered leaves a tombstone. A refused key, an empty account or an unknown model stops everything; what is in flight
-then is still waited for and stored.
+A reply is committed to the response store, with a line of the ledger, before it is handed on. A call that fails for a
+passing reason is sent again: up to 20 times where the endpoint is busy (429), 6 times where it fails (5xx, no
+connection), 3 times where the reply was lost on the way, as it may have been billed. A request that can never be
+answered leaves a tombstone. A refused key, an empty account or an unknown model stops the endpoint; replies to requests
+in flight are still waited for and stored.
 
-A call's own pause is drawn in `_again`; Retry-After is read in wire.py and pauses everybody in gate/limits.py.
+The pause before a call is sent again is drawn in `_again`. Retry-After is read in longform/llm/send/wire.py; the pause
+of all calls is in longform/llm/gate/limits.py.
 
-All of it but `submit`, `wait` and `run` runs in the event loop of the models' thread.
+`submit`, `drop_unwanted`, `wake`, `wait`, `run` and `refuse` may be called from any thread. Sending and what follows it
+run in the event loop of the models' thread.
 """
 
 from __future__ import annotations
@@ -65,12 +67,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request on the wire, and the records it makes: one a key, or fewer where fewer replies came than asked for.
+    """One request to send, and the records to be made from its reply: one for each key, or fewer where the reply has
+    fewer parts.
 
-    `bases` is what is known of each record beforehand. `input_bound` and `output_bound` are the most tokens it can
-    cost; rate limits count `tokens`, as providers do: the prompt's, about, and the longest reply's. `read` cuts the
-    reply into the records' bodies, each with what it says, or gives None where it makes no sense. `done` is told the
-    records, why there will never be any, or why there is none now. `again`: in place of what is stored.
+    `bases`: what is known of each record beforehand. `input_bound` and `output_bound`: upper bounds of the tokens that
+    are paid. `tokens`: about how many tokens the server's rate limit counts (prompt and longest reply). `read` splits
+    the reply's body into one body for each record, with what it says; None where it is malformed. `done` is called with
+    the result: the records, a Fault (there will never be any) or an error (there are none now). `wanted`: whether
+    anybody waits for it. `again`: replace what is stored. `tries` counts attempts that failed, by kind of failure.
     """
 
     path: str
@@ -91,7 +95,9 @@ class Call:
 
 
 class Dispatcher:
-    """The calls of one endpoint, of all who ask it in this process."""
+    """Sends the calls of all users of an endpoint in this process. `halted` is the error that all waiting and later
+    calls get, None while calls are sent.
+    """
 
     def __init__(
         self,
@@ -145,6 +151,7 @@ class Dispatcher:
         )
 
     def _cannot_share(self, error: StoreError) -> None:
+        """Stop the endpoint with this error of the store, which keeps the processes' shares."""
         self.halted = self.halted or error
         self._pump()
 
@@ -159,28 +166,31 @@ class Dispatcher:
     # from any thread
 
     def submit(self, calls: Sequence[Call]) -> None:
+        """Queue calls; returns at once. Each call's `done` is called later, in the event loop."""
         self._inbox.extend(calls)
         self.wake()
 
     def drop_unwanted(self) -> None:
-        """Have calls that nobody waits for any more told so, wherever they wait."""
+        """Drop the calls that are not sent and that nobody waits for any more; their `done` gets Incomplete."""
         self._soon(self._drop_unwanted)
 
     def wake(self) -> None:
+        """Have the event loop send what may be sent."""
         if not self._pumping:
             self._pumping = True
             self._soon(self._pump)
 
     def _soon(self, work: Callable[[], None]) -> None:
+        """Run `work` in the event loop; where that is closed, refuse all calls."""
         try:
             self.loop.call_soon_threadsafe(work)
         except RuntimeError:  # the loop is closed
             self.refuse()
 
     def wait(self, answered: threading.Event) -> None:
-        """Return when the event is set, or when nothing is answered any more, whatever became of the call.
+        """Block until the event is set, or until the models are closed; then the event may not be set.
 
-        At once in the loop's own thread, which would wait for itself: garbage may be collected there.
+        Returns at once in the event loop's own thread, which would wait for itself: garbage collection may lead here.
         """
         while not self._in_loop() and not self.over.is_set() and not answered.wait(LOOK_SECONDS):
             pass
@@ -192,7 +202,9 @@ class Dispatcher:
             return False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work returns, done in the loop. Incomplete where the models are closed before it ends."""
+        """Run the coroutine in the event loop, wait, and return its result. Incomplete where the models are closed
+        before it ends.
+        """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
         except RuntimeError:  # the loop is closed
@@ -212,7 +224,7 @@ class Dispatcher:
             future.cancel()
 
     def refuse(self) -> None:
-        """Once the models are closed: tell those who wait, and calls that come now, that nothing is answered."""
+        """After closing: wake all who wait, and end calls submitted since with the error that halted the endpoint."""
         self.over.set()
         self._pumping = False
         with suppress(IndexError):
@@ -222,7 +234,9 @@ class Dispatcher:
     # in the loop
 
     async def close(self) -> None:
-        """Drop what waits, give what is in flight some seconds to be stored, close the connections: 9 s at most."""
+        """Refuse waiting calls, give those in flight five seconds to end and be stored, cancel the rest, and close the
+        connections. Takes 9 seconds at most.
+        """
         self.halted = self.halted or broken_off()
         self._pump()
         for work in list(self._works):
@@ -238,13 +252,15 @@ class Dispatcher:
                 await asyncio.gather(*(each.close() for each in ends if each))
 
     def wire(self) -> Wire:
-        """The endpoint's connections; several stages may be the first to want them."""
+        """The endpoint's connections, opened by the first caller; for any thread."""
         with self._wiring:
             self._wire = self._wire or Wire(self.endpoint, self.api_key, self._transport)
             return self._wire
 
     def _pump(self) -> None:
-        """Send what may be sent now; come back when something changes."""
+        """Send queued calls, as far as gate and budget allow. The rest is tried again at a set time, or when a call
+        ends.
+        """
         self._pumping = False
         self._collect()
         if self._shared and self._queue:
@@ -273,7 +289,7 @@ class Dispatcher:
             task.add_done_callback(self._tasks.discard)
 
     def _collect(self) -> None:
-        """New calls behind the queue; where all is over, those that wait out a pause before it."""
+        """Append newly submitted calls to the queue. Once halted, move the calls that wait out a pause to its front."""
         while self._inbox:
             self._queue.append(self._inbox.popleft())
         if self.halted:
@@ -290,13 +306,15 @@ class Dispatcher:
         self._pump()
 
     def _come_back(self, seconds: float) -> None:
-        """After so many; 0 or infinite: when a call ends."""
+        """Call `_pump` after so many seconds; for 0 or infinity not at all: it is called when a call ends."""
         if self._timer:
             self._timer.cancel()
         self._timer = self.loop.call_later(seconds, self._pump) if 0 < seconds < math.inf else None
 
     def _afford(self, call: Call) -> bool:
-        """Whether the money for the call is set aside. If not, and nothing is on its way that may free some, stop."""
+        """Whether money for the call was reserved. If not: while other calls have money reserved, wait until some is
+        freed; else halt with BudgetError.
+        """
         cost = self.cost(call.input_bound, 0, call.output_bound) or 0
         reserved = self.budget.reserve(cost)
         if reserved is not None:
@@ -310,7 +328,9 @@ class Dispatcher:
         return False
 
     async def _attempt(self, call: Call, ticket: int) -> None:
-        """Send once. The slot is free again as soon as the reply is here, before it is stored."""
+        """Send the call once, and handle the outcome. Its slot is free as soon as the reply is here, before that is
+        stored.
+        """
         verdict: Verdict = "other"
         outcome: Outcome | None = None
         try:
@@ -343,7 +363,9 @@ class Dispatcher:
             self._pump()
 
     async def _leased(self, call: Call) -> bool:
-        """Whether this process is the one to ask; else its answer is waited for."""
+        """Whether this process may send the call. If not, another process is asking: the call ends with that process's
+        stored answer, or waits for half a second.
+        """
         granted = await self.store.lease(call.keys, again=call.again)
         if len(granted) == len(call.keys):
             return True
@@ -357,6 +379,9 @@ class Dispatcher:
         return False
 
     async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
+        """Handle the outcome of an attempt: store the replies, stop the endpoint, leave a tombstone, or send the call
+        again.
+        """
         if replies is not None:
             try:
                 await self._keep(call, outcome, replies)
@@ -385,7 +410,9 @@ class Dispatcher:
             await self._again(call, outcome, fault, verdict)
 
     async def _keep(self, call: Call, outcome: Outcome, replies: Replies) -> None:
-        """Commit the reply, then hand it on. Where a server does not say what it used, it is booked at its bound."""
+        """Commit the replies and a line of the ledger, then call `done`. Where the server does not say how many tokens
+        it used, the cost is the amount reserved.
+        """
         self._worked = True
         self.answered += len(replies)
         pairs = zip(call.bases, replies, strict=False)
@@ -402,23 +429,27 @@ class Dispatcher:
         call.done(records)
 
     def base(self, sent: str, task: str, prompt: str, **columns: Any) -> dict[str, Any]:
-        """What is known of a record before there is a reply."""
+        """Fields of a record that are known before there is a reply. `sent` is the request's body; `columns` are
+        further fields.
+        """
         asked = {"task": task, "prompt": prompt, "request": sent.encode()}
         return {"endpoint": self.endpoint.name, "model": self.endpoint.model, **asked, **columns}
 
     def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, facts: ReplyFacts | None) -> Record:
+        """The record of a reply; of a malformed one (`facts` is None) with the code "unusable"."""
         stored = {**base, "body": body, "milliseconds": outcome.milliseconds}
         if facts is None:
             return Record(**stored, request_id=outcome.request_id, code="unusable")
         return Record(**stored, request_id=outcome.request_id, cost_nano=self.cost(*facts.tokens), **facts.columns())
 
     def cost(self, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int | None:
+        """Billionths of a US dollar, None where the price is unknown. `cached_tokens` are part of `input_tokens`."""
         return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
 
     async def _book_loss(self, call: Call, outcome: Outcome, verdict: Verdict) -> None:
-        """A reply that was lost, or came broken, may have been billed: it counts as spent, at its bound.
-
-        What came of a broken one is kept as it came, until a better one takes its place.
+        """Settle the money of an attempt without a usable reply. A reply that was lost or malformed may have been
+        billed: the amount reserved counts as spent, with a line of the ledger. A malformed reply is stored until a good
+        one replaces it.
         """
         maybe = verdict == "unknown" or outcome.status == 200
         if maybe:
@@ -440,7 +471,7 @@ class Dispatcher:
         answered: bool,
         batch: bool = False,
     ) -> Paid:
-        """A line of the ledger. `tokens`: of the prompt, of these cached, of the reply."""
+        """A line of the ledger. `tokens`: (of the prompt, of these cached, of the reply)."""
         return Paid(
             run=self._run,
             dataset=self._dataset,
@@ -458,11 +489,14 @@ class Dispatcher:
         )
 
     def _settle(self, call: Call, spent: int | None) -> None:
+        """Settle the call's reserved money; `spent` None: it was not billed, and does not count as a call."""
         reserved, call.reserved = call.reserved, 0
         self.budget.settle(reserved, spent or 0, calls=spent is not None, stage=call.stage)
 
     def _fault(self, outcome: Outcome) -> Fault:
-        """Requests refused for no known reason are the endpoint's fault if nothing has worked yet."""
+        """What the outcome means. Refusals for an unknown reason stop the endpoint from the third on, if no call has
+        worked yet.
+        """
         if outcome.status == 200:
             return Fault("again", "request", unusable(outcome.body), 200)
         fault = fault_of(outcome.status, outcome.body, self.api_key)
@@ -472,6 +506,9 @@ class Dispatcher:
         return fault
 
     async def _again(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
+        """Send the call again after a pause, which is random and grows, or is what Retry-After says. Gives up after too
+        many attempts; a Retry-After of more than 15 minutes halts the endpoint.
+        """
         kind = verdict if verdict in TRIES else "server"
         tried = call.tries[kind] = call.tries.get(kind, 0) + 1
         asked = outcome.retry_after or 0
@@ -496,11 +533,13 @@ class Dispatcher:
         self._after(pause, call)
 
     async def _let_go(self, call: Call, error: LongformError) -> None:
+        """Release the leases of the call's keys, and end the call with this error."""
         if self._leases:
             await self.store.release(list(call.keys))
         call.done(error)
 
     def _after(self, seconds: float, call: Call) -> None:
+        """Queue the call again after so many seconds."""
         self._later.add(call)
         self.loop.call_later(seconds, self._pause_is_over, call)
         self._pump()
@@ -512,11 +551,13 @@ class Dispatcher:
             self._pump()
 
     def clean(self, text: str) -> str:
-        """Without the endpoint's key, which some gateways echo, and which a source's text might hold."""
+        """The text with the endpoint's API key replaced by "[key]": some gateways echo it, and a source's text might
+        contain it.
+        """
         return without(self.api_key, text) if self.api_key and self.api_key in text else text
 
     def clean_bytes(self, content: bytes) -> bytes:
-        """The same of JSON, where some servers write a slash as \\/."""
+        """As `clean`, of a JSON body, in which some servers write a slash as \\/."""
         in_json = (self.api_key or "").replace("/", "\\/")
         if not self.api_key or not any(key.encode() in content for key in {self.api_key, in_json}):
             return content
@@ -526,6 +567,7 @@ class Dispatcher:
     # messages
 
     def as_ours(self, error: BaseException) -> LongformError:
+        """The error itself if it is a LongformError, else the error that halted the endpoint, or Incomplete."""
         if isinstance(error, LongformError):
             return error
         return self.halted or Incomplete(
@@ -537,6 +579,7 @@ class Dispatcher:
         return f'The endpoint "{self.endpoint.name}"'
 
     def out_of_money(self, cost: int) -> str:
+        """The message of a BudgetError, where the next call may cost so many billionths of a US dollar."""
         cap = (self.budget.cap_nano or 0) / NANO
         spent = self.budget.spent_nano / NANO
         return (
@@ -551,6 +594,7 @@ def _digits(amount: float) -> int:
 
 
 def _read(call: Call, outcome: Outcome) -> Replies | None:
+    """The reply's parts, by the call's `read`; None where the status is not 200 or the body is malformed."""
     if outcome.status != 200:
         return None
     try:
@@ -560,6 +604,9 @@ def _read(call: Call, outcome: Outcome) -> Replies | None:
 
 
 def _verdict(outcome: Outcome, replies: Replies | None) -> Verdict:
+    """What the outcome tells the gate: "ok", "rate" (too much was asked), "server" (it failed), "unknown" (a reply may
+    be lost) or "other" (it refused this request).
+    """
     if outcome.status == 200:
         return "ok" if replies is not None else "server"
     if outcome.status == 0:

@@ -1,14 +1,13 @@
-"""What an endpoint's refusal means: ask again, never ask this again, or stop asking anything.
+"""What an endpoint's refusal means: send again, never send this request again, or stop sending.
 
-again   429, 408, 409, 425, 5xx, lost connection, time-out
-never   too long (413, or a 400, 403, 422, 429 or 500 that says so), or held back by a filter
-stop    key (401, 403), money (402, or a code or words for it), unknown model or path (404), a parameter that the
-        endpoint does not take (400, 422), anything else
-unsure  400 or 422 without a word on what is wrong: never, unless the first requests all end so
+again 429, 408, 409, 425, 5xx, lost connection, time-out never too long (413, or a 400, 403, 422, 429 or 500 that says
+so), or held back by a filter stop key (401, 403), money (402, or a code or words for it), unknown model or path (404),
+a parameter that the endpoint does not take (400, 422), anything else unsure 400 or 422 without a word on what is wrong:
+as never, unless the first requests all end so (then stop)
 
-Servers agree on little: {"error": {...}}, {"error": "..."}, {"object": "error", ...}, {"detail": [...]}, a list of
-these, plain text, a proxy's page, and any of them with status 200. Codes are believed before words, and only the first
-words are read, because some servers repeat the question after them.
+Servers' error bodies differ: {"error": {...}}, {"error": "..."}, {"object": "error", ...}, {"detail": [...]}, a list of
+these, plain text, a proxy's page, and any of them with status 200. Error codes count more than words, and only the
+first words are read, because some servers repeat the question after them.
 """
 
 from __future__ import annotations
@@ -84,7 +83,9 @@ Then = Literal["again", "never", "stop", "unsure"]
 
 
 class Fault(NamedTuple):
-    """`kind` is what to tell of a request that gets no answer; `message` is free of keys."""
+    """A refusal, or a reply that never came. `then`: what to do, see the module. `kind`: the kind of Failure if the
+    request gets no answer. `message` contains no keys. `status` is 0 where no reply came.
+    """
 
     then: Then
     kind: Literal["request", "filter"]
@@ -93,7 +94,9 @@ class Fault(NamedTuple):
 
 
 class ErrorDetails(NamedTuple):
-    """What an error body says is wrong. `words` are its first."""
+    """What an error body says: its codes, the parameter it is about, and the first words of its message. Empty if
+    missing.
+    """
 
     code: str
     parameter: str
@@ -101,7 +104,9 @@ class ErrorDetails(NamedTuple):
 
 
 def fault_of(status: int, body: bytes, key: str | None) -> Fault:
-    """`status` is 0 where no answer came; then `body` says why."""
+    """What a status other than 200 means. `status` is 0 where no reply came; then `body` is the reason in words. `key`
+    is the API key, which is removed from the message.
+    """
     details = _details_of(without(key, body.decode("utf-8", "replace")).encode())
     held = FILTER.search(details.code) or (400 <= status < 500 and FILTER_WORDS.search(details.words))
     parts = [details.code, details.parameter if details.parameter not in details.words else "", details.words]
@@ -110,7 +115,7 @@ def fault_of(status: int, body: bytes, key: str | None) -> Fault:
 
 
 def status_within(body: bytes) -> int:
-    """The status that a reply with status 200 should have had: that of the error in it, or 200 where it has none."""
+    """The status of the error in the body of a reply with status 200; 200 where it contains no error."""
     document = _document(body)
     error = document.get("error") or (document if document.get("object") == "error" else None)
     if not error:
@@ -125,14 +130,16 @@ def status_within(body: bytes) -> int:
 
 
 def is_busy(status: int, body: bytes) -> bool:
-    """Whether the server only asks for time: too much is asked of it, or its model is still being loaded."""
+    """Whether the request is only too early: a rate limit is reached (429), or the server is still loading the model
+    (503).
+    """
     if status == 503:
         return bool(LOADING.search(body[:CHARACTERS_READ]))
     return status == 429 and not _never_fits(_details_of(body).words)
 
 
 def unusable(body: bytes) -> str:
-    """What came in place of an answer."""
+    """A short message about the body of a reply with status 200 that is no answer."""
     start = body[:100].lstrip()
     if start.startswith(b"data:"):
         return "200 with a stream of events, which was not asked for"
@@ -140,17 +147,21 @@ def unusable(body: bytes) -> str:
 
 
 def scrub(text: str, key: str | None) -> str:
-    """At most 300 characters on one line, without the key or what looks like one."""
+    """The text on one line, at most 300 characters, with the key, and what looks like one, as "[key]"."""
     return SECRET.sub("[key]", " ".join(without(key, text).split()))[:300].strip()
 
 
 def without(key: str | None, text: str) -> str:
-    """What a local server takes as a key ("none", "EMPTY") is an ordinary word, and stays."""
+    """The text with the key replaced by "[key]". A key of fewer than 8 characters is kept: local servers take ordinary
+    words ("none", "EMPTY") as keys.
+    """
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
 
 
 def without_question(message: str, sent: str) -> str:
-    """A server's message without what it repeats of the question, which is no matter for logs."""
+    """The server's message, in which passages of 20 characters or more that are in the question are "[...]": texts of a
+    question do not belong in logs. `sent` is the body of the request.
+    """
     document = read_json(sent.encode("utf-8", "surrogatepass"))
     contents = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
     asked = " ".join(" ".join([*contents, str(document.get("input") or "")]).split())
@@ -181,6 +192,7 @@ def remedy(fault: Fault, endpoint: Endpoint) -> str:
 
 
 def _setting(message: str, endpoint: Endpoint) -> str:
+    """The setting of the endpoint to change, in a few words, if the message names one; else empty."""
     if LIMIT_TOO_HIGH.search(message):
         return ""
     named = [name for name, _ in endpoint.parameters if re.search(rf"\b{re.escape(name)}\b", message)]
@@ -196,6 +208,7 @@ def _setting(message: str, endpoint: Endpoint) -> str:
 
 
 def _then(status: int, details: ErrorDetails) -> Then:
+    """What to do after an error with this status and details."""
     if status == 429:
         if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
             return "stop"
@@ -210,6 +223,7 @@ def _then(status: int, details: ErrorDetails) -> Then:
 
 
 def _of_a_bad_request(details: ErrorDetails) -> Then:
+    """What to do after a 400 or 422."""
     if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
         return "stop"
     if any(_of_the_request(details)) or TOO_LONG_PERHAPS.search(details.words):
@@ -224,19 +238,19 @@ def _of_a_bad_request(details: ErrorDetails) -> Then:
 
 
 def _of_the_request(details: ErrorDetails) -> Iterator[bool]:
-    """Whether it was held back by a filter; whether it is too long."""
+    """Two truth values: whether a filter held the request back, and whether it is too long."""
     yield bool(FILTER.search(details.code) or FILTER_WORDS.search(details.words))
     yield bool(TOO_LONG.search(f"{details.code} {details.words}"))
 
 
 def _never_fits(words: str) -> bool:
-    """Whether the request alone is more than is allowed a minute."""
+    """Whether the message says that this request alone exceeds the rate limit of a minute."""
     fits = NEVER_FITS.search(words)
     return int(fits[2]) > int(fits[1]) if fits else "request too large" in words.lower()
 
 
 def _details_of(body: bytes) -> ErrorDetails:
-    """Of an error body in any of the forms that servers use."""
+    """The details in an error body, in any of the forms that servers use."""
     document = _document(body)
     error = document.get("error") or document
     if not isinstance(error, dict):
@@ -260,7 +274,7 @@ def _details_of(body: bytes) -> ErrorDetails:
 
 
 def _document(body: bytes) -> dict[str, Any]:
-    """The object, the first of a list of them, or that of the first event of a stream."""
+    """The JSON object in the body, the first of a list, or the first event of a stream; an empty dict if none."""
     if body.lstrip().startswith(b"data:"):
         body = body.lstrip()[5:].partition(b"\n")[0]
     if not body.lstrip().startswith(b"["):
@@ -273,7 +287,7 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 def _plain(body: bytes) -> str:
-    """The title of a page, else the text as it is."""
+    """The beginning of the body as text; of an HTML page only its title."""
     text = body[: 10 * CHARACTERS_READ].decode("utf-8", "replace")
     title = TITLE.search(text) if text.lstrip().startswith("<") else None
     return f"a page, {title[1].strip()}" if title else "a page" if text.lstrip().startswith("<") else text

@@ -1,6 +1,7 @@
-"""The boundary to the OpenAI SDK, of which only the HTTP client is used: one request, one outcome, never an exception.
+"""The boundary to the OpenAI SDK, of which only the HTTP client is used: one request gives one outcome, never an
+exception.
 
-Exceptions of the client hold the request, with the key, so none leaves this file.
+The client's exceptions contain the request with the API key, so none of them leaves this module.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ AN_INSTANT = 1e8
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back. `status` is 0 where nothing did; then `body` says why, and `sent` whether it may be billed.
-
-    Any status of success is 200.
+    """The result of one HTTP request. Any status of success (2xx) is given as 200. `status` is 0 where no whole reply
+    came; then `body` is the reason in words, and `sent` is whether the server may have got the request, and bill it.
+    `retry_after` is in seconds.
     """
 
     status: int
@@ -45,10 +46,10 @@ class Outcome:
 
 
 class Wire:
-    """An endpoint's connections, used in one event loop.
+    """An endpoint's connections, for one event loop.
 
-    Everything goes straight through the SDK's HTTP client: what the SDK puts around it costs as much again, and it
-    reads the environment by itself.
+    Requests are made with the SDK's HTTP client, without the rest of the SDK, which would take as much time again and
+    reads environment variables by itself. `transport` replaces the network. For `idle_seconds` see `_http`.
     """
 
     def __init__(
@@ -83,13 +84,16 @@ class Wire:
         return await self._once(self._http.send(request), self._timeout_seconds)
 
     async def call(self, method: str, path: str, **content: Any) -> Outcome:
-        """Any other request of the API, of files and batches, with its `json`, `data` and `files`, or `params`."""
+        """Send any other request of the API, for files and batches. `content` are arguments of the HTTP client: `json`,
+        `data` and `files`, or `params`.
+        """
         seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
         return await self._once(
             self._http.request(method, self._below(path), headers=self._headers, timeout=seconds, **content), seconds
         )
 
     async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
+        """Await the reply, for so many seconds at most; its outcome."""
         import aiohttp
         import httpx2
 
@@ -111,7 +115,7 @@ class Wire:
 
 
 def _refused(error: BaseException | None) -> bool:
-    """Whether no connection came about, so that nothing was sent."""
+    """Whether the error means that no connection was made, so that nothing was sent."""
     import aiohttp
 
     while error is not None:
@@ -122,16 +126,16 @@ def _refused(error: BaseException | None) -> bool:
 
 
 def _below(base: httpx2.URL, path: str) -> httpx2.URL:
-    """The address of a path of the API, below the endpoint's, whose query it keeps."""
+    """The URL of a path of the API: the path is appended to the endpoint's base URL, whose query is kept."""
     raw, mark, query = base.raw_path.partition(b"?")
     return base.copy_with(raw_path=raw.rstrip(b"/") + path.encode() + mark + query)
 
 
 def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_seconds: float) -> httpx2.AsyncClient:
-    """The SDK's HTTP client over aiohttp. A redirect is an error: the key goes to no other host.
+    """The SDK's HTTP client over aiohttp. Redirects are errors, so that the API key goes to no other host.
 
-    A connection is not used again after `idle_seconds`: servers close theirs after 2 or 5, and a question that meets
-    the closing counts as lost on the way, so as paid.
+    A connection is not used again after `idle_seconds`: servers close theirs after 2 or 5 seconds, and a request sent
+    at that moment would count as lost on the way, so as paid.
     """
     import httpx2
     from openai import DefaultAioHttpClient, DefaultAsyncHttpxClient
@@ -154,7 +158,9 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
 
 
 def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
-    """Of a Retry-After header, which holds seconds, a date or seconds since 1970; None where it makes no sense."""
+    """Seconds to wait by a Retry-After header, which contains seconds, a date or seconds since 1970, or by
+    retry-after-ms, which goes first. None where neither is there or readable.
+    """
     try:
         seconds = float(header or "") if milliseconds is None else float(milliseconds) / 1000
     except ValueError:
@@ -165,6 +171,7 @@ def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> floa
 
 
 def _until(date: str) -> float | None:
+    """Seconds from now until an HTTP date, 0 if it is past; None where it is no date."""
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:
