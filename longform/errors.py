@@ -24,6 +24,8 @@ A message names subject, value, rule and next step, in one sentence.
 
 
 class LongformError(Exception):
+    """Base of the project's errors. `exit_code` is that of the command that the error ends."""
+
     exit_code = 1
 
 
@@ -44,6 +46,8 @@ class SourceError(LongformError):
 
 
 class HttpError(SourceError):
+    """A server refused a request for good. `body`: the start of its reply."""
+
     def __init__(self, message: str, *, status: int, body: bytes = b"") -> None:
         super().__init__(message)
         self.status, self.body = status, body
@@ -70,11 +74,11 @@ class StoreError(LongformError):
 
 
 class BusyError(LongformError):
-    """Another process is at work there."""
+    """Another process has the lock, of a dataset or of the takedowns."""
 
 
 class PassingError(LongformError):
-    """A retry may not meet this fault again."""
+    """A fault that a retry may not meet again."""
 
 
 class LostWorker(PassingError):

@@ -35,8 +35,8 @@ def full(error: BaseException) -> bool:
 
 
 def busy(error: BaseException) -> bool:
-    """Whether an error of the operating system or of SQLite is a passing one: a lock, a timeout or a stale file
-    handle.
+    """Whether an error of the operating system or of SQLite is a passing one: a lock, a timeout or a stale file handle
+    (of a network file system).
     """
     return getattr(error, "errno", None) in PASSING or getattr(error, "sqlite_errorname", None) in LOCKED
 
@@ -63,10 +63,11 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool = True) -> None:
-    """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. StoreError if it cannot
-    be.
+    """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. StoreError if it cannot be
+    written.
 
-    With `replace=False` a file that is there already stays, also if another process writes it at this moment.
+    `mode`: the permissions of the file. With `replace=False` a file that is there already stays, also if another
+    process writes it at this moment.
     """
     unfinished = path.with_name(temporary())
     try:
@@ -88,7 +89,7 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool 
 
 
 def remove(path: Path) -> None:
-    """Delete a file, or a folder with everything in it."""
+    """Delete a file, or a folder with everything in it; does nothing if there is none."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -39,7 +39,7 @@ HELD, RELEASED = "owner.json", "released.json"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds a lease: machine, host and process, and the seconds that the lease lasts after each renewal."""
+    """Who holds a lease: machine, host and process, and for how many seconds the lease lasts after each renewal."""
 
     machine: str
     host: str
@@ -59,7 +59,9 @@ class FoundLease:
     renewed: float
 
     def described(self, machine: str, now: float) -> str:
-        """The owner in words; if it is on another machine, also when its lease ends unless it is renewed."""
+        """The owner in words, as seen from `machine` at time `now`; if the owner is on another machine, also when its
+        lease ends unless it is renewed.
+        """
         if self.owner.machine == machine:
             return str(self.owner)
         ends = datetime.now() + timedelta(seconds=max(0.0, self.owner.seconds - (now - self.renewed)))
@@ -67,8 +69,8 @@ class FoundLease:
 
 
 class Lease:
-    """One process's handle of a lease. `machine` and `seconds` are parameters for tests, which simulate a second
-    machine.
+    """One process's handle of the lease of a folder. `machine` and `seconds` are parameters for tests, which simulate a
+    second machine.
 
     Methods raise OSError if the folder cannot be written.
     """
@@ -83,11 +85,12 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def take(self, patience_seconds: float = 0.0) -> str | None:
-        """Take the lease and return None, or return in words who holds it. Tries again until `patience_seconds` have
-        passed.
+        """Take the lease and return None; or return in words who holds it, once `patience_seconds` of further attempts
+        have passed.
 
-        On success `before` is the previous owner if it never released the lease, else None. An owner on another machine
-        that seems dead is watched first, so this may take a quarter of a lease's seconds.
+        On success the lease is renewed in a background thread, and `before` is the previous owner if that one never
+        released the lease, else None. An owner on another machine that seems dead is watched first, so this may take a
+        quarter of a lease's seconds.
         """
         deadline = time.monotonic() + patience_seconds
         while (holder := self._try()) is not None and time.monotonic() < deadline:
@@ -95,6 +98,7 @@ class Lease:
         return holder
 
     def _try(self) -> str | None:
+        """One attempt to take the lease: None if it succeeded, else the holder in words."""
         self.folder.mkdir(parents=True, exist_ok=True)
         while True:
             number = highest_number(self.folder)
@@ -135,8 +139,8 @@ class Lease:
         os.close(self._file)
 
     def _is_held(self, current: FoundLease) -> bool:
-        """Whether the lease's owner is alive, by its process on this machine, by renewals (watched for a while) on
-        another.
+        """Whether the lease's owner is alive: on this machine by its process; on another by its renewals, for which
+        this may wait a quarter of the lease's seconds.
         """
         if current.owner.machine == self.machine:
             return is_alive(current.owner.process) and _is_locked(self.folder / str(current.number) / HELD)
@@ -150,7 +154,8 @@ class Lease:
         return False
 
     def _claim(self, number: int, before: FoundLease | None) -> bool:
-        """Try to take the lease under a new number; False if another process was faster.
+        """Try to take the lease under a new number; False if another process was faster. `before` is the lease found
+        under the number before it.
 
         An owner first renews, then looks for a higher number. This does it the other way round, so that of two
         processes that compete at least one sees both.
@@ -209,12 +214,12 @@ def seconds_since_boot() -> float:
 
 
 def highest_number(folder: Path) -> int:
-    """The number of the current lease; 0 if nobody ever held it."""
+    """The number of the current lease in a folder; 0 if there is none."""
     return max(_numbers(folder), default=0)
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of all leases in a folder, in no order."""
+    """The numbers of all leases in a folder, in no order; empty if there is no folder."""
     try:
         return [int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()]
     except (FileNotFoundError, NotADirectoryError):
@@ -222,7 +227,9 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def read_lease(folder: Path, number: int, name: str = HELD) -> FoundLease | None:
-    """The lease of a number as its file says; None if there is no such file. A damaged file has an unknown owner."""
+    """The lease with this number; None if its file does not exist. `name`: the file of a held or of a released lease. A
+    damaged file gives an owner with empty names and process 0.
+    """
     try:
         with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network again
             content, renewed = file.read(), os.fstat(file.fileno()).st_mtime
@@ -236,14 +243,14 @@ def read_lease(folder: Path, number: int, name: str = HELD) -> FoundLease | None
 
 
 def is_fresh(lease: FoundLease, now: float) -> bool:
-    """Whether a lease was renewed recently at `now` of the file system's clock. A renewal time in the future counts as
-    old.
+    """Whether a lease was renewed within three quarters of its seconds before `now`, a time of the file system's clock.
+    A renewal time as far in the future counts as old.
     """
     return abs(now - lease.renewed) < 0.75 * lease.owner.seconds
 
 
 def holders(parent: Path) -> Iterator[FoundLease]:
-    """The leases in a folder's subfolders whose owners seem to be alive, on whichever machine."""
+    """The leases in a folder's subfolders (one lock each) whose owners seem to be alive, on whichever machine."""
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     now = clock_of(parent) if folders else 0.0
     for folder in folders:
@@ -253,7 +260,9 @@ def holders(parent: Path) -> Iterator[FoundLease]:
 
 
 def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
-    """In words who on another machine holds this lease and seems to be alive; None if nobody does."""
+    """In words who on another machine than this one (or than `machine`) holds the lease of a folder and seems to be
+    alive; None if nobody does.
+    """
     lease = read_lease(folder, highest_number(folder))
     machine = machine or this_machine()
     if lease is None or lease.owner.machine == machine:
@@ -263,8 +272,8 @@ def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
 
 
 def clock_of(folder: Path) -> float:
-    """Now by the clock of the folder's file system (the time of a file written for this); of a folder that cannot be
-    written, by this machine's clock.
+    """The current time by the clock of the folder's file system, read from a file that is written for this and deleted;
+    by this machine's clock if the folder cannot be written.
     """
     probe = folder / temporary()
     try:
@@ -278,7 +287,9 @@ def clock_of(folder: Path) -> float:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a lease file carries its owner's lock; True also if the file system cannot tell."""
+    """Whether a lease file carries its owner's lock (flock); True also if the file system cannot tell, False if there
+    is no file.
+    """
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,6 @@
-"""The types that stages read and yield: sources, shards, rows and rejected rows; and Arrow arrays of texts."""
+"""The types that stages read and yield (sources, shards, rows, rejected rows), and helpers that read Parquet files and
+make Arrow arrays.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,10 @@ REJECTED = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An input row that became no output row.
+    """An input row that became no output row; a row of rejected.parquet.
 
-    `filtered`: a rule of the method left it out. `defect`: it is broken; `raw` keeps its text. `reason` is a short
-    fixed phrase that reports group by; figures of a single row go to `detail`.
+    `key`: the row's key. `kind`: `filtered`, left out by a rule of the method, or `defect`, broken, with its text in
+    `raw`. `reason`: a short fixed phrase, by which reports count; figures of a single row go to `detail`.
     """
 
     key: str
@@ -49,6 +51,8 @@ class Rejected:
 class Source:
     """A source file. Its identity is the SHA-256 of its bytes and the `facts` that the user states of it, never its
     path.
+
+    `pieces`: the byte ranges (start, end) into which the file is divided, one shard each.
     """
 
     group: str
@@ -58,6 +62,7 @@ class Source:
     pieces: tuple[tuple[int, int], ...]
 
     def identity(self) -> dict[str, Any]:
+        """What identifies the source in a recipe, as a JSON value; its path is not part of it."""
         return {
             "group": self.group,
             "sha256": self.sha256,
@@ -67,13 +72,15 @@ class Source:
 
     @property
     def shards(self) -> list[Shard]:
-        """One shard for each piece, in order."""
+        """One shard for each of the file's byte ranges, in order."""
         return [Shard(self, index) for index in range(len(self.pieces))]
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What one unit of a source stage reads: one byte range of a source (the whole file if it is not divided)."""
+    """What one unit of work of a source stage reads: one byte range of a source file (the whole file if it is not
+    divided).
+    """
 
     source: Source
     index: int
@@ -93,14 +100,16 @@ class Shard:
 
 
 def read_parquet(paths: Iterable[str | Path]) -> str:
-    """A DuckDB table expression for these Parquet files, whatever characters their names hold."""
+    """The DuckDB table expression `read_parquet([...])` for these Parquet files, with quotes and glob characters in
+    their names escaped.
+    """
     quoted = ", ".join("'" + glob.escape(str(path)).replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{quoted}])"
 
 
 def read_batches(path: str | Path, size: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in batches of at most `size` rows that never cross row groups, which are cut by bytes
-    too.
+    """The rows of a Parquet file in record batches of at most `size` rows, all columns or `columns`. Reads one row
+    group at a time; a batch never crosses row groups.
     """
     import pyarrow.parquet as pq
 
@@ -110,7 +119,8 @@ def read_batches(path: str | Path, size: int, columns: list[str] | None = None) 
 
 
 class Rows:
-    """The rows of a stage, or of some of its parts. Holds only their address; iterating reads them.
+    """The rows of a stage, or of some of its parts. Holds no rows, only where their files are; every iteration reads
+    them, as dicts.
 
     The rows of a running build may not be finished yet: reading them, or asking for `parts`, then waits. `parts` is
     None in a plan, for rows that are not built. `rows_read` counts the rows that were read so far.
@@ -140,7 +150,7 @@ class Rows:
         return self._parts
 
     def of(self, parts: list[Part] | None) -> Rows:
-        """A copy of this address with other parts."""
+        """The rows of only these parts of the same stage, as a new Rows; its `rows_read` starts at 0."""
         return Rows(self.store, self.schema, self.stage, self.fingerprint, parts)
 
     @property
@@ -159,29 +169,33 @@ class Rows:
         return sum(part.rows for part in self.parts or ())
 
     def batches(self, columns: list[str] | None = None, size: int = 1_000) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of at most `size` rows; a batch is never larger than a row group of its file."""
+        """The rows in record batches of at most `size` rows, all columns or `columns`; a batch never crosses row
+        groups. Adds to `rows_read`.
+        """
         for path in self.paths:
             for batch in read_batches(path, size, columns):
                 yield batch
                 self.rows_read += batch.num_rows
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
-        """All rows in memory, cast to the schema. For parts, and for columns that are known to be small."""
+        """All rows as one Arrow table in memory, all columns or `columns`, cast to the stage's schema. For parts, and
+        for columns that are known to be small.
+        """
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
 
     def to_pandas(self, columns: list[str]) -> pd.DataFrame:
-        """These columns of all rows in memory, text as pandas' own `str`: read no more of them than are needed.
+        """These columns of all rows as a DataFrame in memory, strings as pandas' own `str`.
 
-        Without rows each column is one empty chunk: pandas 3.1 cannot join text of none.
+        Without rows each column is one empty chunk, as pandas 3.1 cannot join text columns that have no chunk.
         """
         table = self.table(columns)
         frame: pd.DataFrame = (table if table.num_rows else table.schema.empty_table()).to_pandas()
         return frame
 
     def only(self, *columns: str) -> Iterator[Row]:
-        """The rows as dicts of these columns alone (none: of all), nested ones as `answers.list.element.text`; other
-        columns are not read.
+        """The rows as dicts of these columns; no other column is read. Without arguments, all columns. A nested column
+        is named by its Parquet path, e.g. `answers.list.element.text`.
         """
         for batch in self.batches(list(columns) or None):
             yield from batch.to_pylist()
@@ -195,7 +209,9 @@ AllRows = Annotated[Rows, "all rows of the stage, seen whole"]
 
 
 def grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
-    """Value of the column -> its rows, in their order; an empty list for other values."""
+    """value of the column -> the rows with this value, in their order. A value that no row has gives an empty list
+    (defaultdict).
+    """
     found: defaultdict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         found[row[column]].append(row)

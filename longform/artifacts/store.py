@@ -6,10 +6,10 @@
                                       /part.json         counts and checksums
     <home>/stages/<stage>/units/<unit>.json              the parts that one unit of work made, written after them
     <home>/stages/<stage>/<fingerprint>.json             an artifact: its recipe and its parts, written last
-    <home>/locks/<dataset>/                              the lease of the one build of a dataset, see leases.py
+    <home>/locks/<dataset>/                              the lease of the one build of a dataset, see longform/leases.py
 
-Anything unfinished has a temporary name, so a killed build leaves at most folders that begin with `.tmp-`. The home may
-be on a file system that several machines share.
+Files and folders that are not finished have a temporary name, so a killed build leaves only such as begin with `.tmp-`.
+The home may be on a file system that several machines share.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ LEFT_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a stage's rows, one Parquet file. `key` is `<group>/<bits>-<index>`, its range of hashes, or with
-    `/<split>`.
+    """A part: one Parquet file with some of a stage's rows, with its counts and checksums. `id` names its folder; it is
+    empty for a part that is only planned.
+
+    `key` says which rows: `<group>/<bits>-<index>`, one of 2**bits ranges of the key's hash; `<group>/part<number>`,
+    where rows are cut by their number; or `<group>/<SHA-256 of the source>-<index>`, a shard. `/<value>` follows if the
+    stage splits by a column. `rejected`: (kind, reason, number of rows). `counts`: (counter, sum).
     """
 
     stage: str
@@ -56,10 +60,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What a stage made under one recipe.
+    """What a stage made under one recipe: the list of its parts.
 
-    `input_hash`: one hash of what all inputs held. `rows_in`: rows of each input. `records_at_most`, of source stages:
-    by group, the most records that the sources could hold, which later plans use.
+    `input_hash`: one hash of the contents of all inputs. `rows_in`: input -> its number of rows. `units`: ids of the
+    units of work. `records_at_most`: of source stages, group -> upper bound of the rows made of its sources, which
+    later plans use.
     """
 
     fingerprint: str
@@ -94,7 +99,10 @@ class Artifact:
 
 
 class Store:
-    """The files of a home. `machine` and `lease_seconds` are parameters for tests, which simulate a second machine."""
+    """Reads and writes the files of a home. StoreError if the home has another format than this release.
+
+    `machine` and `lease_seconds` are parameters for tests, which simulate a second machine.
+    """
 
     def __init__(self, home: Path, *, machine: str | None = None, lease_seconds: float = SECONDS) -> None:
         self.home = home
@@ -109,9 +117,11 @@ class Store:
     # paths
 
     def stage(self, name: str) -> Path:
+        """The folder of a stage."""
         return self.home / "stages" / name
 
     def part(self, part: Part) -> Path:
+        """The folder of a part."""
         return self.stage(part.stage) / "parts" / part.id
 
     def rows_path(self, part: Part) -> Path:
@@ -121,19 +131,21 @@ class Store:
         return self.part(part) / "rejected.parquet"
 
     def has(self, part: Part) -> bool:
-        """Whether a part's folder and rows are in place, by their size; `damaged` also reads them."""
+        """Whether a part's part.json exists and its rows.parquet has the recorded size. Reads no content; `damaged`
+        does.
+        """
         rows = self.rows_path(part)
         return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
 
     def damaged(self, part: Part) -> list[Path]:
-        """The files of a part that are missing or do not match its checksums; reads them whole."""
+        """The files of a part that are missing or do not match its checksums. Reads the files whole."""
         files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
         return [path for path, digest in files if digest and not (path.exists() and sha256_of(path) == digest)]
 
     # reading
 
     def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
-        """The artifact with this fingerprint if all of its parts are in place, else None."""
+        """The artifact with this fingerprint; None if none was written or one of its parts is not in place."""
         artifact = self.recorded(stage, fingerprint)
         return artifact if artifact and all(map(self.has, artifact.parts)) else None
 
@@ -149,7 +161,7 @@ class Store:
         return [_artifact(name, document) for name, document in documents if document]
 
     def unit(self, stage: str, unit: str) -> list[Part] | None:
-        """The parts that a finished unit of work made; None if it is not finished or a part is missing."""
+        """The parts that a finished unit of work made; None if the unit is not finished or a part is missing."""
         parts = [Part.of(fields) for fields in read_json(self.stage(stage) / "units" / f"{unit}.json") or ()]
         return parts if parts and all(map(self.has, parts)) else None
 
@@ -162,8 +174,8 @@ class Store:
         return folder
 
     def commit(self, folder: Path, part: Part) -> None:
-        """Turn a written folder into the part. An equal intact part that exists already stays; a differing one is
-        replaced.
+        """Rename a written folder into the place of the part, with its part.json. An equal intact part that exists
+        already stays, and the folder is deleted; a differing one is replaced.
         """
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
@@ -182,8 +194,8 @@ class Store:
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
     def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: bytes | bytearray = b"") -> None:
-        """Record the parts that a unit of work made, and before them the keys (32 bytes each) of the responses
-        it read.
+        """Record that a unit of work is finished: the keys of the model responses it read (`responses`: 32 bytes each,
+        one after another), then the parts it made.
         """
         folder = self.stage(stage) / "units"
         if responses:
@@ -192,7 +204,7 @@ class Store:
         write_json(folder / f"{unit}.json", [asdict(part) for part in parts])
 
     def responses(self, stage: str, unit: str) -> set[str]:
-        """The keys of the model responses that a finished unit read."""
+        """The keys of the model responses that a finished unit read, as hex digits; empty if it read none."""
         path = self.stage(stage) / "units" / f"{unit}.responses"
         content = path.read_bytes() if path.exists() else b""
         return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
@@ -211,9 +223,10 @@ class Store:
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
     def leftovers(self) -> list[Path]:
-        """Temporary files that dead processes left: of this machine all, of other machines only those older than a day.
+        """Temporary files and folders that dead processes left: of this machine all, of other machines only those older
+        than a day.
 
-        Files of another machine that holds a lock are not among them: it may still be writing.
+        Files of another machine that holds a lock are left out: it may still be writing.
         """
         places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
         found = [(path, *writer_of(path.name)) for place in places for path in self.home.glob(f"{place}.tmp-*")]
@@ -226,7 +239,7 @@ class Store:
         return left
 
     def sweep(self) -> None:
-        """Delete the temporary files that dead processes left."""
+        """Delete the temporary files and folders that dead processes left."""
         for path in self.leftovers():
             remove(path)
 
@@ -239,10 +252,11 @@ class Store:
 
     @contextmanager
     def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
-        """Hold the lock of a dataset, so that it has one build at a time. BusyError says who holds it.
+        """A context that holds the lock of a dataset, so that it has one build at a time. BusyError, which names the
+        holder, if the lock is not free after `patience_seconds`. `doing`: a word for that message (`is being built`).
 
         The lock of a dead owner is free: at once on this machine, within a minute on another; unpublished versions of
-        that owner are deleted. Who holds the lock for long calls `check_locks` before each step that needs it.
+        that owner are deleted. Whoever holds the lock for long calls `check_locks` before each step that needs it.
         """
         lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
         try:
@@ -265,9 +279,9 @@ class Store:
             lease.give_back()
 
     def check_locks(self, within_seconds: float = 0.0) -> None:
-        """Raise StoreError if a lock of this process was taken over by another while this one slept.
+        """Raise StoreError if a lock of this store was taken over by another process while this one slept.
 
-        Skips locks that were renewed in the last `within_seconds`.
+        Locks that were renewed in the last `within_seconds` are not checked.
         """
         for dataset, lease in list(self._held.items()):
             if taker := lease.taken_by(within_seconds):
@@ -277,6 +291,7 @@ class Store:
                 )
 
     def _check_format(self) -> None:
+        """Raise StoreError if the home has another format than FORMAT; a home without format.json passes."""
         path = self.home / "format.json"
         document = read_json(path)
         if document is not None and document.get("format") != FORMAT:
@@ -286,7 +301,7 @@ class Store:
             )
 
     def prepare(self) -> None:
-        """Create the home and its format.json; StoreError if it cannot be written."""
+        """Create the home and its format.json; StoreError if the home cannot be written."""
         self.make(self.home / "stages")
         try:
             if not (self.home / "format.json").exists():
@@ -299,8 +314,8 @@ class Store:
 
 
 def _newest(path: Path) -> float:
-    """The latest modification time of a file, or of a folder and everything in it; infinity if it is just being
-    removed.
+    """The latest modification time of a file, or of a folder and everything in it; infinity if a file vanishes
+    meanwhile.
     """
     try:
         return max(found.lstat().st_mtime for found in (path, *path.rglob("*")))
@@ -325,7 +340,7 @@ class Digests:
         return found if isinstance(found, dict) else {}
 
     def __call__(self, path: Path) -> str:
-        """The SHA-256 of a file, from memory if its size, time and inode are unchanged."""
+        """The SHA-256 of a file; the file is read only if its path, size, time or inode is new."""
         stat = path.stat()
         key = fingerprint([str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
         if key not in self.known:
@@ -340,6 +355,7 @@ class Digests:
 
 
 def _artifact(name: str, document: dict[str, Any]) -> Artifact:
+    """The artifact that a JSON document (<fingerprint>.json) describes; `name` is its fingerprint."""
     return Artifact(
         name,
         Recipe(**document["recipe"]),
@@ -352,4 +368,5 @@ def _artifact(name: str, document: dict[str, Any]) -> Artifact:
 
 
 def _same(document: dict[str, Any] | None, part: Part) -> bool:
+    """Whether a part.json, as a JSON document, describes exactly this part."""
     return document is not None and Part.of(document) == part

@@ -1,4 +1,4 @@
-"""Takedowns: records that must not be used. `<home>/takedowns.jsonl` has one a line:
+"""Takedowns: records that must not be used. `<home>/takedowns.jsonl` has one JSON object a line:
 
     {"id": "cooking.stackexchange.com/4711", "date": "2026-11-20", "reason": "its author asked", "added_at": "..."}
 
@@ -28,7 +28,9 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Takedown:
-    """A record that must not be used: its id, the day of the request, the reason, and when it was added."""
+    """A record that must not be used: its id, the day of the request (YYYY-MM-DD), the reason, and the time it was
+    added.
+    """
 
     id: str
     date: str
@@ -38,7 +40,7 @@ class Takedown:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A taken-down record's id that occurs in a column of a Parquet file."""
+    """A place where a taken-down record's id occurs: a column of a Parquet file."""
 
     id: str
     file: Path
@@ -46,7 +48,9 @@ class Mention:
 
 
 def load(home: Path) -> list[Takedown]:
-    """All takedowns of a home, in the order they were added. StoreError if the file is damaged or unreadable."""
+    """All takedowns of a home, in the order they were added; empty if there is no file. StoreError if the file is
+    damaged or unreadable.
+    """
     path = home / FILE
     try:
         content = path.read_bytes()
@@ -58,6 +62,7 @@ def load(home: Path) -> list[Takedown]:
 
 
 def _read(path: Path, number: int, line: bytes) -> Takedown:
+    """The takedown on one line of the file; StoreError if the line is damaged or has other fields than a takedown."""
     names = [field.name for field in fields(Takedown)]
     try:
         values = json.loads(line)
@@ -75,8 +80,9 @@ def _read(path: Path, number: int, line: bytes) -> Takedown:
 
 
 def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedown], list[Takedown]]:
-    """(new takedowns, takedowns already listed) for the wanted (id, date, reason); the new ones are written to the
-    file.
+    """(new takedowns, takedowns listed before) for the wanted (id, date, reason). Writes the new ones to the file.
+
+    UsageError for a malformed date or an empty reason. Waits up to five minutes for the lock, then BusyError.
     """
     store = Store(home)
     store.prepare()
@@ -105,7 +111,7 @@ def _day(text: str) -> str:
 
 
 def _checked_reason(reason: str) -> str:
-    """The reason on one line; UsageError if it is empty."""
+    """The reason with its white space made single blanks; UsageError if it is empty."""
     if not reason.split():
         raise UsageError("A takedown needs its reason, e.g. --reason 'its author asked'.")
     return " ".join(reason.split())
@@ -116,11 +122,11 @@ def mentions(
     ids: Collection[str],
     names: Callable[[str], Collection[str | None]] = lambda url: [page_of(url)],
 ) -> list[Mention]:
-    """Where these Parquet files mention one of the ids: in columns *_id and *_ids, where a passage's id counts as its
-    post's.
+    """The places where these Parquet files mention one of the ids: a Mention for each file, column and id.
 
-    Also in columns `x_urls` beside `x` where `x` is more than the address: `names` returns the ids of what is at a URL,
-    by default that of its page.
+    Searched are id columns (`*_id`, lists `*_ids`; of `post#passage` only the post counts), and columns `x_urls` beside
+    a column `x`, except where the text is only the URL. `names` gives the record ids that a URL stands for, by default
+    the id of its web page.
     """
     import duckdb
     import pyarrow.parquet as pq
@@ -146,7 +152,7 @@ def mentions(
 
 
 def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB expression of its values) of each column that holds record ids."""
+    """(name, DuckDB expression for its ids, each without `#passage`) of each column that holds record ids."""
     for field in schema:
         quoted = '"' + field.name.replace('"', '""') + '"'
         if field.name.endswith("_id") and pa.types.is_string(field.type):
@@ -156,7 +162,9 @@ def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
 
 def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB query of its URLs) of each column with the URLs of texts in the column beside it."""
+    """(name, DuckDB query for its URLs) of each column `x_urls` beside a column `x` of texts. The query has a `{}` for
+    the table; it leaves out empty URLs and those equal to their text.
+    """
     for name in schema.names:
         text = name.removesuffix("_urls")
         if text != name and text in schema.names:

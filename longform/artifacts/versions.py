@@ -1,4 +1,4 @@
-"""Published dataset versions: finding, loading, checking and withdrawing them.
+"""Published dataset versions: finding, loading, checking and withdrawing them; and finding what none of them needs.
 
 <home>/datasets/<dataset>/<version>/<split>/*.parquet            of the default config
                                    /<config>/<split>/*.parquet   of the other configs
@@ -53,16 +53,18 @@ class Version:
 
     @property
     def configs(self) -> dict[str, dict[str, int]]:
-        """config -> split -> rows, the default config first. A version older than configs has one, `default`."""
+        """config -> split -> number of rows, the default config first. A version published before configs existed has
+        one config, `default`.
+        """
         return dict(self.manifest.get("configs") or {"default": self.manifest["splits"]})
 
     def files(self, config: str, split: str) -> list[Path]:
-        """The Parquet files of a split, in order."""
+        """The Parquet files of a split of a config, in order."""
         folder = self.folder if config == next(iter(self.configs)) else self.folder / config
         return sorted((folder / split).glob("*.parquet"))
 
     def tables(self) -> dict[str, list[Path]]:
-        """config -> all of its Parquet files, split after split; configs without files are left out."""
+        """config -> the Parquet files of all its splits, in order; configs without files are left out."""
         found = {
             name: [path for split in splits for path in self.files(name, split)]
             for name, splits in self.configs.items()
@@ -70,30 +72,30 @@ class Version:
         return {name: paths for name, paths in found.items() if paths}
 
     def key(self, config: str) -> str:
-        """The column that identifies a row of a config; the first column if the manifest is too old to name it."""
+        """The column that identifies a row of a config; if the manifest is too old to name it, the first column."""
         named = self.manifest.get("keys", {}).get(config)
         return str(named or pq.read_schema(self.tables()[config][0]).names[0])
 
 
 def datasets(home: Path) -> list[str]:
-    """The datasets that have a version in this home, broken ones included."""
+    """The names of the datasets that have a version in this home, sorted; also if its manifest is damaged."""
     return sorted(path.name for path in (home / "datasets").glob("[!.]*") if _folders(home, path.name))
 
 
 def versions(home: Path, dataset: str) -> list[Version]:
-    """Every version of a dataset with a readable manifest, oldest first; versions of one date by their `.2`, `.3`."""
+    """Every version of a dataset with a readable manifest, in the order of publication (the manifest's `number`)."""
     found = [(path, _manifest(path)) for path in _folders(home, dataset)]
     readable = [Version(dataset, path.name, path, manifest) for path, manifest in found if manifest]
     return sorted(readable, key=lambda version: (version.manifest["number"], natural(version.name)))
 
 
 def broken_versions(home: Path, dataset: str) -> list[Path]:
-    """Folders of versions whose manifest is missing or damaged, so that what they need is unknown."""
+    """The folders of a dataset's versions whose manifest is missing or damaged."""
     return [path for path in _folders(home, dataset) if _manifest(path) is None]
 
 
 def check_manifests(home: Path, dataset: str) -> None:
-    """Raise StoreError if a version's manifest is missing or damaged."""
+    """Raise StoreError if a version of the dataset has a missing or damaged manifest."""
     for path in broken_versions(home, dataset):
         raise StoreError(
             f"{path} has no readable manifest.json: put it back, "
@@ -102,11 +104,12 @@ def check_manifests(home: Path, dataset: str) -> None:
 
 
 def _folders(home: Path, dataset: str) -> list[Path]:
+    """The folders of all versions of a dataset, sorted by name."""
     return sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir())
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """A version's manifest; None if it is missing, damaged or lacks a field."""
+    """A version's manifest; None if it is missing, damaged or lacks a field of MANIFEST."""
     try:
         manifest = read_json(folder / "manifest.json")
     except StoreError:
@@ -120,7 +123,10 @@ def natural(name: str) -> list[Any]:
 
 
 def find(home: Path, address: str) -> Version:
-    """The version that `dataset@version` names, the latest if no version is given. UsageError if there is none."""
+    """The version that an address `dataset@version` names; without a version, or with `latest`, the latest.
+
+    UsageError if there is none; StoreError if its manifest is damaged, or for the latest version that of any version.
+    """
     dataset, _, name = address.partition("@")
     published = versions(home, dataset)
     if name in ("", "latest") or name in [path.name for path in broken_versions(home, dataset)]:
@@ -137,7 +143,9 @@ def find(home: Path, address: str) -> Version:
 
 
 def check_name(name: str) -> str:
-    """The given version name; UsageError if it cannot be a folder name or follow an `@`."""
+    """The given version name, unchanged; UsageError if it is unfit as a folder name or in `dataset@version`, or is
+    `latest`.
+    """
     if not NAME.fullmatch(name) or name == "latest":
         raise UsageError(
             f'"{name}" cannot name a version: take letters, digits, dots, dashes and underscores, not "latest".'
@@ -146,8 +154,8 @@ def check_name(name: str) -> str:
 
 
 def artifact(store: Store, version: Version, stage: str) -> Artifact:
-    """The artifact of a stage that a version was built from. UsageError for an unknown stage, StoreError if
-    it is gone.
+    """The artifact of a stage that a version was built from. UsageError for an unknown stage, StoreError if the
+    artifact or one of its parts is gone.
     """
     if stage not in version.stages:
         near = hint(stage, version.stages, "it has")
@@ -163,9 +171,9 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
 def stage_rows(
     store: Store, version: Version, stage: str, columns: list[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a stage of a version, read as they are asked for, all columns or these.
+    """The rows of a stage of a version as dicts, all columns or `columns`. A generator, which reads 100 rows at a time.
 
-    UsageError where the version has no such stage, StoreError where its rows are gone or damaged.
+    UsageError if the version has no such stage, StoreError if its rows are gone or damaged.
     """
     for part in artifact(store, version, stage).parts:
         try:
@@ -184,15 +192,15 @@ def load(
     config: str | None = None,
     as_pandas: bool = False,
 ) -> pa.Table | pd.DataFrame:
-    """A split of a published dataset as an Arrow table, or with `stage` all rows of that stage.
+    """A split of a published dataset as an Arrow table; with `stage`, all rows of that stage instead.
 
         longform.load("NAME", split="test")
         longform.load("NAME/CONFIG", version="2026.11.20", as_pandas=True)
 
-    Without a config it is the default one, without a split `train`, or `full` of a config that has no other. The home
-    is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a DataFrame whose columns keep their Arrow types
+    The config defaults to the dataset's default one, the split to `train`, or to `full` if that is the only one. The
+    home is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a DataFrame whose columns keep their Arrow types
     (`pandas.ArrowDtype`): a null is NA in every type, integers stay integers, lists stay lists.
-    Raises UsageError for a dataset, version, config, split or stage that is not there, naming what is.
+    Raises UsageError for an unknown dataset, version, config, split or stage; the message lists the known ones.
     """
     from longform.settings import home as home_of
 
@@ -208,6 +216,7 @@ def load(
 
 
 def _of_stage(home: Path, version: Version, stage: str) -> pa.Table:
+    """All rows of a stage that a version was built from, as an Arrow table."""
     store, made = Store(home), artifact(Store(home), version, stage)
     tables = [pq.read_table(store.rows_path(part)) for part in made.parts]
     if not tables:  # it had no input, so no part
@@ -216,6 +225,9 @@ def _of_stage(home: Path, version: Version, stage: str) -> pa.Table:
 
 
 def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
+    """The rows of a split of a version as an Arrow table. None: the default config; the split `train`, or `full` if
+    that is the only one. UsageError for an unknown config or split.
+    """
     subject, configs = f"{version.dataset} {version.name}", version.configs
     name = config if config is not None else next(iter(configs))
     if name not in configs:
@@ -229,8 +241,8 @@ def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
 
 
 def problems(store: Store, version: Version) -> Iterable[str]:
-    """What is wrong with a published version, one sentence each: files, checksums, schemas, and the stages
-    behind it.
+    """What is wrong with a published version, one sentence for each problem: its files, their checksums and numbers of
+    rows, and the parts of the stages it was built from. Reads all files; empty if all is well.
     """
     for name, fields in version.manifest["files"].items():
         path = version.folder / name
@@ -249,6 +261,7 @@ def problems(store: Store, version: Version) -> Iterable[str]:
 
 
 def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
+    """A sentence if a Parquet file cannot be read or has another number of rows than `rows`."""
     try:
         found = pq.read_metadata(path).num_rows
     except (OSError, pa.ArrowInvalid) as error:
@@ -259,6 +272,7 @@ def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
 
 
 def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
+    """A sentence for each damaged or missing file of a stage's parts, and one if parts or the artifact are gone."""
     artifact = store.recorded(stage, fingerprint)
     there = [part for part in artifact.parts if store.part(part).exists()] if artifact else []
     for part in there:
@@ -272,7 +286,8 @@ def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]
 def keys_used(store: Store, version: Version) -> set[str]:
     """Keys of the model responses that a version's stages read, also for rows that were rejected.
 
-    Artifacts of release 0.1.0 do not list their units; for them, the keys that their rows name.
+    Artifacts of release 0.1.0 do not list their units; for them, the keys in the `response` column of their rows.
+    StoreError if an artifact is gone.
     """
     keys: set[str] = set()
     for stage in version.stages:
@@ -286,14 +301,16 @@ def keys_used(store: Store, version: Version) -> set[str]:
 
 
 def withdraw(folder: Path) -> None:
-    """Delete a published version; its stages stay until `gc`."""
+    """Delete the folder of a published version. The stages it was built from stay until `longform gc`."""
     hidden = folder.with_name(temporary())
     folder.rename(hidden)
     remove(hidden)
 
 
 def garbage(store: Store) -> list[tuple[Path, int]]:
-    """(path, bytes) of everything that no published version needs: parts, artifacts, units and leftovers."""
+    """(path, bytes) of everything that no published version needs: parts, artifacts, units and leftovers. Deletes
+    nothing. StoreError if a version's manifest is damaged, as what that version needs is then unknown.
+    """
     fingerprints, parts = _needed(store)
     found = []
     for folder in sorted((store.home / "stages").glob("[!.]*")):

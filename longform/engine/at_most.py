@@ -1,5 +1,5 @@
-"""Upper bounds that a stage declares of the rows it makes and the model calls it makes, so that a plan knows them
-early.
+"""Upper bounds that a stage declares of the rows it makes and the model calls it makes, so that a plan can use them
+before the stage's inputs are built.
 
     @stage(PAIR_IDS, revision=1, at_most=AtMost(rows=lambda sizes: 3 * sizes["threads"]))
 
@@ -21,11 +21,12 @@ UNKNOWN = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a stage is called with, by parameter: for rows the most there can be, for a source its shard, else the
-    value.
+    """What the bounds of a stage are computed from. `sizes[parameter]` is, for an input of rows, the largest number of
+    rows it can have; for a source, its shard; else the argument's value.
 
-    `units`: the number of units of work. `bytes`: the most bytes, unpacked, of the sources that the first input goes
-    back to; `records`: the most rows that a stage reads from these sources. Unknown numbers are infinite.
+    `units`: number of units of work. `bytes`: upper bound of the unpacked bytes of the sources that the first input
+    goes back to; `records`: upper bound of the rows that the source stage makes of them. Unknown numbers are infinite.
+    `upstream`: input -> arguments of the stage that made it.
     """
 
     values: Mapping[str, Any]
@@ -38,7 +39,7 @@ class Sizes:
         return self.values[name]
 
     def arguments_of(self, name: str) -> Mapping[str, Any]:
-        """The arguments of the stage that made an input; empty if that is unknown."""
+        """The arguments of the stage that made the input of this name; empty if that stage is unknown."""
         return self.upstream.get(name, {})
 
 
@@ -47,16 +48,17 @@ Most = Callable[[Sizes], float]
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """Declared bounds of a stage. For a bound that is left out, a plan uses what follows from the stage's shape, or
-    nothing.
+    """Upper bounds that a stage declares, as functions of `Sizes`. For a bound that is left out, a plan uses the
+    default below, else infinity.
 
     `rows`: rows made of one group (source stages: of one shard). Default: the rows of the first input, if it has the
     same key or the stage asks a model.
     `calls`: calls to each of its models for one group. Default: one for each row of the first input.
-    `questions`: the longest requests it can send, filled with `longest`. Without them a plan knows no tokens.
+    `questions`: requests as long as the longest it can send, with texts made by `longest()`. Without them a plan has no
+    bound of tokens.
     `tokens`: for a stage that embeds texts, all tokens of one group, in place of `questions`.
     `bytes`: for a source stage, the unpacked bytes of one shard.
-    `keeps`: its rows are unchanged rows of its first input, of which it only leaves some out.
+    `keeps`: true if its rows are unchanged rows of its first input, of which it only leaves some out.
     """
 
     rows: Most | None = None
@@ -68,8 +70,8 @@ class AtMost:
 
 
 def bound(declared: Most | None, sizes: Sizes, default: float) -> float:
-    """The declared bound for these sizes, rounded down and at least 0, infinity if it is unknown; `default` if none is
-    declared.
+    """The declared bound for these sizes, rounded down and at least 0; infinity if the declaration gives NaN or
+    infinity; `default` if none is declared.
     """
     if declared is None:
         return default
@@ -83,17 +85,19 @@ def unbounded(sizes: Sizes) -> float:
 
 
 def bound_by(value: float | None) -> float:
-    """A setting as a bound: infinity if it is unset."""
+    """A setting that limits a number, as a bound: its value, or infinity if it is None."""
     return UNKNOWN if value is None else value
 
 
 def longest(characters: int) -> str:
-    """The text of so many characters that has the most bytes in UTF-8."""
+    """A text of so many characters that has the most bytes in UTF-8 (four for each character)."""
     return "\U0001f600" * characters
 
 
 def tokens_at_most(request: Request) -> int:
-    """The most tokens of a request's prompt: a token of a byte-level vocabulary is at least one byte."""
+    """An upper bound of the tokens of a request's prompt, with its JSON schema: its bytes, as a token of a byte-level
+    vocabulary is at least one byte.
+    """
     tokens = sum(len(content.encode()) for _, content in request.messages) + TOKENS_A_REQUEST
     if request.reply is None or request.form != "json":
         return tokens
@@ -103,7 +107,7 @@ def tokens_at_most(request: Request) -> int:
 
 
 def embedding_calls(texts: float, units: float) -> float:
-    """The most calls that embed so many texts, 64 a call, where each of so many units starts a new call."""
+    """Upper bound of the calls that embed so many texts, 64 a call, if each of so many units starts a new call."""
     from longform.llm.client import TEXTS_PER_CALL
 
     return texts / TEXTS_PER_CALL + min(units, texts)

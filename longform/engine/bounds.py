@@ -1,4 +1,4 @@
-"""Bounds and estimates of the rows and calls of a stage while its inputs are not built; pricing.py has the costs.
+"""Bounds and estimates of the rows and calls of a stage while its inputs are not built; their costs are in pricing.py.
 
 Bounds follow from the sizes of the inputs, estimates from the rates of earlier builds of the stage: rows made and
 answers read for each input row.
@@ -28,7 +28,7 @@ AT_ITS_BOUND, NEAR_ITS_BOUND = 0.99, 0.9
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """How many rows there will be.
+    """How many rows a stage will have, or a group of its rows.
 
     `most`: the upper bound. `about`: an estimate, None if there is none. `like`: the groups of earlier builds whose
     rates the estimate uses.
@@ -40,10 +40,9 @@ class RowCount:
 
 
 class KnownRows:
-    """What a plan knows of a stage's rows: its parts in order (without id where they are not built), and counts of what
-    is not built yet.
+    """What a plan knows of a stage's rows. `parts`: its parts in order, those not built with an empty id.
 
-    `rest` is by group; the key "" stands for all groups together.
+    `rest`: group -> number of rows that are not built yet; the group "" stands for all groups together.
     """
 
     def __init__(self, parts: list[Part], rest: dict[str, RowCount] | None = None) -> None:
@@ -56,7 +55,12 @@ class KnownRows:
         self.rows = _rows_by_group(parts)
 
     def misses(self, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
-        """Whether a unit reads rows that are not built yet; units that see all rows need the whole input."""
+        """Whether a unit of work of a later stage reads rows of this stage that are not built yet.
+
+        `input_shape`: how much of these rows the unit sees; `stage_shape`: how much it sees of its first input.
+        `label`: the unit's label, a part key or a group. All rows have to be built if the unit sees all rows of this
+        input or of its first input, or reads a source.
+        """
         if input_shape is Shape.ALL or stage_shape in (Shape.ALL, Shape.SHARD):
             return not self.built
         group = group_of(label)
@@ -65,7 +69,9 @@ class KnownRows:
         return label in self.unmade or (group in self.not_cut and label not in self.keys)
 
     def count(self, group: str | None = None) -> RowCount:
-        """The rows there will be, of one group or of all."""
+        """The number of rows there will be, bound and estimate: of one group, or of all (None). Built rows count as
+        they are.
+        """
         rows = self.rows.total() if group is None else self.rows[group]
         rest = [self.rest[name] for name in (self.rest if group is None else (group, "")) if name in self.rest]
         about = [unbuilt.about for unbuilt in rest if unbuilt.about is not None]
@@ -77,7 +83,7 @@ class KnownRows:
 
 
 def _rows_by_group(parts: list[Part], group: Callable[[str], str] = group_of) -> Counter[str]:
-    """group -> number of rows in its parts."""
+    """group -> number of rows in its parts; `group` is the function that gives the group of a part key."""
     found: Counter[str] = Counter()
     for part in parts:
         found[group(part.key)] += part.rows
@@ -85,8 +91,8 @@ def _rows_by_group(parts: list[Part], group: Callable[[str], str] = group_of) ->
 
 
 def shard_sizes(call: StageCall, shard: Shard, others: dict[str, float]) -> Sizes:
-    """The sizes that one unit of a source stage is called with; `others` are the numbers of rows of its other
-    inputs.
+    """The sizes from which the bounds of one unit of a source stage are computed; `others` are the numbers of rows of
+    its other inputs.
     """
     sizes = Sizes({**call.arguments, **others, next(iter(call.inputs)): shard}, units=1)
     declared = call.stage.at_most.bytes
@@ -94,7 +100,9 @@ def shard_sizes(call: StageCall, shard: Shard, others: dict[str, float]) -> Size
 
 
 def records_at_most(call: StageCall) -> dict[str, int]:
-    """group -> the most rows that its sources can hold. Groups without a bound are left out; empty for other stages."""
+    """group -> upper bound of the rows that a source stage makes of the group's sources. Groups without a bound are
+    left out; empty for stages that are not source stages.
+    """
     if call.stage.shape is not Shape.SHARD:
         return {}
     found: dict[str, float] = {}
@@ -107,7 +115,7 @@ def records_at_most(call: StageCall) -> dict[str, int]:
 
 
 def bytes_by_group(call: StageCall) -> dict[str, float]:
-    """group -> the most bytes, unpacked, of the sources that a source stage reads."""
+    """group -> upper bound of the unpacked bytes of its sources, for a source stage; infinity without a bound."""
     found: dict[str, float] = {}
     for source in next(iter(call.inputs.values())):
         unpacked = sum(shard_sizes(call, shard, {}).bytes for shard in source.shards)
@@ -117,8 +125,8 @@ def bytes_by_group(call: StageCall) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class EarlierBuild:
-    """An earlier artifact's numbers by group: rows of its first input (of sources: the most records), rows made,
-    responses read.
+    """An earlier artifact's numbers by group. `rows_in`: rows of its first input (of source stages: `records_at_most`).
+    `rows_out`: rows made. `answers()` counts the model responses read.
     """
 
     artifact: Artifact
@@ -129,11 +137,11 @@ class EarlierBuild:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Rows made (`rows`) and questions asked (`calls`) for each row of the first input.
+    """Rows made (`rows`) and questions asked (`calls`, None without a model) for each row of the first input.
 
     `at_bound`: as many rows were made as the declared bound allowed. `like`: the groups that the rate was measured on.
-    `stored`: input rows of the earlier build whose answers are stored. `settings_changed`: a setting of the stage, or
-    of one upstream, has changed since.
+    `stored`: input rows of the earlier build whose stored answers will be used again. `settings_changed`: a setting of
+    the stage, or of one upstream, has changed since.
     """
 
     rows: float
@@ -144,19 +152,20 @@ class Rate:
     settings_changed: bool
 
     def rows_about(self, rows_in: float, most: float, *, most_is_about: bool) -> float | None:
-        """The estimated rows made of `rows_in` rows, at most `most`; None if settings have changed and the bound says
-        nothing.
+        """The estimated rows made of `rows_in` rows, at most `most`. None if settings have changed and the estimate is
+        far below `most`.
 
-        `most_is_about`: the bound is computed from estimates of the inputs, not from their bounds.
+        `most_is_about`: `most` was computed from estimates of the inputs, not from their bounds.
         """
         if self.at_bound and most_is_about and most != UNKNOWN:
             return most
         return self._trusted(self.rows * rows_in, most)
 
     def calls_about(self, rows_in: float, most: float, seen: int) -> float | None:
-        """The estimated new questions for `rows_in` rows, at most `most`, without those whose answers are stored.
+        """The estimated new questions for `rows_in` rows, at most `most`, without those whose answers are stored; None
+        if unknown.
 
-        `seen`: the rows with stored answers that are not among these.
+        `seen`: how many rows with stored answers are not among these `rows_in`.
         """
         if self.calls is None:
             return None
@@ -164,12 +173,14 @@ class Rate:
         return about if about is None else max(0.0, about - self.calls * max(0, self.stored - seen))
 
     def _trusted(self, about: float, most: float) -> float | None:
-        """The estimate, at most `most`; None if settings have changed and it is far below the bound."""
+        """The estimate `about`, at most `most`; None if settings have changed and it is below 90 percent of `most`."""
         return None if self.settings_changed and about < NEAR_ITS_BOUND * most else min(about, most)
 
 
 class Rates:
-    """The rates of earlier artifacts in a home; each is read once. `calls`: the planned calls by fingerprint."""
+    """The rates of earlier builds of the stages in a home. `calls`: fingerprint -> planned call, which the caller fills
+    while it plans.
+    """
 
     def __init__(self, store: Store, calls: Mapping[str, StageCall]) -> None:
         self.store, self._calls = store, calls
@@ -178,7 +189,8 @@ class Rates:
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
 
     def of(self, call: StageCall, group: str) -> Rate | None:
-        """The rate of a group, else of all groups together, in the most similar earlier build; None without one.
+        """The rate of a group, else of all groups together, in the most similar earlier build; None if there is no
+        earlier build.
 
         Group "" stands for all rows of a stage that sees all rows at once.
         """
@@ -210,7 +222,9 @@ class Rates:
     # what an earlier build was given
 
     def _similar_builds(self, call: StageCall) -> list[EarlierBuild]:
-        """The earlier builds of a stage that had rows to read, the most similar first."""
+        """The earlier builds of a stage that had rows to read, those with the fewest changed settings first, then those
+        with the fewest changed prompts and models, then the newest.
+        """
         groups = group_of if call.stage.shape is not Shape.ALL else lambda _: ""
         builds = [
             EarlierBuild(
@@ -224,7 +238,9 @@ class Rates:
         return [earlier for earlier in builds if sum(earlier.rows_in.values())]
 
     def _rows_in(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Mapping[str, int]:
-        """group -> rows of the first input of an earlier artifact; of source stages the most records."""
+        """group -> rows of the first input of an earlier artifact; of source stages `records_at_most`. `groups` gives
+        the group of a part key.
+        """
         name, first = next(iter(call.inputs.items()))
         if not isinstance(first, Rows):
             return artifact.records_at_most
@@ -238,8 +254,8 @@ class Rates:
         return next((artifact for artifact in self.artifacts(stage) if artifact.fingerprint == fingerprint), None)
 
     def _earlier_bound(self, call: StageCall, artifact: Artifact, rows_in: int) -> float:
-        """The bound that the stage's declaration gives for the earlier build's arguments; infinite if it needs more
-        than numbers.
+        """The bound of rows that the stage's declaration gives for the earlier build's arguments and `rows_in` rows of
+        the first input. Infinity for source stages, or if the declaration needs more than numbers.
         """
         first, *others = call.inputs
         if call.stage.shape is Shape.SHARD or call.stage.at_most.rows is None:
@@ -257,7 +273,9 @@ class Rates:
             return UNKNOWN
 
     def _answers(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Counter[str]:
-        """group -> number of responses that the units of an earlier build read."""
+        """group -> number of model responses that the units of an earlier build read. `groups` gives the group of a
+        part key.
+        """
         read: Counter[str] = Counter()
         for unit in artifact.units if call.endpoints else ():
             if parts := self.store.unit(call.name, unit):
@@ -279,7 +297,9 @@ class Rates:
         return self._changed[pair]
 
     def _changes_upstream(self, rows: Rows, then: object) -> tuple[int, int]:
-        """As `_changes`, for the stage that made these rows; `then` is the fingerprint they had."""
+        """`_changes` of the stage that made these rows; `then` is the fingerprint of the rows in the earlier build.
+        Counts as one changed setting if that build is not known.
+        """
         if rows.fingerprint == then:
             return 0, 0
         call, artifact = self._calls.get(rows.fingerprint), self._recorded(rows.stage, then)
@@ -288,12 +308,14 @@ class Rates:
     # whether answers of then are answers of now
 
     def _same_rows(self, call: StageCall, artifact: Artifact) -> bool:
-        """Whether all inputs hold at least the rows they held, unchanged."""
+        """Whether every input still has all rows that it had when the artifact was made, unchanged; rows may have been
+        added.
+        """
         return all(self._same_input(value, artifact.recipe.inputs.get(name)) for name, value in call.inputs.items())
 
     def _same_input(self, value: Any, then: Any) -> bool:
-        """Whether one input holds at least the rows it held, unchanged; `then` is its identity in the earlier
-        recipe.
+        """Whether one input (`value`: rows, or a list of sources) still has all rows that it had in the earlier build,
+        unchanged. `then`: the input's identity in the earlier recipe.
         """
         if not isinstance(value, Rows):
             now = [source.identity() for source in value]
@@ -307,7 +329,9 @@ class Rates:
         return (call.stage.at_most.keeps or not changed) and self._same_rows(call, artifact)
 
     def _other_rows_in(self, call: StageCall, artifact: Artifact) -> bool:
-        """Whether each row is made from many input rows, which are different now."""
+        """Whether an input of which the stage sees more than one part has changed: each output row may then come out
+        otherwise.
+        """
         return any(
             rows.fingerprint != artifact.recipe.inputs.get(name)
             for name, rows in call.upstream.items()
@@ -316,12 +340,14 @@ class Rates:
 
 
 def _own_changes(call: StageCall, artifact: Artifact) -> list[str]:
-    """What changed in a stage itself since an artifact was made, without its inputs."""
+    """What changed in a stage itself since an artifact was made, as short phrases; without changes of its inputs."""
     return [change for change in call.recipe.differences(artifact.recipe) if not change.startswith("its input")]
 
 
 def _groups_alike(earlier: EarlierBuild, group: str) -> list[str]:
-    """The group in a list if the earlier build had it; all its groups if rows of all groups are one, then or now."""
+    """The groups of an earlier build that `group` is to be compared with: the same group; or all groups if the stage's
+    rows of all groups were or are one group (`all`); else none.
+    """
     if earlier.rows_in.get(group):
         return [group]
     return list(earlier.rows_in) if ALL_GROUP in (group, *earlier.rows_in) else []

@@ -44,7 +44,9 @@ class Progress(Protocol):
     """
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
-        """A stage begins to make so many units of work, with at most so many calls of the endpoint."""
+        """A stage begins to make `units` units of work, with at most `calls` calls of the endpoint (0: it asks no
+        model, or the number is unknown).
+        """
 
     def end(self, entry: StageRun) -> None:
         """A stage is made or reused."""
@@ -54,37 +56,45 @@ class Progress(Protocol):
 
 
 class TaskFuture(Protocol[Made]):
-    """A stage or a part that was handed to `tasks`."""
+    """The future of a stage or of a part's unit of work that was handed to `tasks`."""
 
     def result(self) -> Made:
-        """Wait for what it makes; raises the error it ended with."""
+        """Wait until the stage or part has ended and return what it made; raises the error it ended with."""
 
     def add_done_callback(self, fn: Callable[[Any], None], /) -> None:
-        """Call `fn` once it has ended."""
+        """Call `fn` with the future once the stage or part has ended."""
 
 
 StageFuture: TypeAlias = "TaskFuture[StageRun]"
 
 
 class Tasks(Protocol):
-    """The interface of what runs stages and parts, each in a thread that may wait."""
+    """The interface of what runs stages and parts (PrefectTasks, Threads), each in a thread that may wait."""
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
-        """Run a stage once the stages upstream have succeeded; if one of them failed, it does not run."""
+        """Call `run`, which makes a stage, once the stages upstream have succeeded; if one of them failed, it is not
+        called.
+        """
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
-        """Run one part of a stage, again if it failed for a passing reason."""
+        """Call `run`, which makes the parts of one unit of work; `label` names the unit. May call it again after a
+        PassingError.
+        """
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Call `stop` with the reason if someone outside ends the build; `say` announces what is about to happen."""
+        """Call `stop` with the reason if someone outside ends the build, and `say` with a line of text if that is about
+        to happen. Returns at once.
+        """
 
     def close(self) -> None:
-        """End its threads."""
+        """End the threads."""
 
 
 @dataclass(slots=True)
 class StageRun:
-    """What one build did for one stage. Stored in runs/, not in the artifact, as it holds times."""
+    """What one build did for one stage: `state` is `run` (made) or `reuse`. Stored in <home>/runs/, not in the
+    artifact, as it holds times.
+    """
 
     stage: str
     artifact: Artifact
@@ -120,8 +130,9 @@ class Build:
         batch: Collection[str] = (),
         shared_responses: bool = False,
     ) -> None:
-        """`shared_responses`: workers on any machine may make parts that ask models, as they all reach the response
-        store.
+        """`force`: the stage that is made again even if it is stored. `batch`: the stages whose questions go through
+        the Batch API first. `shared_responses`: workers on any machine may make parts that ask models, as they all
+        reach the response store.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
         self.force, self.batch, self.shared_responses = force, batch, shared_responses
@@ -151,7 +162,7 @@ class Build:
         self.finish()
 
     def add(self, call: StageCall) -> None:
-        """Start a stage as soon as the stages it takes rows from are made."""
+        """Submit a stage to `tasks`, which starts it as soon as the stages upstream are made."""
         upstream = {
             name: self._stage_futures[rows.fingerprint]
             for name, rows in call.upstream.items()
@@ -181,7 +192,7 @@ class Build:
     # one stage
 
     def _stage(self, call: StageCall) -> StageRun:
-        """Make or reuse one stage, and report its end; errors are kept for `finish`."""
+        """Make or reuse one stage, and report its end. Errors are raised, and kept for `finish`."""
         try:
             stage_run = self._make_or_reuse(call)
         except Exception as error:
@@ -192,7 +203,9 @@ class Build:
         return stage_run
 
     def _make_or_reuse(self, call: StageCall) -> StageRun:
-        """The stored artifact of a call if it can be reused, else a newly made one."""
+        """The run of a stage: with its stored artifact if that can be reused, else with a newly made one. Incomplete if
+        the build is ending.
+        """
         started = time.monotonic()
         input_hash = hash_of_inputs(call.inputs)
         artifact = stored_artifact(self.store, call, input_hash, self.force, self.models.retry_errors)
@@ -245,14 +258,14 @@ class Build:
     def _status(
         self, call: StageCall, weights: dict[str, int], parts_of: dict[str, list[Part] | None]
     ) -> dict[str, Any]:
-        """The fraction of a stage that is done, by the bytes of its units, and the state of its calls if it
-        makes any.
+        """What progress shows of a stage: `fraction` done, by the bytes of its units (`weights`), and the state of the
+        model calls if it makes any.
         """
         done = sum(self._fraction(unit, parts_of[unit]) * weight for unit, weight in weights.items())
         return {**(self.models.status() if call.online else {}), "fraction": done / max(1, sum(weights.values()))}
 
     def _fraction(self, unit: str, parts: list[Part] | None) -> float:
-        """The fraction of a unit of work that is done, from 0 to 1."""
+        """The fraction of a unit of work that is done, from 0 to 1; `parts` is None while it is unfinished."""
         if parts is not None:
             return 1.0
         meter = self._meters.get(unit)
@@ -261,7 +274,9 @@ class Build:
     # its parts
 
     def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
-        """Make these units of work, several at once; returns when all that were started have ended."""
+        """Make these units of work, several at once, and put their parts into `parts_of`. Returns, or raises an error,
+        when all units that were started have ended.
+        """
         waiting, running = deque(to_make.values()), dict[str, TaskFuture[list[Part]]]()
         finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         errors: list[Exception] = []
@@ -283,8 +298,8 @@ class Build:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether nothing new is started, as the build was stopped or a stage failed; after a failure, started parts
-        are finished.
+        """Whether no further stage or part is started, as the build was stopped or a stage failed; parts that were
+        started before a failure are finished.
         """
         return self.stopping.is_set() or _failed_for_good(self._stage_errors)
 
@@ -295,7 +310,7 @@ class Build:
         return Incomplete(f"{call.name} was left unfinished, as another stage failed: run the same command again.")
 
     def _make_part(self, call: StageCall, job: Job) -> list[Part]:
-        """Make one part in this process or by the runner."""
+        """Make the parts of one unit of work, in this process or by the runner. Incomplete if the build is stopped."""
         if self.stopping.is_set():
             raise broken_off()
         if self._is_made_in_this_process(call, job):
@@ -311,14 +326,16 @@ class Build:
             raise
 
     def _is_made_in_this_process(self, call: StageCall, job: Job) -> bool:
-        """Whether a part is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
+        """Whether a unit is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
         shares_a_limit = call.one_process or (call.online and not self.shared_responses)
         return shares_a_limit or (job.bytes < self.runner.small_bytes and not call.online)
 
     # batch mode
 
     def _prefetch(self, call: StageCall, jobs: list[Job]) -> None:
-        """Ask all questions of these units through the provider's Batch API, so that the units find them answered."""
+        """Ask all questions of these units through the provider's Batch API, so that the units find them answered.
+        Waits for the batches.
+        """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
             self.models.prefetch(
                 endpoint,
@@ -330,7 +347,7 @@ class Build:
             )
 
     def _questions(self, work: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
-        """The requests that these units would send to an endpoint."""
+        """The requests that these units would send to an endpoint, found by running the stage's body dry."""
         for job in jobs:
             requests: list[Request] = []
             walk(self.store, work, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
@@ -370,7 +387,9 @@ class Allowance:
 
     @contextmanager
     def hold(self, stage: str, size: int) -> Iterator[None]:
-        """Wait until the stage may read so many bytes, and reserve them; what reads none never waits."""
+        """A context that reserves so many bytes for a stage. Waits until they are free, or until no other stage has a
+        reservation; size 0 never waits.
+        """
         if not size:
             yield
             return
@@ -398,6 +417,7 @@ def _error_to_raise(errors: list[Exception]) -> Exception:
 
 
 def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
+    """Append a request if the endpoint it is for is the wanted one."""
     if endpoint == wanted:
         requests.append(request)
 
@@ -405,7 +425,9 @@ def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpo
 def stored_artifact(
     store: Store, call: StageCall, input_hash: str, force: str | None, retry_errors: bool
 ) -> Artifact | None:
-    """The stored artifact if its inputs are unchanged and nothing in it is to be made again; else None."""
+    """The stored artifact of a call if it can be reused. None if there is none, if its inputs have changed, if its
+    stage is `force`, or with `retry_errors` if a model could not answer some of its rows.
+    """
     artifact = None if call.name == force else store.artifact(call.name, call.recipe.fingerprint)
     if artifact is None or artifact.input_hash != input_hash:
         return None
@@ -413,7 +435,7 @@ def stored_artifact(
 
 
 def stored_parts(store: Store, call: StageCall, job: Job, force: str | None, retry_errors: bool) -> list[Part] | None:
-    """The stored parts of a unit of work; None if it has to be made."""
+    """The stored parts of a unit of work if they can be reused, else None; conditions as in `stored_artifact`."""
     parts = None if call.name == force else store.unit(call.name, job.unit)
     return None if parts and retry_errors and failed(parts) else parts
 

@@ -1,6 +1,6 @@
 """Units of work: how a stage's inputs are divided into jobs, how jobs and their parts are named, and how a job is made.
 
-Every engine calls `execute`, which takes a job to its committed parts; `walk` runs a job dry.
+Every runner calls `execute`, which makes a job's parts and commits them; `walk` runs a job dry, to find its requests.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ SECONDS_BETWEEN_LOOKS = 1.0
 class Job:
     """One unit of work as it is sent to a worker: it can be pickled, and names its stage by module and name.
 
-    `responses`: the store of model responses. `shared`: the folder of the build, None outside of a build. `offline`:
-    the rules of the offline model.
+    `unit`: the id of the unit. `label`: its name for people. `keys`: the keys of the parts it makes. `recipe`: the
+    fingerprint of the stage's recipe. `responses`: the store of model responses. `shared`: the folder of the build,
+    None outside of a build. `offline`: the rules of the offline model.
     """
 
     module: str
@@ -64,7 +65,7 @@ class Job:
 
     @property
     def bytes(self) -> int:
-        """The size of its inputs as stored: bytes of Parquet, or of the range of a source."""
+        """The size of the job's inputs as stored: bytes of Parquet files, or of the byte range of a source."""
         return sum(
             value.end - value.start if isinstance(value, Shard) else sum(part.bytes for part in value.parts or ())
             for value in self.inputs.values()
@@ -72,13 +73,15 @@ class Job:
 
     @property
     def rows(self) -> int:
-        """The number of rows of its first input."""
+        """The number of rows of the job's first input; 0 if that is a source."""
         first = next(iter(self.inputs.values()))
         return first.count if isinstance(first, Rows) else 0
 
 
 def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None) -> Iterator[Job]:
-    """The units of work of a call, in order, each with its identity. `inputs` replaces the inputs of the call."""
+    """The jobs of a call, one for each unit of work, in order; a job's `unit` is a hash of recipe and inputs. `inputs`
+    replaces the inputs of the call.
+    """
     work = call.stage
     for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
         hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
@@ -105,7 +108,7 @@ def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[s
 
 
 def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
-    """unit -> the parts of an input that it sees: one part, a group's parts, or all parts (key "")."""
+    """unit -> the parts of an input that the unit sees: one part, a group's parts, or all parts (unit "")."""
     found: dict[str, list[Part]] = {} if shape is not Shape.ALL else {"": []}
     for part in rows.parts or ():
         found.setdefault(_unit_of(part.key, shape), []).append(part)
@@ -113,13 +116,13 @@ def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
 
 
 def _unit_of(key: str, shape: Shape) -> str:
-    """The unit that a part key belongs to."""
+    """The unit that reads a part: named by the part key if units see one part, by the group, or "" for all rows."""
     return "" if shape is Shape.ALL else group_of(key) if shape is Shape.GROUP else key
 
 
 def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
-    """The keys of the parts that a unit makes: those of its first input, as long as that is cut by hash or the unit
-    sees no more than a part; else one key for all rows, or the keys of a group that is cut by its number of rows.
+    """The keys of the parts that a unit makes. Those of its input parts, if it sees one part or these are cut by hash.
+    Else for all rows one key, and for a group new ranges of the hash, by its number of rows.
     """
     keys = [part.key for part in parts]
     if work.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
@@ -132,7 +135,7 @@ def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
 
 
 def input_hashes(value: Any) -> list[str]:
-    """Hashes of what an input holds: those of its parts, or of its sources."""
+    """Hashes of an input's contents: one for each part of rows or each source of a list; two for a shard."""
     if isinstance(value, Rows):
         return [f"{part.key} {part.sha256}" for part in value.parts or ()]
     if isinstance(value, Shard):
@@ -141,13 +144,13 @@ def input_hashes(value: Any) -> list[str]:
 
 
 def hash_of_inputs(inputs: dict[str, Any]) -> str:
-    """One hash of what all inputs of a call hold."""
+    """One hash of the contents of all inputs of a call."""
     return fingerprint({name: input_hashes(value) for name, value in inputs.items()})
 
 
 class Meter:
-    """How much of a unit of work is done: by the rows of its first input that were read, or by the position in its
-    source.
+    """Measures how much of a unit of work is done, by the rows of its first input that were read, or by the position in
+    its source file. The stage's body has to read the inputs in `inputs`, whose rows are counted.
     """
 
     def __init__(self, job: Job) -> None:
@@ -156,7 +159,9 @@ class Meter:
         self.inputs = {**job.inputs, name: self.first}
 
     def fraction(self) -> float:
-        """From 0 to 1; ignores that rows may be read twice, and the work after the last row."""
+        """The fraction that is done, from 0 to 1. Rows that are read twice count twice; work after the last row does
+        not count.
+        """
         if isinstance(self.first, Rows):
             return min(1.0, self.first.rows_read / max(1, self.first.count))
         shard: Shard = self.first
@@ -164,14 +169,18 @@ class Meter:
 
 
 def execute(job: Job) -> list[Part]:
-    """Make one unit of work in a worker, and commit its parts. Incomplete if the build is stopped meanwhile."""
+    """Make one unit of work in a worker, commit its parts and return them. Incomplete if the build is stopped
+    meanwhile.
+    """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
     with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
         return execute_with(job, models, stop, meter)
 
 
 def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
-    """As `execute`, with the caller's models and meter. Errors of disk, memory and locks become StoreErrors."""
+    """As `execute`, with the caller's models and meter; `stop` is set to break the job off. Errors of disk, memory and
+    locks become StoreErrors.
+    """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
     work: Stage = getattr(import_module(job.module), job.stage)
     store = Store(job.home)
@@ -203,7 +212,9 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
 
 
 def _make(job: Job, work: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
-    """Run a stage's body, and write and check its parts; on an error the unfinished parts are deleted."""
+    """Run a stage's body, write its parts, check and commit them. On an error, and if `stop` is set, the unfinished
+    parts are deleted.
+    """
     parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.max_rows_per_part)
     context = StageContext(store, models, work.name, job.recipe, parts.count, job.shared)
     try:
@@ -230,9 +241,11 @@ def walk(
     asks: Callable[[Endpoint, Request], None],
     embeds: Callable[[Endpoint, list[str]], None],
 ) -> bool:
-    """Run a unit of work dry: call `asks` with each of its requests and `embeds` with its texts. Whether these are all.
+    """Run a unit of work dry: call `asks` with each of its requests and `embeds` with its texts. Nothing is sent or
+    stored.
 
-    Requests that depend on a reply are not found; False means that the body stopped at a web request.
+    False if the body stopped at a web request, so that requests may be missing; else True. The body stops, too, after
+    its first call for embeddings, as it gets none. Requests that depend on a reply are never found.
     """
     context = DryContext(store, asks, embeds)
     try:
@@ -258,10 +271,10 @@ def reported_fraction(shared: Path, unit: str) -> float:
 
 @contextmanager
 def _watched(job: Job, models: Models, meter: Meter) -> Iterator[threading.Event]:
-    """Report the job's progress in the build's folder, and yield an event that is set once the build's stop file is
-    there.
+    """A context that reports the job's progress in the build's folder every second. Yields an event that is set, and
+    closes the models, once the build's stop file is there.
 
-    The models are then closed as well, which ends waiting for replies.
+    Closing the models ends waiting for replies. Without a folder of a build nothing happens.
     """
     stop, finished = threading.Event(), threading.Event()
 
@@ -283,7 +296,9 @@ def _watched(job: Job, models: Models, meter: Meter) -> Iterator[threading.Event
 
 
 def _read_position(path: str) -> int:
-    """How far this process has read in a file, in bytes, where the system tells: the farthest of its open positions."""
+    """How far this process has read in a file, in bytes: the farthest position of its open handles in /proc; 0 if
+    unknown.
+    """
     wanted, places = os.path.realpath(path), [0]
     with suppress(OSError):
         for entry in os.listdir("/proc/self/fd"):
@@ -295,7 +310,7 @@ def _read_position(path: str) -> int:
 
 
 def check_inputs(job: Job, store: Store) -> None:
-    """Raise StoreError if an input part no longer matches its checksum, which explains why a stage failed."""
+    """Raise StoreError if an input part does not match its checksum any more, which explains why a stage failed."""
     for rows in job.inputs.values():
         for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
             if store.damaged(part):

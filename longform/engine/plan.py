@@ -41,12 +41,14 @@ UNREAD: How = "unknown until read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned(Figures):
-    """What a build would do for one stage.
+    """What a build would do for one stage. `state`: `run` or `reuse`; `why`: the reason for a run.
 
-    `known`: how well its figures are known, its questions (`calls`) if it asks a model, else its `rows`. Figures that
-    are not exact have bounds (`rows_at_most`, `calls`; None: unknown) and estimates beside them (`_about`), which use
-    the rates of the groups in `rates_of`. `waits_for`: the first stage that has to be built before more is known, or
-    `read`: its sources. `calls` counts questions; a question whose reply is cut off or unreadable is asked again.
+    `known`: how well its figures are known: of a stage that asks a model the number of questions (`calls`), else its
+    `rows`. Figures that are not exact have bounds (`rows_at_most`, `calls`; None: unknown) and estimates beside them
+    (`_about`), which use the rates of the groups in `rates_of`. `waits_for`: the stage upstream that has to be built
+    before more is known, or `read`: its sources have to be read. `calls` counts questions; a question whose reply is
+    cut off or unreadable is asked again.
+
     Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`: endpoint
     -> model where the price is unknown. `measured`: the length of replies is estimated from stored ones. `web`: it asks
     the web, at most once for each row.
@@ -82,8 +84,10 @@ class Planned(Figures):
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of work of a stage: unit -> its parts if it is finished, None if it is to be made; units that wait for
-    inputs that are not built are left out of `parts`. A stage with an artifact has no units.
+    """The units of work of a stage that a plan looks at. A stage with a stored artifact has no `jobs`.
+
+    `parts`: unit -> its parts if it is finished, None if it is to be made; units whose inputs are not built are left
+    out.
     """
 
     call: StageCall
@@ -93,19 +97,22 @@ class Units:
 
     @property
     def finished(self) -> list[Job]:
+        """The units whose parts are stored."""
         return [job for job in self.jobs if self.parts.get(job.unit) is not None]
 
     @property
     def to_make(self) -> list[Job]:
+        """The units to make whose inputs are built."""
         return [job for job in self.jobs if job.unit in self.parts and self.parts[job.unit] is None]
 
     @property
     def unmade(self) -> list[Job]:
-        """All units that are not finished, those to make first."""
+        """All units that are not finished: those to make, then those that wait for inputs."""
         return [*self.to_make, *self.waiting]
 
     @property
     def waiting(self) -> list[Job]:
+        """The units whose inputs are not built."""
         return [job for job in self.jobs if job.unit not in self.parts]
 
     @property
@@ -115,13 +122,15 @@ class Units:
 
     @property
     def all(self) -> int | None:
-        """The number of units; None if inputs are not cut into parts yet."""
+        """The number of units; None if it is not known yet how many parts an input will have."""
         if self.artifact:
             return self.reused
         return None if any(NOT_CUT in job.label for job in self.waiting) else len(self.jobs)
 
     def rows_of(self, jobs: list[Job]) -> Taken:
-        """(group, input) -> rows that these units see of inputs that are divided among the units of a group."""
+        """(group, input) -> rows that these units read of the inputs that a unit sees one part of (not of those seen by
+        group or whole).
+        """
         found: Taken = Counter()
         for job in jobs:
             for name, value in job.inputs.items():
@@ -133,7 +142,8 @@ class Units:
 class Plan:
     """A builder that works out for each stage whether a build would make it, and why. It sends and writes nothing.
 
-    With `responses`, the response store, it also counts the requests of each stage and their costs.
+    The results are in `stages`. With `responses`, the response store, it also counts the requests of each stage and
+    estimates their costs.
     """
 
     def __init__(
@@ -155,16 +165,17 @@ class Plan:
         self._rates = Rates(store, self._calls)
 
     def close(self) -> None:
+        """Close the response store."""
         if self._pricing is not None:
             self._pricing.close()
 
     def of(self, method: Method) -> None:
-        """Plan all stages that a method calls."""
+        """Plan all stages that a method calls; the results are added to `stages`."""
         for call in method.calls:
             self.add(call)
 
     def add(self, call: StageCall) -> None:
-        """Plan one stage."""
+        """Plan one stage of a flow; the result is added to `stages`."""
         self._calls[call.recipe.fingerprint] = call
         units = self._units(call)
         known = self._known[call.recipe.fingerprint] = self._rows(call, units)
@@ -174,7 +185,7 @@ class Plan:
         self.stages.append(self._asking(planned, call, units) if call.endpoints else planned)
 
     def rows(self, rows: Rows) -> KnownRows:
-        """What is known of the rows of a stage that was planned or built before."""
+        """What is known of the rows that an earlier stage of the flow made or will make."""
         return self._known.get(rows.fingerprint) or KnownRows(rows.parts or [])
 
     @property
@@ -184,7 +195,7 @@ class Plan:
     # which units are there
 
     def _units(self, call: StageCall) -> Units:
-        """The units of work of a call, sorted into finished, to make, and waiting for inputs."""
+        """The units of work of a call, each looked up in the store if its inputs are built."""
         inputs = {
             name: value.of(self.rows(value).parts) if isinstance(value, Rows) else value
             for name, value in call.inputs.items()
@@ -207,7 +218,7 @@ class Plan:
     # how many rows they make
 
     def _rows(self, call: StageCall, units: Units) -> KnownRows:
-        """What is known of the rows that a call will have."""
+        """What is known of the rows that a call will have: stored parts, placeholders, numbers of rows not built."""
         if units.artifact:
             return KnownRows(units.artifact.parts)
         parts = [part for job in units.jobs for part in units.parts.get(job.unit) or _placeholders(call, job)]
@@ -215,7 +226,9 @@ class Plan:
         return KnownRows(parts, {group: self._rest(call, jobs, taken) for group, jobs in unmade})
 
     def _rest(self, call: StageCall, jobs: list[Job], taken: Taken) -> RowCount:
-        """Bound and estimate of the rows that these units of one group will make."""
+        """Bound and estimate of the rows that these units of one group will make. `taken`: (group, input) -> rows that
+        finished units read.
+        """
         group, most = group_of_job(call, jobs[0]), self._most(call, jobs, taken)
         if call.stage.shape is Shape.SHARD:
             rows_in = RowCount(most, None if most == UNKNOWN else most)
@@ -230,8 +243,8 @@ class Plan:
         return RowCount(most, about, frozenset() if about is None else rows_in.like | rate.like)
 
     def _most(self, call: StageCall, jobs: list[Job], taken: Taken, *, of_about: bool = False) -> float:
-        """The most rows that these units of one group make; with `of_about` computed from estimates of the inputs in
-        place of bounds.
+        """Upper bound of the rows that these units of one group make. With `of_about` it is computed from estimates of
+        the inputs in place of their bounds.
         """
         declared = call.stage.at_most.rows
         if call.stage.shape is Shape.SHARD:
@@ -243,8 +256,8 @@ class Plan:
         return bound(declared, sizes, rows_in if first.key == call.stage.key or call.endpoints else UNKNOWN)
 
     def _sizes(self, call: StageCall, jobs: list[Job], taken: Taken, *, of_about: bool = False) -> tuple[Sizes, float]:
-        """(sizes that these units of a group are called with, without the rows `taken` by other units; rows of the
-        first input).
+        """(sizes from which the bounds of these units of one group are computed, rows of their first input). Rows
+        `taken` by other units are subtracted.
         """
         group = group_of_job(call, jobs[0])
         rows_in = {
@@ -259,19 +272,23 @@ class Plan:
         return sizes, rows_in[next(iter(call.inputs))]
 
     def _total(self, rows: Rows, group: str | None, of_about: bool) -> float:
-        """The most rows of an input, of a group or of all; with `of_about` the estimate if there is one."""
+        """Upper bound of the rows of an input, of a group or of all (None); with `of_about` the estimate if there is
+        one.
+        """
         known = self.rows(rows).count(group)
         return known.about if of_about and known.about is not None else known.most
 
     def _rows_in(self, call: StageCall, group: str, taken: Taken) -> RowCount:
-        """The rows of the first input for the other units of a group."""
+        """Bound and estimate of the rows of the first input in a group. Only the estimate is without the rows `taken`
+        by finished units.
+        """
         name, first = next(iter(call.upstream.items()))
         rows = self.rows(first).count(group or None)
         return RowCount(rows.most, None if rows.about is None else max(0.0, rows.about - taken[group, name]), rows.like)
 
     def _sources(self, call: StageCall, group: str, of_about: bool) -> tuple[float, float]:
-        """(bytes of the sources that the first input goes back to, rows read from them), of the group if known, else of
-        all.
+        """(upper bound of the unpacked bytes of the sources that the first input goes back to, upper bound of the rows
+        read from them): of the group if it is known, else of all groups. Infinity if the sources are unknown.
         """
         first = next(iter(call.inputs.values()))
         while isinstance(first, Rows):
@@ -288,7 +305,7 @@ class Plan:
     # what is said of it
 
     def _planned(self, call: StageCall, units: Units, known: KnownRows) -> Planned:
-        """The plan of a stage without its questions."""
+        """The plan of a stage with its rows and units, and all figures of model calls unknown."""
         reused = units.artifact is not None
         rows, total_rows = known.rows.total(), known.count()
         most, about = total_rows.most, total_rows.about
@@ -311,13 +328,13 @@ class Plan:
         )
 
     def _why(self, call: StageCall, units: Units) -> str:
-        """Why a stage would be made, in words."""
+        """Why a stage would be made, in words: how many units are reused, and what has changed."""
         of_all = f" of {units.all:,}" if units.all is not None else ""
         reused = f"reuse {units.reused:,}{of_all} parts" if units.reused else ""
         return "; ".join(filter(None, (reused, self._change(call))))
 
     def _change(self, call: StageCall) -> str:
-        """What has changed since the most similar earlier build of a stage, in words."""
+        """What has changed since the most similar earlier build of a stage, in words; `first build` without one."""
         if call.name == self.force:
             return "forced"
         made = self.store.artifact(call.name, call.recipe.fingerprint) if self.retry_errors else None
@@ -332,14 +349,14 @@ class Plan:
         return "; ".join(_shortened(changes)) or "its parts or inputs are gone or changed"
 
     def _waits_for(self, call: StageCall, units: Units) -> str | None:
-        """What has to be built before more is known: the last stage upstream that is not built, or `read` for
-        sources.
+        """What has to be built before more is known of a stage: the last of its inputs' stages that is not built, or
+        `read` for sources, or None.
         """
         reads = call.stage.shape is Shape.SHARD and not units.waiting
         return "read" if reads else next(reversed(self._unbuilt(call)), None)
 
     def _unbuilt(self, call: StageCall) -> list[str]:
-        """The stages upstream whose rows are not built yet, in the order of the flow."""
+        """The stages whose rows the call reads and which are not built yet, in the order of the flow."""
         order = list(self._calls)
         missing = [rows for rows in call.upstream.values() if not self.rows(rows).built]
         return [rows.stage for rows in sorted(missing, key=lambda rows: order.index(rows.fingerprint))]
@@ -347,7 +364,7 @@ class Plan:
     # what it asks
 
     def _asking(self, planned: Planned, call: StageCall, units: Units) -> Planned:
-        """The plan of a stage with its questions, and if prices are wanted, their tokens and costs."""
+        """The plan of a stage that asks models, with its questions; if prices are wanted, with tokens and costs."""
         from longform.llm.price import price_of
 
         online = [endpoint for endpoint in call.endpoints if not endpoint.offline]
@@ -368,8 +385,10 @@ class Plan:
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
     def _counted(self, call: StageCall, units: Units) -> tuple[Figures | None, bool]:
-        """(costs of the requests of the units to make, whether these are all requests); None in place of costs not
-        counted.
+        """(costs of the requests of the units to make, whether these are all their requests), counted by dry runs.
+
+        The costs are None if they were not counted: prices are not wanted, or the offline model is asked about more
+        than 20,000 rows.
         """
         rows = sum(rows.count for job in units.to_make for rows in job.inputs.values() if isinstance(rows, Rows))
         if self._pricing is None or (not call.online and rows > OFFLINE_ROWS):
@@ -395,7 +414,11 @@ class Plan:
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
     def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Figures:
-        """Bounds, and estimates if possible, of what these units will ask; unknown if a dry run had to stop."""
+        """The sum over these units of bounds, and estimates if possible, of what they will ask.
+
+        `walked`: dry runs were made of the units to make. `whole`: they found all requests; if not, all figures are
+        unknown.
+        """
         if walked and not whole:
             return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
         taken = units.rows_of([*units.finished, *units.to_make] if walked else units.finished)
@@ -421,11 +444,11 @@ SUMMED = ("calls", "input_tokens_at_most", "output_tokens_at_most", "usd_at_most
 
 
 def total(stages: Iterable[Planned]) -> dict[str, Any]:
-    """Sums over all stages that would ask a paid model: bounds of calls, tokens and USD, and estimates if there are
-    any.
+    """Sums over all stages that would ask a model other than the offline one: bounds of calls, tokens and USD, and
+    estimates if there are any. A sum is None if one of its figures is unknown, e.g. a model's price.
 
-    Stages with unknown figures are left out of the bounds and listed in `without`, each with what has to be built
-    before more is known. None where the price of a model is unknown.
+    Stages with unknown figures are left out of the bounds and listed in `without`: stage -> what has to be built before
+    more is known.
     """
     asking = [planned for planned in stages if planned.endpoint and not planned.offline and planned.calls != 0]
     known = [planned for planned in asking if planned.unpriced or None not in (planned.calls, planned.usd_at_most)]
@@ -438,13 +461,15 @@ def total(stages: Iterable[Planned]) -> dict[str, Any]:
 
 
 def _sum(stages: list[Planned], name: str) -> Any:
-    """The sum of one figure of these stages; None if one is unknown."""
+    """The sum of one figure (`name`) of these stages; None if it is unknown for one of them."""
     figures = [getattr(planned, name) for planned in stages]
     return None if None in figures else sum(figures)
 
 
 def _placeholders(call: StageCall, job: Job) -> list[Part]:
-    """Placeholders for the parts that a unit will make."""
+    """Parts with empty id and no rows in place of those that a unit will make; with the key `<group>/?` if it is
+    unknown how the group will be cut.
+    """
     stage, first = call.stage, next(iter(job.inputs.values()))
     parts = (first.parts or []) if isinstance(first, Rows) else []
     unread = any(not part.id for part in parts)
@@ -466,7 +491,7 @@ def group_of_job(call: StageCall, job: Job) -> str:
 
 
 def _by_group(call: StageCall, jobs: Iterable[Job]) -> list[tuple[str, list[Job]]]:
-    """(group, its jobs) in the order of the jobs."""
+    """(group, its jobs) for each group, in the order of the jobs."""
     found: dict[str, list[Job]] = {}
     for job in jobs:
         found.setdefault(group_of_job(call, job), []).append(job)

@@ -1,7 +1,7 @@
 """Stages and parts as Prefect task runs: the graph of a flow run is the graph of its stages.
 
-A stage is a task with the stage's name, whose parameters are the stages upstream; a part is a task `<stage>.part`.
-Prefect keeps no results and caches nothing: the artifact store alone holds what was made.
+A stage is a task with the stage's name, whose parameters are the stages upstream; a unit of work, which makes parts, is
+a task `<stage>.part`. Prefect keeps no results and caches nothing: the artifact store alone keeps what was made.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ CANCELLED = "The run was cancelled: what was finished is kept; run the same comm
 
 
 def task_runner() -> Any:
-    """A pool of threads for stages, or for parts: two pools, as waiting stages would else hold the threads that parts
-    need.
+    """A new pool of threads. Stages and parts need one each, as stages that wait for their parts would else take the
+    threads that the parts need.
     """
     return ThreadPoolTaskRunner(max_workers=THREADS)
 
 
 class PrefectTasks:
-    """Runs stages and parts as task runs of the current flow run. `dataset` is their tag and part of their artifacts'
-    names.
+    """Runs stages and parts as task runs of the current flow run. `dataset` is one of their tags and begins the keys of
+    the tables that are shown for stages.
 
-    `on_loss` is called when the server is lost, as Prefect itself would retry its requests for minutes.
+    `on_loss` is called with the error when the server is lost, as Prefect itself would retry its requests for minutes.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class PrefectTasks:
         self._parts.__enter__()
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
-        """Submit a stage as a task run that depends on the stages upstream."""
+        """Submit a stage as a task run that depends on the stages upstream; returns its future at once."""
 
         def body(**_: StageRun) -> State[Any]:
             return self._state(call, run)
@@ -84,7 +84,7 @@ class PrefectTasks:
         return _StageFuture(task.submit(**futures))
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
-        """Submit a part as a task run, retried after passing errors."""
+        """Submit a unit of work as a task run, which is retried after a PassingError; returns its future at once."""
 
         def body() -> list[Part] | State[Any]:
             try:
@@ -111,10 +111,11 @@ class PrefectTasks:
         return future
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Call `stop` as soon as the flow run is cancelled, which Prefect does not signal to a process of the command
-        line.
+        """Start a thread that calls `stop` as soon as the flow run is cancelled, which Prefect does not signal to a
+        process of the command line. Without a flow run, nothing is started.
 
-        Also if nobody answers at the server's address for 15 seconds, as nothing could be reported to it any more.
+        It also calls `stop` if nobody answers at the server's address for 15 seconds, as nothing could be reported to
+        the server any more; `say` warns before that.
         """
         context = FlowRunContext.get()
         if context is not None and context.flow_run is not None:
@@ -123,7 +124,7 @@ class PrefectTasks:
             watching.start()
 
     def _watch(self, run: Any, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Ask the server for the flow run's state every two seconds, until the build ends."""
+        """Ask the server for the state of the flow run `run` every two seconds, until the build ends or is stopped."""
         silent_seconds = 0.0
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
             while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
@@ -146,14 +147,14 @@ class PrefectTasks:
                     return stop(Cancelled(CANCELLED))
 
     def close(self) -> None:
-        """Stop watching, and end the threads."""
+        """Stop watching, and end the threads of the parts."""
         if not self._closed.is_set():
             self._closed.set()
             self._parts.__exit__(None, None, None)
 
     def _state(self, call: StageCall, run: Callable[[], StageRun]) -> State[Any]:
-        """Run a stage and return its final state. A failure is returned, not raised, so that its finished parts do not
-        show as rolled back.
+        """Run a stage, log how it ended, and return its final state. A failure is returned, not raised, so that the
+        stage's finished parts do not show as rolled back.
         """
         try:
             stage_run = run()
@@ -174,7 +175,7 @@ class PrefectTasks:
         )
 
     def _tabulate(self, stage_run: StageRun) -> None:
-        """Write a table of the stage's rows, rejections and counters as a Prefect artifact."""
+        """Send a table of the stage's rows, rejections and counters to the server, as a Prefect artifact."""
         artifact = stage_run.artifact
         rows = [{"kind": "rows", "reason": "", "rows": artifact.rows}]
         rows += [{"kind": LEFT_OUT[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
@@ -189,10 +190,11 @@ class PrefectTasks:
 
 
 class _StageFuture(PrefectTaskRunFuture[StageRun]):
-    """A stage, also as parameter of another stage's task: pending until it has ended.
+    """The future of a stage, which may be a parameter of another stage's task: its state is pending until the stage has
+    ended.
 
-    Without it Prefect would ask the server for the state of every edge, and take a running stage for the parent of the
-    other.
+    With a plain future Prefect would ask the server for the state of every edge of the graph, and show a running stage
+    as the parent of the stage that waits for it.
     """
 
     def __init__(self, future: PrefectFuture[Any]) -> None:
@@ -227,7 +229,9 @@ def lost_server() -> ServerError:
 
 
 def ignoring_server_errors() -> suppress:
-    """For reports that people look at: without a server, or where it refuses them, the stage goes on."""
+    """A context that ignores HTTP errors of the Prefect server, for reports that only people look at: the stage goes on
+    without them.
+    """
     return suppress(httpx.HTTPError)
 
 
@@ -245,12 +249,14 @@ def _kind(call: StageCall) -> str:
 
 
 def _set_signature(body: Any, name: str, parameters: Any) -> None:
-    """Give a task's function the name and parameters from which Prefect derives its key and its graph."""
+    """Give a task's function the name and the keyword parameters (names) from which Prefect derives the task's key and
+    its graph.
+    """
     body.__name__ = body.__qualname__ = name
     kinds = [inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     body.__signature__ = inspect.Signature(kinds)
 
 
 def _should_retry(_: Any, __: Any, state: State[Any]) -> bool:
-    """Whether a retry may help: after passing errors. Model calls have their own retries."""
+    """Whether Prefect should retry a task: after a PassingError only. Model calls have their own retries."""
     return isinstance(state.data, PassingError)

@@ -1,7 +1,7 @@
-"""What the calls of a stage cost at most, and about, while its inputs are not built.
+"""What the model calls of a stage cost, as upper bound and as estimate, while the stage's inputs are not built.
 
 Bounds follow from the longest question that a stage declares, estimates from stored answers to the same prompts. Where
-inputs are built, plan.py has the requests themselves priced by llm/estimate.py.
+inputs are built, plan.py makes the requests themselves, and longform/llm/estimate.py prices them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 
 def free(most: float, about: float | None) -> Figures:
-    """Of so many questions that cost nothing, or of which no price is asked for."""
+    """Figures with only the number of calls: at most `most`, about `about` (None: unknown). For the offline model, and
+    for plans without prices.
+    """
     return Figures(**{**UNKNOWN_FIGURES, "calls": _whole(most), "calls_about": _rounded(about)})
 
 
 class Pricing:
-    """Estimates costs from the response store, which is opened read-only when it is first needed."""
+    """Bounds and estimates of costs. `where` is the response store, which is opened read-only when it is first needed
+    and closed by `close`.
+    """
 
     def __init__(self, where: Path | str) -> None:
         self._where = where
@@ -45,10 +49,13 @@ class Pricing:
 
     @cached_property
     def _stats(self) -> list[dict[str, Any]]:
+        """The sums over stored answers, a dict for each endpoint, model and task."""
         return self.store.stats()
 
     def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
-        """The costs of at most `most`, about `about` questions to an endpoint."""
+        """The figures of at most `most`, about `about` calls of an endpoint: bounds from the stage's declarations for
+        `sizes`, estimates from stored answers. Unknown figures are None.
+        """
         if not most:
             return Figures()
         input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
@@ -66,14 +73,14 @@ class Pricing:
         )
 
     def _tokens_at_most(self, call: StageCall, calls: float, sizes: Sizes) -> tuple[float, float]:
-        """The most tokens of (all prompts, all replies)."""
+        """Upper bounds of the tokens of (all prompts, all replies) of so many calls; infinity if unknown."""
         if call.stage.at_most.tokens is not None:
             return call.stage.at_most.tokens(sizes), 0.0
         longest = self._longest_question(call, sizes)
         return (calls * longest[0], calls * longest[1]) if longest else (UNKNOWN, UNKNOWN)
 
     def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
-        """The most tokens of (one prompt, one reply); None if nothing bounds them."""
+        """Upper bounds of the tokens of (one prompt, one reply); None if the stage declares no questions."""
         fingerprint = call.recipe.fingerprint
         if fingerprint not in self._longest:
             declared = call.stage.at_most.questions
@@ -85,8 +92,8 @@ class Pricing:
     def _tokens_about(
         self, call: StageCall, endpoint: Endpoint, calls: float | None
     ) -> tuple[float | None, float | None]:
-        """(input, output) tokens of so many calls, from the mean of stored answers to prompts of these names; None
-        without any.
+        """Estimated (input, output) tokens of so many calls, from the mean of this model's stored answers to the call's
+        prompts; (None, None) without such answers.
         """
         if calls == 0:
             return 0.0, 0.0

@@ -1,8 +1,8 @@
 """Where parts are made: threads of this process, worker processes, Dask or Ray, behind one small interface.
 
 A runner gets jobs, which can be pickled, and returns the parts they made. Errors of our own code come back from a
-worker as values, so any error that the engine itself raises means that a worker or the cluster was lost. Kept is what
-was committed (jobs.py), which the next attempt reuses (build.py); prefect_tasks.py has lost jobs made again.
+worker as values, so any error that the engine itself raises means that a worker or the cluster was lost. The parts that
+a lost job committed (jobs.py) are kept and reused by the next attempt (build.py); prefect_tasks.py makes that attempt.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[\da-fA-F:]+\]|[^/:\s]+):\d{1,5}/?")
 
 
 class Runner(Protocol):
-    """The interface of an engine that makes parts.
+    """The interface of what makes the parts of jobs: threads, processes, Dask or Ray.
 
-    `small_bytes`: a part of less input is made in the build's own process, as sending it takes longer. `workers`: how
+    `small_bytes`: a job with less input is made in the build's own process, as sending it takes longer. `workers`: how
     many jobs are made at the same time.
     """
 
@@ -52,18 +52,20 @@ class Runner(Protocol):
     def workers(self) -> int: ...
 
     def run(self, job: Job) -> list[Part]:
-        """The parts of a job. LostWorker if the worker or the cluster went away; else the error that the job raised."""
+        """Make a job, wait for it and return its parts. LostWorker if the worker or the cluster went away; else the
+        error that the job raised.
+        """
 
     def stop(self) -> None:
-        """End the jobs that are being made."""
+        """Tell the jobs that are being made to end; does not wait for them."""
 
     def close(self) -> None:
         """End the workers."""
 
 
 def check(name: str, address: str | None = None, *, seconds: float = SECONDS_TO_KNOCK) -> None:
-    """UsageError if a runner's package is missing or its address malformed; ServerError if nobody listens at the
-    address within so many seconds.
+    """Check that a runner can be used: UsageError if its package is missing or its address malformed; ServerError if
+    nobody listens at the address within so many seconds.
     """
     if name not in PACKAGES:
         return
@@ -83,7 +85,8 @@ def check(name: str, address: str | None = None, *, seconds: float = SECONDS_TO_
 
 
 def runner_of(name: str, address: str | None = None) -> Runner:
-    """The runner threads, processes, dask or ray; `address` is that of a running Dask or Ray cluster. Starts nothing.
+    """The runner with this name: threads, processes, dask or ray. `address` is that of a running Dask or Ray cluster;
+    None: a local one. Starts nothing.
 
     Raises the errors of `check`.
     """
@@ -99,7 +102,9 @@ def processors() -> int:
 
 
 def attempt(job: Job) -> list[Part] | Exception:
-    """The job's parts, or its error as a value that is sure to be picklable and that no engine wraps."""
+    """Make a job in a worker: its parts, or its error as a value. The error is sure to be picklable, and neither Dask
+    nor Ray puts it into one of its own.
+    """
     try:
         return execute(job)
     except LongformError as error:
@@ -121,7 +126,7 @@ def _pickles(error: Exception) -> bool:
 
 
 def _parts_of(outcome: list[Part] | Exception) -> list[Part]:
-    """The parts of an outcome; raises it if it is an error."""
+    """The parts that `attempt` returned; raises what it returned if that is an error."""
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -147,15 +152,17 @@ class Here:
         return execute(job)
 
     def stop(self) -> None:
-        """Does nothing: the threads are told by the build."""
+        """Does nothing: the jobs look for the build's stop file."""
 
     def close(self) -> None:
         """Does nothing: there are no workers."""
 
 
 class Processes:
-    """Worker processes, spawned with their first job. Each has its own executor, so that one that dies costs only one
-    job. `make` makes a job there.
+    """Makes jobs in worker processes, each spawned with its first job. Each has an executor of its own, so that a
+    process that dies costs only one job.
+
+    `make` is the function that a worker calls with a job. `close` kills what has not ended after `seconds_to_end`.
     """
 
     def __init__(
@@ -178,8 +185,11 @@ class Processes:
         return _parts_of(self.call(self._make, job, size=job.bytes, lost=lambda: _lost(job, "A worker died")))
 
     def call(self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], size: int = 0) -> Any:
-        """What `work` returns in the first free worker; of waiting calls the one with the largest `size` goes first, so
-        that a build does not end with a large job running alone.
+        """Call `work` in the first free worker, wait, and return its result. Raises `lost()` if the worker dies or the
+        runner is stopped.
+
+        Of waiting calls the one with the largest `size` goes first, so that a build does not end with a large job
+        running alone.
         """
         with self._free_worker(size) as worker:
             try:
@@ -192,8 +202,8 @@ class Processes:
 
     @contextmanager
     def _free_worker(self, size: int) -> Iterator[Worker]:
-        """A free worker for the caller alone, the one with the lowest number, as it is the likeliest to be started
-        already.
+        """A context with a free worker for the caller alone: the one with the lowest number, as it is the likeliest to
+        be started already. Waits for it.
         """
         with self._changed:
             ticket = (-size, next(self._numbers))
@@ -215,7 +225,7 @@ class Processes:
             worker.stop()
 
     def close(self) -> None:
-        """Stop the busy workers, let all end and clean up, and kill those that do not end in time."""
+        """Stop the busy workers, let all end and clean up, and kill those that do not end in time. Waits."""
         self.stop()
         with ThreadPoolExecutor(self.workers) as threads:
             list(threads.map(lambda worker: worker.close(self._seconds_to_end), self._all))
@@ -235,7 +245,7 @@ class Worker:
         return self.number < other.number
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What `work` returns in the process, which is started if necessary."""
+        """Call `work` in the process, which is started if necessary, wait, and return its result."""
         with self._lock:
             executor = self._executor = self._executor or self._start_process()
             self._busy = True
@@ -255,14 +265,14 @@ class Worker:
         return executor
 
     def renew(self) -> None:
-        """Give up the process; the next call starts a new one."""
+        """Give up the process without waiting for its end; the next call starts a new one."""
         with self._lock:
             executor, self._executor, self._pid = self._executor, None, None
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
 
     def stop(self) -> None:
-        """Tell the process to break off its job."""
+        """Tell the process to break off its job, if it has one (SIGTERM)."""
         if self._busy:
             self._signal(signal.SIGTERM)
 
@@ -293,8 +303,8 @@ _TOLD_TO_END = threading.Event()
 
 
 def _interruptible(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a job in a worker so that SIGTERM breaks off the job, not the process, which then cleans up and ends
-    normally.
+    """Call `work` in a worker and return its result. SIGTERM breaks off the call, not the process, which then cleans up
+    and ends normally; RuntimeError if the call was broken off.
     """
     try:
         _WORKING.set()
@@ -308,7 +318,7 @@ def _interruptible(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _on_sigterm(*_: object) -> None:
-    """The worker's handler of SIGTERM: raises _JobStopped inside a running job."""
+    """The worker's handler of SIGTERM: raises _JobStopped inside a running job; a second signal has no effect."""
     if not _TOLD_TO_END.is_set():
         _TOLD_TO_END.set()
         if _WORKING.is_set():
@@ -329,7 +339,9 @@ def _without_ctrl_c() -> Iterator[None]:
 
 
 def _initialize_worker(parent: int) -> None:
-    """Set a worker up: it ends with its parent, ignores Ctrl-C, and breaks off its job at SIGTERM."""
+    """Set a worker process up: it ends with its parent (a process id), ignores Ctrl-C, and breaks off its job at
+    SIGTERM.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -342,7 +354,9 @@ def _initialize_worker(parent: int) -> None:
 
 
 def _wait_for_port(address: str, seconds: float) -> None:
-    """Return once somebody listens at host:port; OSError after `seconds`. Ray itself gives up only after minutes."""
+    """Return once somebody listens at host:port; OSError after `seconds`. Returns at once if the address has no port.
+    Ray itself gives up only after minutes.
+    """
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     end = time.monotonic() + seconds
     while port.isdecimal():
@@ -355,8 +369,11 @@ def _wait_for_port(address: str, seconds: float) -> None:
 
 
 class _Cluster:
-    """Makes parts on a cluster: the one at `address`, else a local one with so many `workers`, by default one for each
-    processor. It is connected on first use. `make` makes a job there; `patience`: seconds without any worker.
+    """Makes jobs on a cluster: the one at `address`, else a local one with so many `workers`, by default one for each
+    processor. The connection is opened on first use.
+
+    `make` is the function that a worker calls with a job. `patience`: for how many seconds the cluster may be without
+    any worker.
     """
 
     small_bytes = 0  # its workers may be of other machines
@@ -398,7 +415,9 @@ class _Cluster:
         return _parts_of(outcome)
 
     def _outcome(self, connection: Any, future: Future[list[Part] | Exception]) -> list[Part] | Exception:
-        """Wait for a job's outcome as long as the cluster has workers; LostWorker after 60 seconds without any."""
+        """Wait for a job's parts or error as long as the cluster has workers; LostWorker if it had none for `patience`
+        seconds.
+        """
         seconds_without_workers = 0
         while True:
             try:
@@ -411,7 +430,7 @@ class _Cluster:
                     raise LostWorker(f"The {self.name} cluster{self._at} has no worker: start one.") from None
 
     def _connected(self) -> Any:
-        """The connection, opened on first use; LostWorker if no cluster answers."""
+        """The connection to the cluster, opened on first use; LostWorker if no cluster answers."""
         with self._lock:
             if self._connection is None:
                 try:
@@ -426,20 +445,20 @@ class _Cluster:
         """A new connection to the cluster."""
 
     def _processors(self, connection: Any) -> int:
-        """The number of jobs that the cluster makes at the same time."""
+        """The number of jobs that the cluster makes at the same time; 0 if it has no worker."""
         raise NotImplementedError
 
     def _submit(self, connection: Any, job: Job) -> Any:
-        """Send a job to the cluster; returns the future of its outcome."""
+        """Send a job to the cluster; returns the future of its parts or error."""
 
     def _leave(self, connection: Any) -> None:
-        """After a failure: close a connection whose cluster is gone, so that the next job connects again."""
+        """After a failure: close the connection if its cluster is gone, so that the next job connects again."""
 
     def _disconnect(self, connection: Any) -> None:
         """Close a connection, and end a local cluster."""
 
     def stop(self) -> None:
-        """Does nothing: the workers look for the build's stop file."""
+        """Does nothing: the jobs look for the build's stop file."""
 
     def close(self) -> None:
         with self._lock:

@@ -5,8 +5,8 @@
 
     claims = split_claims(builder, answers, splitter="sentences")
 
-Positional parameters after the context are inputs; keyword-only ones are part of the identity. A call returns at once
-the address of rows that the builder will make (`Method` only records the call, `Build` makes what is missing). The type
+Positional parameters after the context are inputs; keyword-only ones are part of the identity. A call returns at once a
+`Rows`, for rows that the builder will make (`Method` only records the call, `Build` makes what is missing). The type
 checker and the call itself refuse wrong arguments.
 
 The annotation of the first input is the stage's shape. `Rows`: one unit of work for each part, in parallel. `PerGroup`:
@@ -65,7 +65,8 @@ SHAPES = {Shard: Shape.SHARD, Rows: Shape.PART, PerGroup: Shape.GROUP, AllRows: 
 
 
 class Builder(Protocol):
-    """The interface of what a flow passes to its stages: it records their calls, plans them or makes their rows.
+    """The interface of what a flow passes to its stages: it records their calls (Method), plans them (Plan) or makes
+    their rows (Build).
 
     `publication` is what the flow passes to `publish`.
     """
@@ -75,12 +76,14 @@ class Builder(Protocol):
     publication: Any
 
     def add(self, call: StageCall) -> None:
-        """Take the call of a stage."""
+        """Record, plan or start this call of a stage."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageCall:
-    """One call of a stage in a flow. `rows` is what the call returned: the address of the rows it will make."""
+    """One call of a stage in a flow. `inputs`: parameter -> rows, or a list of sources. `arguments`: its keyword
+    arguments. `rows`: what the call returned, a `Rows` for the rows that the stage will make.
+    """
 
     stage: Stage
     inputs: dict[str, Any]
@@ -99,7 +102,7 @@ class StageCall:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """The model endpoints that this call uses."""
+        """The model endpoints among the arguments of the call."""
         return [value for value in self.arguments.values() if isinstance(value, Endpoint)]
 
     @property
@@ -114,14 +117,17 @@ class StageCall:
 
     @property
     def one_process(self) -> bool:
-        """Whether all its units run in the flow's process: it shares rate limits of the web, or loads a model only
-        once.
+        """Whether all units of work of the call run in the flow's process, as they share rate limits of the web, or
+        load a model that should be loaded once.
         """
         return self.asks_web or any(hasattr(value, "one_process") for value in self.arguments.values())
 
 
 class Stage:
-    """A declared stage, whatever its parameters."""
+    """A declared stage, whatever its parameters; see `stage` for the arguments.
+
+    `body`: the generator. `inputs`: input -> how much of it a unit of work sees; `shape`: the same of the first input.
+    """
 
     def __init__(
         self,
@@ -146,21 +152,21 @@ class Stage:
 
     @property
     def key(self) -> str:
-        """The column that identifies the rows it makes."""
+        """The column that identifies the rows that the stage makes."""
         return str(self.schema.metadata[b"key"].decode())
 
     @property
     def fan_out(self) -> bool:
-        """Whether it may ask a model more than once for a row of its first input."""
+        """Whether the stage may ask a model more than once for a row of its first input."""
         return self.at_most.calls is not None
 
     @property
     def sees_more_than_a_part(self) -> bool:
-        """Whether a unit of it reads more than the rows of one part: it joins or indexes."""
+        """Whether a unit of work of the stage reads more than the rows of one part: it joins or indexes."""
         return any(shape in (Shape.GROUP, Shape.ALL) for shape in self.inputs.values())
 
     def add_to(self, builder: Builder, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Rows:
-        """Call the stage with a builder; FlowError if the arguments do not fit."""
+        """Call the stage with a builder and return the `Rows` to be made; FlowError if the arguments do not fit."""
         bound = self._bound(inputs, arguments)
         inputs_by_name = {name: bound.pop(name) for name in self.inputs}
         call = self.called(builder.store, inputs_by_name, bound)
@@ -168,12 +174,14 @@ class Stage:
         return call.rows
 
     def called(self, store: Store, inputs: dict[str, Any], arguments: dict[str, Any]) -> StageCall:
-        """The stage call with these inputs and arguments, by name."""
+        """The stage call with these inputs and arguments, both by parameter name; no builder gets it."""
         recipe = self.recipe(inputs, arguments)
         return StageCall(self, inputs, arguments, recipe, Rows(store, self.schema, self.name, recipe.fingerprint))
 
     def _bound(self, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
-        """argument -> value; FlowError if an argument is unknown, missing or no rows."""
+        """parameter -> argument; FlowError if an argument is unknown or missing, or an input is neither rows nor a list
+        of sources.
+        """
         for name in arguments:
             if name not in self.signature.parameters:
                 raise FlowError(
@@ -214,8 +222,8 @@ class Stage:
         ]
 
     def side_inputs(self, inputs: dict[str, Any]) -> list[Rows]:
-        """Inputs with the output's key of which only some rows belong to this unit, so that the others may go
-        unused.
+        """The inputs with the output's key that are seen in another shape than the first input, so that a unit of work
+        may use only some of their rows.
         """
         kept = self.conserved(inputs)
         return [
@@ -240,7 +248,7 @@ class SourceStage(Stage, Generic[P]):
 
 
 class Declare(Protocol):
-    """The type of what `@stage(...)` returns: it turns a body into a stage with the body's parameters."""
+    """The type of what `stage(...)` returns: it turns a body into a stage with the body's parameters."""
 
     @overload
     def __call__(self, body: Callable[Concatenate[StageContext, Shard, P], Iterator[Any]]) -> SourceStage[P]: ...
@@ -256,12 +264,13 @@ def stage(
     at_most: AtMost | None = None,
     max_rows_per_part: int | None = None,
 ) -> Declare:
-    """Turn a generator of rows into a stage. Raise `revision` when its code changes its meaning.
+    """Turn a generator of rows into a stage (decorator). Raise `revision` when a change of its code changes its rows.
 
+    `split_by`: a column by whose values every part is divided into parts.
     `at_most`: bounds of the rows it makes and the questions it asks, by the sizes of its inputs and its arguments,
     which a plan uses before the inputs are built; no part of the identity.
-    `max_rows_per_part`: a unit makes parts of at most so many rows, in order; later stages work on them in parallel,
-    hold one at a time, and reuse those whose rows are unchanged.
+    `max_rows_per_part`: a unit makes parts of at most so many rows, in order; later stages work on these parts in
+    parallel, read one at a time, and reuse their own parts where these are unchanged.
     """
 
     def declare(body: Callable[..., Iterator[Any]]) -> Any:
@@ -274,12 +283,12 @@ def stage(
 
 
 class UntilReached(Exception):
-    """The flow has called the stage that `--until` names, so it ends here."""
+    """Raised when the flow calls the stage that `--until` names, to end the flow there."""
 
 
 class Method:
-    """A builder that only records a flow's calls. `publication` is what the flow passed to `publish`, None
-    before that.
+    """A builder that only records a flow's calls, up to the stage `until` (None: all). `publication` is what the flow
+    passed to `publish`, None before that.
     """
 
     def __init__(self, store: Store, *, until: str | None = None) -> None:
@@ -295,14 +304,15 @@ class Method:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """stage -> fingerprint, in order; together they identify the recipe of a version."""
+        """stage -> fingerprint, in the order of the flow; together they identify the recipe of a version."""
         return {call.name: call.recipe.fingerprint for call in self.calls}
 
 
 class StageContext:
     """The context that a stage's body gets for one unit of work; no part of the stage's identity.
 
-    `count` adds to a counter of the part, shown by `longform show`. `shared` is a folder of the whole build.
+    `count(name, number)` adds to a counter of the part, shown by `longform show`. `responses` collects the keys of the
+    model responses that the unit read, 32 bytes each.
     """
 
     def __init__(
@@ -321,13 +331,15 @@ class StageContext:
         self._web: Web | None = None
 
     def scratch(self) -> Path:
-        """A temporary folder that is deleted when the unit ends."""
+        """A temporary folder of the unit of work, deleted when the unit ends."""
         self._scratch = self._scratch or self.store.new_folder(self._stage)
         return self._scratch
 
     @contextmanager
     def shared(self) -> Iterator[Path]:
-        """A folder that all units of a build share, locked for one unit at a time; deleted when the build ends."""
+        """A context with a folder that all units of a build share, locked for one unit at a time; deleted when the
+        build ends.
+        """
         folder = self._shared or self.scratch()
         folder.mkdir(exist_ok=True)
         with (folder / "lock").open("a") as file:
@@ -335,8 +347,8 @@ class StageContext:
             yield folder
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
-        """(item, reply or failure) for each request, in the order of the items; replies are stored before they are
-        returned.
+        """(item, reply or failure) for each request, in the order of the items; one for each sample if a request wants
+        several. Replies are stored before they are returned.
         """
         yield from self._client(endpoint).ask(items)
 
@@ -345,7 +357,9 @@ class StageContext:
         return self._client(endpoint).embed(texts)
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
-        """One vector for each text, in order, read in blocks so that not all texts are in memory."""
+        """One vector for each text, in order. Reads and embeds the texts in blocks, so that not all are in memory;
+        `embed` takes a list.
+        """
         texts = iter(texts)
         while block := list(islice(texts, TEXTS_AT_ONCE)):
             yield from self.embed(endpoint, block)
@@ -364,7 +378,7 @@ class StageContext:
         return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
 
     def _note(self, keys: Iterable[str]) -> None:
-        """Record the keys of responses that the unit read."""
+        """Record the keys (hex digits) of responses that the unit read."""
         self.responses += b"".join(map(bytes.fromhex, keys))
 
     def close(self) -> None:
@@ -375,17 +389,18 @@ class StageContext:
 
 
 class NeedsEmbeddings(Exception):
-    """The body asked for embeddings, without which it cannot go on."""
+    """Raised in a dry run when the body asks for embeddings, without which it cannot go on."""
 
 
 class NeedsWeb(Exception):
-    """The body asked the web, so what it would ask a model afterwards is unknown."""
+    """Raised in a dry run when the body asks the web: what it would then ask a model is unknown."""
 
 
 class DryContext(StageContext):
-    """The context of a dry run: requests and texts go to `asks` and `embeds` in place of a model; no reply comes back.
+    """The context of a dry run: requests and texts go to the functions `asks` and `embeds` in place of a model. `ask`
+    then yields nothing; embeddings end the body with NeedsEmbeddings, web requests with NeedsWeb.
 
-    Its temporary folder is outside the home.
+    The temporary folder is outside the home.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ THREADS = 1_024  # they wait for workers and models; each stage bounds its own p
 
 
 class Threads:
-    """Runs each stage and each part in a thread of its own; independent stages in parallel."""
+    """Runs each stage and each part in a thread of its own, independent stages in parallel; without retries."""
 
     def __init__(self) -> None:
         self._stages = ThreadPoolExecutor(THREADS, "stage")

@@ -1,4 +1,6 @@
-"""Preference pairs by axiom (table 1 of the paper), as ids; `assemble` joins their texts."""
+"""Preference pairs of answers by axiom (table 1 of the paper), as ids; `assemble_pairs` in tasks/axioms/published.py
+joins their texts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | No
 
 
 def _vote_pairs_at_most(sizes: Sizes) -> float:
-    """The most pairs that these threads can yield: `pairs_per_question` each, or every two posts."""
+    """Upper bound of the number of pairs: `pairs_per_question` for each thread, but no more than all pairs of two
+    posts.
+    """
     return min(float(sizes["threads"] * bound_by(sizes["pairs_per_question"])), sizes.records * (sizes.records - 1) / 2)
 
 
@@ -29,7 +33,11 @@ def _vote_pairs_at_most(sizes: Sizes) -> float:
 def pair_by_votes(
     context: StageContext, threads: Rows, *, pairs_per_question: int | None, seed: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Axiom 0: all pairs of a question's answers whose votes differ; the one with more votes is preferred."""
+    """Axiom 0: the pairs of a question's answers whose votes differ; the answer with more votes is preferred.
+
+    At most `pairs_per_question` pairs of each question, drawn by `seed`; all of them if it is None. A Rejected for each
+    question without a pair.
+    """
     yield from _batches(
         (question, cap(_vote_pairs(question, answers), pairs_per_question, seed), "no votes that differ")
         for question, answers in _answers(threads)
@@ -37,6 +45,7 @@ def pair_by_votes(
 
 
 def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
+    """All pairs of axiom 0 of one question, ordered as in `ordered_pairs`."""
     votes, ids = ([answer[name] for answer in answers] for name in ("votes", "answer_id"))
     return [
         _pair(
@@ -47,18 +56,26 @@ def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
 
 
 def ordered_pairs(votes: Sequence[int]) -> list[tuple[int, int]]:
-    """Positions (preferred, rejected) of every two answers whose votes differ (axiom 0), ordered by position."""
+    """(position of the preferred answer, position of the rejected one) of every two answers whose votes differ (axiom
+    0).
+
+    Ordered by the lower of the two positions, then by the higher one.
+    """
     numbered = list(enumerate(votes))
     return [(i, j) if a > b else (j, i) for i, a in numbered for j, b in numbered[i + 1 :] if a != b]
 
 
 def margin(preferred: int, rejected: int) -> float:
-    """log10 of the ratio of the two votes, always finite: votes below 1 count as 1."""
+    """log10 of (votes of the preferred answer / votes of the rejected one). Votes below 1 count as 1, so that it is
+    finite.
+    """
     return math.log10(max(preferred, 1) / max(rejected, 1))
 
 
 def cap(pairs: list[Pair], max_pairs: int | None, seed: int) -> list[Pair]:
-    """At most `max_pairs` of a question's pairs, in their order: those with the lowest hashes of seed and pair id."""
+    """At most `max_pairs` pairs of a question (None: all of them), in their given order: those with the lowest hashes
+    of seed and pair id.
+    """
     if max_pairs is None or len(pairs) <= max_pairs:
         return pairs
     drawn = sorted(pairs, key=lambda pair: xxhash.xxh3_64_intdigest(f"{seed}\x1f{pair[0]}".encode()))[:max_pairs]
@@ -67,7 +84,9 @@ def cap(pairs: list[Pair], max_pairs: int | None, seed: int) -> list[Pair]:
 
 
 def _related_pairs_at_most(sizes: Sizes) -> float:
-    """One pair for each hard negative; unbounded if every answer of a question is paired."""
+    """Upper bound of the number of pairs: one for each hard negative; UNKNOWN if every answer of a question is
+    paired.
+    """
     most = bound_by(sizes.arguments_of("related").get("negatives"))
     return UNKNOWN if sizes["with_all_answers"] else float(sizes["related"] * most)
 
@@ -76,7 +95,12 @@ def _related_pairs_at_most(sizes: Sizes) -> float:
 def pair_with_related(
     context: StageContext, related: Rows, threads: Rows, *, with_all_answers: bool, seed: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Axiom 1: an answer of the question, drawn by the seed (or every answer), is preferred to each hard negative."""
+    """Axiom 1: an answer to the question is preferred to each hard negative of the question (an answer to a related
+    one).
+
+    The preferred answer is drawn by `seed` for each hard negative; with `with_all_answers`, every answer is paired with
+    every hard negative. A Rejected for each question without a pair.
+    """
     answers = dict(_answers(threads))
     yield from _batches(
         (
@@ -91,6 +115,7 @@ def pair_with_related(
 def _related_pairs(
     question: str, answers: list[Row], negatives: list[Row], with_all_answers: bool, seed: int
 ) -> list[Pair]:
+    """The pairs of axiom 1 of one question, in the order of its hard negatives."""
     votes = {answer["answer_id"]: answer["votes"] for answer in answers}
     ids = sorted(votes)
     pairs = []
@@ -116,9 +141,9 @@ def _related_pairs(
 
 
 def choose(options: Sequence[str], *, seed: int, key: str) -> str:
-    """One of the options (at least one), each equally likely, drawn by `seed` and `key`.
+    """One of the options (at least one), each equally likely: the one with the lowest hash of seed, key and option.
 
-    The order of the options does not matter; an added option changes the result only if it is drawn itself.
+    The order of the options does not matter; an added option changes the result only if it is chosen itself.
     """
     start = f"{seed}\x1fchoose\x1f{key}\x1f"
     return min(options, key=lambda option: (xxhash.xxh3_64_intdigest((start + option).encode()), option))
@@ -128,7 +153,11 @@ def choose(options: Sequence[str], *, seed: int, key: str) -> str:
 def pair_generated(
     context: StageContext, threads: Rows, open_book: Rows, closed_book: Rows, corrupted: Rows
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Axiom 2: open-book is preferred to closed-book. Axiom 3: both are preferred to the corrupted open-book answer."""
+    """Axiom 2: the open-book answer is preferred to the closed-book one. Axiom 3: both are preferred to the corrupted
+    open-book answer.
+
+    At most one answer of each kind for a question. A Rejected for each question without a pair.
+    """
     tables = {"open_book": open_book, "closed_book": closed_book, "corrupted": corrupted}
     ids = {
         name: {row["question_id"]: row[rows.key] for row in rows.only("question_id", rows.key)}
@@ -141,7 +170,10 @@ def pair_generated(
 
 
 def _generated_pairs(question: str, ids: dict[str, dict[str, str]]) -> list[Pair]:
-    """The pairs of a question's generated answers, as far as they exist."""
+    """The pairs of axioms 2 and 3 of one question, for those of its generated answers that exist.
+
+    `ids`: kind of answer (open_book, closed_book, corrupted) -> question id -> answer id.
+    """
     return [
         _pair(axiom, question, ids[better][question], ids[worse][question], better, worse, GENERATED_MARGIN)
         for axiom, better, worse in GENERATED
@@ -153,8 +185,10 @@ def _generated_pairs(question: str, ids: dict[str, dict[str, str]]) -> list[Pair
 def pair_combined(
     context: StageContext, threads: Rows, combined: Rows, splits: Rows
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Axiom 5: the combined answer is preferred, in training to answers with fewer votes than both of its parents, in
-    the test split to its two parents.
+    """Axiom 5: the combined answer is preferred to human answers of its question.
+
+    In the test split these are its two parents, from which it was combined; in other splits all answers with fewer
+    votes than both parents. A Rejected for each question without a pair.
     """
     combined_by_question = {row["question_id"]: row for row in combined}
     test = {row["question_id"] for row in splits if row["split"] == "test"}
@@ -171,6 +205,7 @@ def pair_combined(
 
 
 def _combined_pairs(answers: list[Row], combined: Row, test: bool) -> list[Pair]:
+    """The pairs of axiom 5 of one question. `test`: whether the question is in the test split."""
     parents = [answer for answer in answers if answer["answer_id"] in (combined["first_id"], combined["second_id"])]
     lowest = min(answer["votes"] for answer in parents)
     ids = combined["question_id"], combined["combined_id"]
@@ -193,7 +228,11 @@ def _pair(
     rejected_votes: int | None = None,
     pair_type: str | None = None,
 ) -> Pair:
-    """The columns of one pair, in the order of PAIR_IDS; its id is a hash of its kind, question and answers."""
+    """One pair as a tuple of the columns of PAIR_IDS; its id is a hash of pair type, question and both answers.
+
+    `better`, `worse`: the sources of the two answers, e.g. human or open_book. `distance`: the margin of the pair.
+    `pair_type`: None means "<better> > <worse>".
+    """
     kind = pair_type or f"{better} > {worse}"
     name = f"{kind}\x1f{question}\x1f{preferred}\x1f{rejected}"
     pair_id = f"p_{xxhash.xxh3_128_hexdigest(name.encode())[:20]}"
@@ -203,9 +242,9 @@ def _pair(
 
 
 def _batches(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.RecordBatch | Rejected]:
-    """The pairs as record batches, then a Rejected for each question without any.
+    """The pairs as record batches of at most 10,000 rows, then a Rejected for each question without a pair.
 
-    `questions`: (question id, its pairs, why it has none if these are none).
+    `questions`: (question id, its pairs, reason of its Rejected if it has no pair).
     """
     without_pairs: list[Rejected] = []
 
@@ -223,6 +262,6 @@ def _batches(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.Re
 
 
 def _answers(threads: Rows) -> Iterator[tuple[str, list[Row]]]:
-    """(question id, its answers with only id and votes) of each thread."""
+    """(question id, its answers with id and votes alone) of each thread, in the order of the threads."""
     columns = ("question_id", "answers.list.element.answer_id", "answers.list.element.votes")
     return map(itemgetter("question_id", "answers"), threads.only(*columns))

@@ -36,7 +36,9 @@ THREADS = ["site", "answers.list.element.text", "answers.list.element.votes"]
 
 
 def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
-    """Tables 7 (questions and added answers by axiom and split) and 10 (sites) of the published rows."""
+    """Tables 7 (questions and added answers by axiom and split) and 10 (sites), from the threads and the published
+    pairs.
+    """
     return [
         ReportTable(
             "Questions by axiom (table 7 of the paper)",
@@ -52,7 +54,11 @@ def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
 
 
 def questions_and_answers(threads: Rows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A row a question (site, answers) and a row an answer (site, words, votes): numbers only, read batch by batch."""
+    """(a frame with a row for each question: site, number of answers; a frame with a row for each answer: site, words,
+    votes).
+
+    Threads are read batch by batch; texts are counted and not kept.
+    """
     counted = [(_questions(batch), _answers(batch)) for batch in threads.batches(THREADS)]
     questions, answers = (
         pa.Table.from_batches([pair[side] for pair in counted], schema).to_pandas(strings_to_categorical=True)
@@ -62,10 +68,12 @@ def questions_and_answers(threads: Rows) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _questions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A row for each thread of the batch: its site and its number of answers."""
     return pa.record_batch([batch.column("site"), pc.list_value_length(batch.column("answers"))], QUESTIONS)
 
 
 def _answers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A row for each answer of the batch: its site, number of words and votes."""
     threads = batch.column("answers")
     answers, sites = threads.flatten(), batch.column("site").take(pc.list_parent_indices(threads))
     words = pa.array([len(text.split()) for text in answers.field("text").to_pylist()], pa.int32())
@@ -73,11 +81,12 @@ def _answers(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
-    """Table 7: per axiom and split its questions, and the answers it adds to a question, mean and deviation.
+    """Table 7: by axiom and split, the number of questions, and mean and standard deviation of the answers that the
+    axiom adds to a question. The paper's figures stand beside ours.
 
-    Of all answers of a question's pairs, an axiom adds those that are in no pair of a lower axiom. `pairs`: Parquet
-    files with split, question_id, axiom, preferred_id and rejected_id; DuckDB counts in them and spills to disk, as
-    the ids of all pairs may not fit in memory.
+    An axiom adds those answers of a question's pairs that are in no pair of a lower axiom. `pairs`: Parquet files with
+    split, question_id, axiom, preferred_id and rejected_id. DuckDB counts in these files and spills to disk, as the ids
+    of all pairs may not fit in memory.
     """
     from tasks.publishing.printed import beside, printed
 
@@ -106,10 +115,10 @@ def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def table_10_sites(questions: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Table 10: per site its questions, answers a question, words and votes an answer, each mean and deviation.
+    """Table 10: by site, the number of questions; mean and standard deviation of the answers to a question, and of the
+    words and votes of an answer. The paper's figures stand beside ours.
 
-    The largest site comes first, ties by name. `questions`: a row a question, its site and number of answers;
-    `answers`: a row an answer, its site, words and votes.
+    The largest site comes first, ties by name. `questions`, `answers`: the frames of `questions_and_answers`.
     """
     import pandas as pd
 

@@ -62,8 +62,11 @@ def assemble_pairs(
     splits: Rows,
     site: PerGroup,
 ) -> Iterator[pa.RecordBatch]:
-    """All pairs of a part, each with all columns that are needed to read and check it alone, in the order of the
-    questions.
+    """The published rows: all pairs of a part, each with the texts, authors, licences and model calls of its question
+    and answers.
+
+    In the order of the questions, then by axiom and pair id. `site`: all threads of the site, in which answers from
+    other threads than those of the part are looked up.
     """
     pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
     if not pairs.num_rows:
@@ -110,7 +113,9 @@ def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
 def _answers_of_other_threads(
     context: StageContext, pairs: pa.Table, passages: Rows, threads_by_id: dict[str, Row], site: PerGroup
 ) -> list[Row]:
-    """The answers from other threads of the site that these pairs or passages refer to."""
+    """The human answers outside `threads_by_id` that a pair (as rejected answer) or a passage refers to, read from all
+    threads of the site.
+    """
     own_ids = {answer["answer_id"] for thread in threads_by_id.values() for answer in thread["answers"]}
     wanted = {value for value in pairs["rejected_id"].to_pylist() if "/" in value}
     wanted |= {passage["answer_id"] for row in passages for passage in row["passages"]}
@@ -128,8 +133,11 @@ def _answers_of_other_threads(
 def _generated(
     row: Row, key: str, threads_by_id: dict[str, Row], evidence: dict[str, list[Row]], human: dict[str, Row]
 ) -> Row:
-    """A row of ANSWER of a generated answer. Its licence is the newest of the human texts it was made from, as
-    share-alike lets an adaptation take a later version.
+    """A row of ANSWER for a generated answer. `key`: the column of `row` with its id. `evidence`: question id ->
+    passages. `human`: answer id -> human answer.
+
+    Its licence is the newest of those of the question and of the human answers it was made from, as share-alike lets an
+    adaptation take a later version.
     """
     parents = _parents(row, evidence)
     licences = [threads_by_id[row["question_id"]]["licence"], *(human[parent]["licence"] for parent in parents)]
@@ -143,7 +151,11 @@ def _generated(
 
 
 def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
-    """The ids of the human answers that a generated answer was made from, without repeats."""
+    """The ids of the human answers that a generated answer was made from, without repeats: the two it combines, or
+    those of its evidence passages; none for a closed-book answer.
+
+    `evidence`: question id -> passages.
+    """
     if "first_id" in row:
         return [row["first_id"], row["second_id"]]
     if row.get("kind") == "closed_book":
@@ -152,7 +164,7 @@ def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
 
 
 def _question(thread: Row, evidence: list[Row], split: str) -> Row:
-    """A row of QUESTION."""
+    """A row of QUESTION for a thread. `evidence`: the passages retrieved for its question."""
     key = thread["question_id"]
     return {
         "question_id": key,
@@ -166,8 +178,9 @@ def _question(thread: Row, evidence: list[Row], split: str) -> Row:
 
 
 def _batch(pairs: pa.Table, questions: pa.Table, sides: dict[str, pa.Table]) -> pa.RecordBatch:
-    """The published columns of these pairs: of their questions, with evidence for open-book answers alone, and of both
-    answers, as `preferred`, `preferred_url`, …
+    """The published rows of these pairs. Row n of `questions`, and of both tables of `sides`, belongs to pair n.
+
+    `sides`: `preferred` and `rejected` -> rows of ANSWER. Evidence is empty unless the preferred answer is open-book.
     """
     columns = {name: pairs[name] for name in pairs.column_names} | {name: questions[name] for name in QUESTION.names}
     open_book = pc.equal(pairs["preferred_source"], "open_book")

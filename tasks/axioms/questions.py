@@ -15,7 +15,9 @@ from tasks.sources.permalinks import permalink, profile
 
 
 def _kept_at_most(sizes: Sizes) -> float:
-    """The most questions that can be kept: each needs `min_answers` answers, and all of them are posts."""
+    """Upper bound of the number of questions kept: all threads, the cap of a site, or as many as the posts read could
+    make if each had just `min_answers` answers; the least of the three.
+    """
     return float(min(sizes["threads"], sizes["questions_per_site"], sizes.records / (1 + sizes["min_answers"])))
 
 
@@ -30,11 +32,12 @@ def select_questions(
     wiki: bool,
     questions_per_site: int,
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """The questions with enough answers and a clear difference of votes, at most `questions_per_site` of a site.
+    """The questions with enough answers and a clear difference of votes, at most `questions_per_site` of a site; a
+    Rejected for each other question.
 
-    The cap is divided evenly among a site's parts, which keep the questions with the lowest hashes; so a site that
-    grows keeps the questions it had. `closed` and `wiki` keep such posts. A wiki answer that is left out is counted,
-    but is no rejected row.
+    The cap is divided evenly among the parts of a site. Each part keeps the questions with the lowest hashes, so that a
+    site that grows keeps the questions it had. `closed`: whether closed questions are kept. `wiki`: whether community
+    wiki questions and answers are kept; such answers, if left out, are counted but not rejected.
     """
     remaining = share(questions_per_site, threads.parts[0].key if threads.parts else "-/0-00000")
     for batch in threads.batches():
@@ -53,8 +56,9 @@ def select_questions(
 
 
 def share(cap: int, key: str) -> int:
-    """The part of a cap of `cap` questions that goes to the part `<site>/<bits>-<index>`; a site's shares sum
-    to `cap`.
+    """How many of the `cap` questions of a site one part of the site may keep; over all parts they sum to `cap`.
+
+    `key`: the part's key `<site>/<bits>-<index>`, part number `index` of 2**bits parts.
     """
     bits, index = map(int, key.split("/")[1].split("-"))
     return (cap * (index + 1) >> bits) - (cap * index >> bits)
@@ -63,9 +67,9 @@ def share(cap: int, key: str) -> int:
 def rejection_reason(votes: Sequence[int], *, min_answers: int, min_vote_ratio: float) -> str | None:
     """Why a question whose answers have these votes is left out; None if it is kept.
 
-    A kept question has enough answers, one of them with positive votes, and two answers of which the higher has more
-    votes than the lower, at least `min_vote_ratio` times as many (negative votes count as 0 there). The ratio is used
-    as a decimal, as it is written: 55 is 1.1 times 50.
+    A kept question has at least `min_answers` answers and one with positive votes. Its highest votes exceed its lowest
+    and are at least `min_vote_ratio` times the lowest (negative ones count as 0 there). The ratio is used as a decimal,
+    as it is written: 55 is 1.1 times 50.
     """
     if len(votes) < min_answers:
         return f"fewer than {min_answers} answers"
@@ -77,14 +81,16 @@ def rejection_reason(votes: Sequence[int], *, min_answers: int, min_vote_ratio: 
 
 
 def _flags_and_votes(batch: pa.RecordBatch) -> tuple[list[bool], list[bool], list[list[int]]]:
-    """(closed, wiki, the votes of its answers in their order) of the questions, each as a list."""
+    """Three lists with an entry for each question: whether it is closed, whether it is a community wiki, the votes of
+    its answers in their order.
+    """
     answers = batch.column("answers")
     votes = pa.ListArray.from_arrays(answers.offsets, answers.values.field("votes"))
     return batch.column("closed").to_pylist(), batch.column("wiki").to_pylist(), votes.to_pylist()
 
 
 def without_wiki_answers(context: StageContext, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The threads without community wiki answers, which are counted."""
+    """The threads without their community wiki answers. `context` counts the answers left out."""
     rows = batch.to_pylist()
     for row in rows:
         kept = [answer for answer in row["answers"] if not answer["wiki"]]
@@ -100,7 +106,9 @@ CREDIT = ("url", "author", "author_url", "licence", "scrubbed")
 
 @stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda sizes: sizes.records))
 def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
-    """Every question and answer that the dataset may contain, with its author and licence, as CC BY-SA demands."""
+    """A row for every question and answer that the dataset may contain, with its author and licence, as CC BY-SA
+    demands.
+    """
     of_answers = (f"answers.list.element.{name}" for name in ("answer_id", *OF_POST))
     for thread in threads.only(*SHARED, *OF_POST, *of_answers):
         posts = [(thread["question_id"], "question", thread)]
@@ -111,7 +119,10 @@ def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
 
 
 def credit(post_id: str, kind: str, post: Row) -> Row:
-    """The columns CREDIT of a post, a question or an answer: where it stands, its author and its licence."""
+    """The columns CREDIT of a post: its permalink, author, address of the author's profile, licence, and `scrubbed`.
+
+    `kind`: question or answer.
+    """
     site = post_id.split("/", 1)[0]
     return {
         "url": permalink(post_id, kind),

@@ -40,12 +40,12 @@ def find_related(
     negatives: int,
     seed: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Each question's k nearest questions of its site that are no paraphrases, and hard negatives drawn from their
-    answers.
+    """For each question the k nearest questions of its site that are no paraphrases of it, and hard negatives drawn
+    from the answers to these.
 
-    Nearest by dot product of unit embeddings of title and first 400 characters; pairs with a similarity of `below` or
-    more are paraphrases. At most `negatives` answers of the neighbours are drawn without replacement, with probability
-    proportional to votes.
+    Nearest by cosine of the embeddings of title and first 400 characters of text (of TF-IDF vectors if `embedding` is
+    "tfidf"). Questions with a similarity of `below` or more are paraphrases. At most `negatives` answers are drawn by
+    `seed`, without replacement, with probability proportional to votes.
     """
     ids, texts, answers = _questions(threads)
     neighbours, similarities = nearest(context, texts, embedding, k, below)
@@ -57,7 +57,11 @@ def find_related(
 def nearest(
     context: StageContext, texts: list[str], embedding: str | Endpoint, k: int, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (n, k) int64 padded with -1, and similarities (n, k) float32, of each text's nearest neighbours."""
+    """(positions, similarities) of the k nearest other texts of each text, nearest first, leaving out similarities of
+    `below` or more.
+
+    Arrays of shape (n, k), int64 and float32; where there are fewer than k, filled up with -1 and 0.
+    """
     from tasks.retrieval.dense import local_model
     from tasks.retrieval.nearest import nearest_dense, nearest_tfidf
 
@@ -68,7 +72,9 @@ def nearest(
 
 
 def check_embedding(embedding: str | Endpoint) -> None:
-    """Raise UsageError if the package that an embedding needs is not installed, before any work is done."""
+    """Raise UsageError if the package that this setting of `embedding` needs is not installed, before any work is
+    done.
+    """
     if isinstance(embedding, str) and embedding != "tfidf" and find_spec("sentence_transformers") is None:
         raise UsageError(
             f'embedding = "{embedding}" names a sentence-transformers model, which is not installed: '
@@ -77,7 +83,9 @@ def check_embedding(embedding: str | Endpoint) -> None:
 
 
 def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
-    """(ids, texts to embed, (answer id, votes) of their answers) of all questions of a site."""
+    """Three lists with an entry for each question of a site: its id, the text to embed, (answer id, votes) of its
+    answers.
+    """
     ids: list[str] = []
     texts: list[str] = []
     answers: list[list[tuple[str, int]]] = []
@@ -98,7 +106,11 @@ def _related_batch(
     max_negatives: int,
     seed: int,
 ) -> pa.RecordBatch:
-    """The rows of RELATED for one block of questions."""
+    """The rows of RELATED for one block of questions.
+
+    `ids`, `answers`: of all questions of the site. `block`: the positions of the block in `ids`. `neighbours`,
+    `similarities`: the rows of the block in the arrays of `nearest`.
+    """
     found = neighbours >= 0
     drawn = [
         _draw(ids, answers, question, row[row >= 0], scores, max_negatives, seed)
@@ -116,7 +128,7 @@ def _related_batch(
 
 
 def _lists(sizes: Sequence[int] | np.ndarray, values: pa.Array, type: pa.DataType) -> pa.Array:
-    """An array of lists of these sizes, filled with the values in their order."""
+    """An Arrow array of lists: `values` in their order, cut into lists of these sizes."""
     return pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), values, type=type)
 
 
@@ -129,7 +141,11 @@ def _draw(
     max_negatives: int,
     seed: int,
 ) -> list[tuple[str, str, int, float]]:
-    """(answer id, its question, votes, similarity of the questions) of each hard negative, in the order drawn."""
+    """The hard negatives of one question in the order drawn: (answer id, id of the question it answers, votes,
+    similarity of the two questions).
+
+    `ids`, `answers`: of all questions of the site. `neighbours`: positions of the question's neighbours in `ids`.
+    """
     pool = {
         answer: (ids[position], votes, float(similarity))
         for position, similarity in zip(neighbours, similarities, strict=False)
@@ -142,12 +158,13 @@ def _draw(
 
 
 def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> list[str]:
-    """At most n hard negatives for a question (axiom 1), in the order they are drawn.
+    """Ids of at most n hard negatives for a question (axiom 1), in the order they are drawn. `votes`: id of each
+    candidate answer -> its votes.
 
-    `votes` maps the ids of the candidate answers to their votes. Drawn without replacement, with probability
-    proportional to the votes; votes below 1 count as 1, as in the margin. (Efraimidis and Spirakis 2006: the n smallest
-    waiting times, exponential with rate `votes`.) Each candidate has a number of its own, hashed from the seed, the
-    question and its id, so that neither the order of the candidates nor an added or removed one changes the others'.
+    Drawn without replacement, with probability proportional to the votes; votes below 1 count as 1, as in `margin`
+    (Efraimidis and Spirakis 2006: the n smallest waiting times, exponential with rate `votes`). The random number of a
+    candidate is a hash of seed, question and candidate, so that neither the order of the candidates nor an added or
+    removed one changes those of the others.
     """
     start = f"{seed}\x1f{question_id}\x1f"
     log = math.log
@@ -156,7 +173,7 @@ def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> li
 
 
 def _uniform(text: str) -> float:
-    """A number in (0, 1], never 0, from the upper 53 bits of the text's hash, as many as a float holds."""
+    """A number in (0, 1], never 0, made of the upper 53 bits of the text's hash, as many as a float holds."""
     return ((xxh3_64_intdigest(text.encode()) >> 11) + 0.5) * 2.0**-53
 
 
@@ -164,7 +181,12 @@ def _uniform(text: str) -> float:
 def retrieve_passages(
     context: StageContext, threads: PerGroup, *, passages: int, words: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Passages for each question from other threads of its site, never its own: BM25 with the title as query."""
+    """For each question the passages, best first, that match its title best by BM25, from answers of other threads of
+    its site.
+
+    `passages`: at most so many for a question. `words`: at most so many in a passage (see tasks/text/passages.py). A
+    question without a match gets an empty list, and is counted.
+    """
     from tasks.retrieval.bm25 import Index
 
     titles, table = _passages(threads, words)
@@ -181,8 +203,9 @@ def retrieve_passages(
 
 
 def _passages(threads: PerGroup, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
-    """((id, title) of each question, all passages of the site with the position of their question in column
-    `group`).
+    """((id, title) of each question of the site, a table of all passages cut from the answers).
+
+    Column `group` of the table: the position, in that list, of the question whose answer the passage is from.
     """
     from tasks.text.passages import cut
 
@@ -204,7 +227,9 @@ _PASSAGE_COLUMNS = ("passage_id", "answer_id", "question_id", "title", "text")
 
 
 def _passages_batch(ids: list[str], table: pa.Table, found: np.ndarray, scores: np.ndarray) -> pa.RecordBatch:
-    """The rows of PASSAGES for one block of questions."""
+    """The rows of PASSAGES for the questions `ids`. `table`: all passages of the site. `found`, `scores`: positions in
+    `table` and BM25 scores, of shape (questions, k), -1 where there is none.
+    """
     hits = found >= 0
     rows = table.take(pa.array(found[hits])).combine_chunks()
     arrays = [rows.column(name).combine_chunks() for name in _PASSAGE_COLUMNS]

@@ -15,7 +15,9 @@ from schemas.axioms import SIGNATURES, SPLITS
 
 @stage(SIGNATURES, revision=1)
 def sign_questions(context: StageContext, threads: Rows) -> Iterator[pa.RecordBatch]:
-    """Hashes of the word 3-grams of each question's title and text, by which near-duplicates are found."""
+    """For each question the hashes of the word 3-grams of its title and text, by which `assign_splits` finds
+    near-duplicates.
+    """
     from tasks.text.shingles import shingle_hashes
 
     for batch in threads.batches(["question_id", "created", "title", "text"]):
@@ -29,8 +31,11 @@ def sign_questions(context: StageContext, threads: Rows) -> Iterator[pa.RecordBa
 def assign_splits(
     context: StageContext, signatures: AllRows, *, test_share: float, similarity: float, seed: int
 ) -> Iterator[Row]:
-    """The split (train, test or overlap) of every question; all sites together, as cross-posts must be in the same
-    split.
+    """The split (train, test or overlap) of every question, with the ids of its earlier near-duplicates; of all sites
+    together, as cross-posts must be in the same split.
+
+    `test_share`: share of the questions to put in test. `similarity`: Jaccard similarity of 3-grams from which two
+    questions are near-duplicates.
     """
     from tasks.text.duplicates import near_duplicates
 
@@ -52,12 +57,12 @@ def assign(
     test_share: float,
     seed: int,
 ) -> list[str]:
-    """The split of each question: train, test or overlap.
+    """The split of each question: train, test or overlap. `duplicates`: pairs of positions of near-duplicate questions.
 
-    In order of (creation date, id), a question takes the split of its earlier near-duplicates (`duplicates`: pairs of
-    positions), also if that is overlap. If they disagree it is overlap; without any, the hash of its id decides between
-    train and test. So no question in train is a near-duplicate of one in test, and a later question never changes the
-    split of an earlier one.
+    Questions are decided in order of (creation date, id). A question takes the split of its earlier near-duplicates,
+    also if that is overlap; if their splits differ, it is overlap. Without such duplicates a hash of its id decides
+    between train and test. So no question in train is a near-duplicate of one in test, and a later question never
+    changes the split of an earlier one.
     """
     earlier = _earlier(ids, created, duplicates)
     splits = [""] * len(ids)
@@ -79,6 +84,6 @@ def _earlier(
 
 
 def _split_by_hash(question_id: str, test_share: float, seed: int) -> str:
-    """test for a share of `test_share` of all ids, by their hash with the seed; else train."""
+    """The split "test" for a share of `test_share` of all ids, by the hash of seed and id; "train" for the others."""
     share = xxh3_64_intdigest(f"{seed}\x1f{question_id}".encode()) / 2**64
     return "test" if share < test_share else "train"

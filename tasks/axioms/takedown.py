@@ -1,12 +1,12 @@
-"""Which stored responses were made from a taken-down post: from its own text, or from texts made from it.
+"""Which stored model responses were made from a taken-down post: from its own text, or from texts made from it.
 
     a question   every answer to it, and rows made from those answers
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions
 
-They are found by the ids in the rows of all model stages in the home, whichever build made them. Responses that no row
-names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed; embeddings) are found by the
-post's words in the request, where a text of a few words must be a whole text of the request (tasks.publishing.purging).
-In doubt a response is included: it can be asked for again.
+Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
+Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
+embeddings) are found by the post's words in the request, where a text of a few words must be a whole text of the
+request (tasks/publishing/purging.py). In doubt a response is included, since it can be requested again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TEXTS: Queries = [  # that requests contain of the listed posts and their passag
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """The keys of the stored responses that were made from these posts."""
+    """Keys of the stored responses that were made from the posts `ids`, or from texts made from these posts."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "readers", found(database, store, READING))

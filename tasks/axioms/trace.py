@@ -37,9 +37,10 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published pair, the stage rows and model calls behind it, and `lines` of (title, text) to print.
+    """The published pair whose id begins with `row_id`, the stage rows of its two answers, their model calls, and
+    `lines` of (title, text) to print.
 
-    Raises UsageError if no row, or more than one, begins with `row_id`.
+    UsageError if no row, or more than one, has such an id.
     """
     _, row = published_row(version, row_id)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
@@ -52,14 +53,20 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def example_row_id(version: Version) -> str:
-    """The id of a published row that is worth tracing: a pair with a corrupted answer if there is one."""
+    """The id of a published pair that is worth tracing: one of axiom 3, with a corrupted answer, if there is any. Empty
+    if the version has no pair.
+    """
     paths = [path for paths in version.tables().values() for path in paths]
     found = rows_where(paths, "true ORDER BY axiom <> 3, pair_id LIMIT 1")
     return str(found[0]["pair_id"]) if found else ""
 
 
 def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record | None:
-    """The stage row of a generated answer, or the post of a human one, with its stage's name; None if it is gone."""
+    """The stage row of a generated answer, or the post of a human answer, with the stage's name in `stage`; None if the
+    row is no longer stored.
+
+    `side`: preferred or rejected.
+    """
     source, key = row[f"{side}_source"], row[f"{side}_id"]
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
@@ -68,7 +75,7 @@ def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record
 
 
 def _pair_lines(row: Record) -> Iterator[Line]:
-    """The lines of the pair itself and its question."""
+    """The lines to print of the pair itself and of its question."""
     kind = f"axiom {row['axiom']}   {row['pair_type']}   margin {row['margin']:.3g}   {row['split']}"
     yield "pair", f"{row['pair_id']}   {kind}"
     title = row["question"].split("\n", 1)[0]
@@ -77,13 +84,17 @@ def _pair_lines(row: Record) -> Iterator[Line]:
 
 
 def _credit(row: Record, side: str) -> str:
-    """Licence and author in words."""
+    """Licence and author in words. `side`: question, preferred or rejected, the prefix of the columns to read."""
     author = row[f"{side}_author"] or row[f"{side}_author_url"] or "author unknown"
     return f"{row[f'{side}_licence']}   by {author}"
 
 
 def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str, Record]) -> Iterator[Line]:
-    """The lines of one answer: who wrote it, and for generated ones the model call and its parents."""
+    """The lines to print of one answer: votes, credit and address of a human answer; model call and parents of a
+    generated one.
+
+    `side`: preferred or rejected. `found`: the answer's stage row. `calls`: response key -> call.
+    """
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
         yield "", row[f"{side}_url"]
@@ -103,6 +114,6 @@ def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str,
 
 
 def _evidence(row: Record) -> Iterator[Line]:
-    """A line for each evidence passage."""
+    """A line to print for each evidence passage: its number and id."""
     for number, passage in enumerate(row["evidence_ids"], start=1):
         yield ("evidence" if number == 1 else ""), f"[{number}] {passage}"

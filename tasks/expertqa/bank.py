@@ -50,7 +50,9 @@ Record = dict[str, Any]
 
 
 def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of the bank's files; those after the first carry their number, which `question_id` uses."""
+    """The sources of the question bank's files. Those after the first have their number, from 2, among their `facts`,
+    for `question_id`.
+    """
     return [
         replace(source, facts=(*source.facts, ("number", str(number)))) if number > 1 else source
         for number, source in enumerate(open_files(paths, group=GROUP, endings=ENDINGS, digest=digest), 1)
@@ -58,13 +60,14 @@ def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
 
 
 def _questions_at_most(of: Sizes) -> float:
+    """Upper bound of the number of questions in a file."""
     name = dict(of["files"].source.facts)["name"] or ""
     return records_at_most(of["files"], len(LEAST["csv" if is_csv(name) else "jsonl"]) + 1)
 
 
 @stage(QUESTIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=_questions_at_most))
 def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
-    """The questions of a file in its order.
+    """The questions of a file, in its order. `licence`: that of the file.
 
     Counts questions of unknown field or type, and experts with fewer than the five questions, two of them of type V,
     that the paper asked for (section 2.1).
@@ -100,6 +103,7 @@ def take_questions(context: StageContext, questions: Rows, *, limit: int | None)
 
 
 def is_csv(name: str) -> bool:
+    """Whether a file's name ends in .csv, also with one more ending such as .gz."""
     return ".csv" in Path(name.lower()).suffixes[-2:]
 
 
@@ -108,7 +112,8 @@ def parse_questions(
 ) -> Iterator[Row | Rejected]:
     """Rows of QUESTIONS, and a Rejected for every record that is no question.
 
-    `source`: the column of that name for records that are not released ones. `number`: the file's, None for the first.
+    `source`: the value of that column for records that are not released ones. `number`: that of the file, for the ids;
+    None for the first file.
     """
     seen: Counter[str] = Counter()
     for position, record in enumerate(records):
@@ -125,16 +130,22 @@ def parse_questions(
 
 
 def question_id(name: str, number: str | None, time: int) -> str:
-    """expertqa/<hash>; its second occurrence expertqa/<hash>#2, in the second file <hash>#file2 and <hash>#file2.2.
+    """expertqa/<hash>; for its second occurrence in a file expertqa/<hash>#2. In the second file <hash>#file2 and
+    <hash>#file2.2.
 
-    The part before # is the same for all copies of a question, so that a takedown of it reaches all of them.
+    `name`: the hash of asker and question. `number`: that of the file, None for the first. `time`: which occurrence in
+    the file, from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of
+    them.
     """
     which = ".".join([f"file{number}"] * bool(number) + [str(time)] * (time > 1))
     return f"{GROUP}/{name}" + (f"#{which}" if which else "")
 
 
 def question_row(record: Record, position: int, licence: str | None, source: str) -> Row | str:
-    """The columns of QUESTIONS without the id; or the reason why the record is no question, as "reason: detail"."""
+    """The columns of QUESTIONS without the id; or the reason why the record is no question, as "reason: detail".
+
+    `position`, `licence` and `source` are columns; `source` is used only for records that are not released ones.
+    """
     released = "answers" in record or "metadata" in record
     fields = _released(record) if released else _own(record)
     if reason := _why_no_question(fields):
@@ -175,6 +186,7 @@ def _released(record: Record) -> Record:
 
 
 def _why_no_question(fields: Record) -> str | None:
+    """The reason why a record in the form of a user's own is no question; None if it is one."""
     if not is_filled_text(fields.get("question")):
         return "no question"
     for name, longest in LONGEST.items():
@@ -191,17 +203,19 @@ def _why_no_question(fields: Record) -> str | None:
 
 
 def is_filled_text(value: object) -> TypeGuard[str]:
-    """Whether it is a text that is not blank."""
+    """Whether the value is a text that is not blank."""
     return isinstance(value, str) and bool(value.strip())
 
 
 def first_fault(faults: Mapping[str, bool]) -> str | None:
-    """The first reason that holds, of (reason -> whether it holds); None if none does."""
+    """The first reason that holds, None if none does. `faults`: reason -> whether it holds."""
     return next((reason for reason, holds in faults.items() if holds), None)
 
 
 def _kept(record: Record) -> Row:
-    """`answers`: a released record's answers as JSON, None if it has none; `original`: the record without them."""
+    """The columns `original` (the released record as JSON, without its answers) and `answers` (its answers as JSON,
+    None if it has none).
+    """
     answers = record.get("answers")
     if not isinstance(answers, dict) or not answers:
         return {"original": write_exact(record), "answers": None}
@@ -217,7 +231,10 @@ def released_record(question: Row) -> Record | None:
 
 
 def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iterator[Record | Rejected]:
-    """The objects of a JSONL file, blank lines skipped; a Rejected for other lines. SourceError for a JSON array."""
+    """The objects of a JSONL file, blank lines skipped; a Rejected for each line that is no object.
+
+    SourceError if the file is one JSON array; `subject` names the file there.
+    """
     filled = (line for line in lines if not line.isspace() and line)
     for position, line in enumerate(filled):
         if position == 0 and _ARRAY.match(line):
@@ -233,14 +250,15 @@ def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iter
 
 
 def defect(position: int, reason: str, raw: str | bytes, detail: str | None = None) -> Rejected:
-    """A Rejected of kind `defect` for the record at this position of its file."""
+    """A Rejected of kind `defect` for the record at this position of its file. `raw`: the record's text."""
     return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
 
 
 def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions") -> Iterator[Record | Rejected]:
-    """The records of a CSV file as dicts by column name; SourceError if no column is named `question`.
+    """The records of a CSV file as dicts by column name, blank cells left out; a Rejected for each ill-formed one.
 
-    Columns may stand in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
+    Columns may come in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
+    SourceError if no column is named `question`; `subject` names the file there.
     """
     rows = csv_rows(lines, subject)
     headers = next(rows, [])
@@ -255,6 +273,9 @@ def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions"
 
 
 def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> Record | Rejected:
+    """One row of a CSV file as a dict by column name, blank cells and unnamed columns left out; a Rejected if it is
+    ill-formed.
+    """
     raw = "\t".join(cells)
     if raw != raw.encode("utf-8", "replace").decode():
         return defect(position, "no UTF-8", raw)

@@ -45,7 +45,7 @@ _RUNS_CODE = re.compile(r"(javascript|data|vbscript)\s*:", re.IGNORECASE)
 
 
 class Document(NamedTuple):
-    """A document of a corpus, with `retrieved_at` in milliseconds since 1970."""
+    """A document of a corpus. `retrieved_at`: when it was fetched, in milliseconds since 1970; None if unknown."""
 
     url: str
     title: str | None
@@ -58,7 +58,10 @@ open_corpora = partial(open_files, endings=ENDINGS, piece_bytes=PIECE_BYTES)
 
 
 def document_of(record: Any, retrieved_at: int | None) -> Document | str:
-    """The document of a record, or the reason why it is none. `retrieved_at`: for records that do not say it, in ms."""
+    """The document of a record; or the reason, a text, why the record is none.
+
+    `retrieved_at`: time of retrieval, in milliseconds since 1970, of records that do not have their own.
+    """
     if not isinstance(record, dict):
         return "no record"
     licence = record.get("license") if record.get("licence") is None else record["licence"]
@@ -104,7 +107,9 @@ def _windows_at_most(of: Sizes) -> float:
 def read_corpus(
     context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
 ) -> Iterator[Row | Rejected]:
-    """Windows of a local corpus's documents, in the order of the file; repeated documents are rejected."""
+    """Windows of the documents of a local corpus, in the order of the file; a Rejected for ill-formed and repeated
+    documents.
+    """
     yield from _read(context, files, tokenizer, size, overlap)
 
 
@@ -112,11 +117,16 @@ def read_corpus(
 def read_pages(
     context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
 ) -> Iterator[Row | Rejected]:
-    """Windows of the pages that replace a web search, in the order of the file; repeated pages are rejected."""
+    """Windows of the pages that replace a web search, in the order of the file; a Rejected for ill-formed and repeated
+    pages.
+    """
     yield from _read(context, files, tokenizer, size, overlap)
 
 
 def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
+    """Windows of the documents of a file; a Rejected for ill-formed and repeated ones. UsageError for a bad `size`,
+    `overlap` or `tokenizer`.
+    """
     check_windows(size, overlap)
     check_tokenizer(tokenizer)
     fetched = dict(files.source.facts).get("retrieved_at")
@@ -136,7 +146,7 @@ def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overla
 
 
 def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
-    """(key, record, raw text) of each record; for an unreadable one the reason in place of the record."""
+    """(key, record, raw text) of each record of a file. In place of an unreadable record stands the reason, a text."""
     if is_parquet(Path(files.source.path)):
         yield from _parquet(files)
     else:
@@ -145,6 +155,7 @@ def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
 
 
 def _loaded(line: bytes) -> Any:
+    """The object of a line of JSON; None for other JSON, "unreadable line" for what is no JSON."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -153,6 +164,7 @@ def _loaded(line: bytes) -> Any:
 
 
 def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:
+    """(key, record, raw text) of each row of a Parquet file, with the columns COLUMNS alone."""
     number = 0
     for batch in parquet_batches(files, lambda path: path.split(".")[0] in COLUMNS, BATCH_ROWS):
         for record in _rows(batch, files):
@@ -161,6 +173,7 @@ def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:
 
 
 def _rows(batch: pa.RecordBatch, files: Shard) -> list[Any]:
+    """The records of a batch. SourceError for a date that Python cannot hold."""
     try:
         return list(batch.to_pylist())
     except (ValueError, OverflowError) as error:
@@ -168,6 +181,7 @@ def _rows(batch: pa.RecordBatch, files: Shard) -> list[Any]:
 
 
 def _raw(record: dict[str, Any]) -> str:
+    """The record as JSON, each text and the whole cut to 2,000 characters."""
     shown = {name: value[:RAW_CHARACTERS] if isinstance(value, str) else value for name, value in record.items()}
     return json.dumps(shown, ensure_ascii=False, default=str)[:RAW_CHARACTERS]
 
@@ -179,7 +193,10 @@ def _named(record: Any) -> str | None:
 
 
 def _moment(value: Any) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 text or a Parquet date or time; ValueError for other values."""
+    """Milliseconds since 1970 of an ISO 8601 text or a Parquet date or time; None for None and an empty text.
+
+    UsageError for other texts, ValueError for other types.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, datetime):

@@ -18,11 +18,11 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class IllFormed(ValueError):
-    """A text that is no JSON document, or none that can be kept losslessly; its message says why."""
+    """A text that is no JSON document, or one that cannot be kept losslessly; the message says why."""
 
 
 def read_exact(text: str | bytes) -> Any:
-    """The document of a JSON text; IllFormed if it is none, or cannot be kept losslessly."""
+    """The value of a JSON text. IllFormed if the text is no JSON, or cannot be kept losslessly."""
     try:
         text = text.decode() if isinstance(text, bytes) else text
         document = json.loads(text, object_pairs_hook=_object)
@@ -40,11 +40,12 @@ def read_exact(text: str | bytes) -> Any:
 
 
 def write_exact(document: Any) -> str:
-    """The document as one line of JSON that `read_exact` reads as an equal document."""
+    """The value as one line of JSON, which `read_exact` reads as an equal value."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of these pairs of key and value; IllFormed if a key comes twice."""
     held = dict(pairs)
     if len(held) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -62,6 +63,7 @@ def _levels(document: Any) -> int:
 
 
 def _encodable(document: Any) -> bool:
+    """Whether the document can be written as UTF-8; half a surrogate pair cannot."""
     try:
         write_exact(document).encode()
     except UnicodeEncodeError:

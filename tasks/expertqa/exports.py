@@ -1,6 +1,6 @@
 """Exports of ExpertQA as JSON lines: examples in the released form, training chats, pairs for entailment models.
 
-Imported records are exported unchanged, from the columns that keep them.
+Imported records are exported unchanged, from the columns `original` and `answers` that keep them.
 """
 
 from __future__ import annotations
@@ -44,22 +44,23 @@ _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u20
 
 
 def line(row: Mapping[str, Any]) -> bytes:
-    """One line of a JSONL file; characters that some readers take for line ends are escaped."""
+    """A row as one line of a JSONL file; characters that some readers take for line ends are escaped."""
     return write_exact(row).translate(_LINE_ENDS).encode() + b"\n"
 
 
 def examples(
     questions: Iterable[Row], tables: StageRows, *, estimates: bool = False, only_imported: bool = False
 ) -> Iterator[tuple[str, Example]]:
-    """(question id, example) in the released form, in the order of the bank.
+    """(question id, example in the released form) of each question, in the order of the question bank.
 
-    `tables`: rows of the stages behind the questions, in the order of these, by the names in OF_ANSWERS and
-    OF_ESTIMATES; those that are not given are empty. `claims` are those of sampled answers, with their evidence;
-    `split` are the claims of all answers.
-    Imported examples equal the imported records; our systems' answers are added, unless `only_imported`. With
-    `estimates` every claim gets our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label` in place of
-    the released ones, which stay where FActScore did not run or AutoAIS is the released one. StoreError for rows in
-    another order.
+    `tables`: name in OF_ANSWERS or OF_ESTIMATES -> rows of that stage, in the order of the questions (StoreError if
+    not); a missing table counts as empty. `claims` has the claims of sampled answers with their evidence, `split` the
+    claims of all answers.
+
+    Imported examples equal the imported records; our systems' answers are added, and questions that were not imported,
+    unless `only_imported`. With `estimates` claims get our `atomic_claims`, `atomic_evidences`, `fact_score` and
+    `autoais_label` in place of the released ones; these stay where FActScore did not run, or AutoAIS is itself the
+    released one.
     """
     streams = {name: InOrder(name, tables.get(name, ())) for name in OF_ANSWERS | OF_ESTIMATES}
     scored = streams["facts"].ahead is not None
@@ -75,13 +76,19 @@ def examples(
 
 
 class InOrder:
-    """Reads a table question by question, in its order, without holding it in memory."""
+    """Reads a table question by question, without holding it in memory. Its rows must be in the order of the questions.
+
+    `ahead`: the next row; None at the end.
+    """
 
     def __init__(self, name: str, rows: Iterable[Row]) -> None:
         self.name, self.rows = name, iter(rows)
         self.ahead = next(self.rows, None)
 
     def of(self, question: str) -> list[Row]:
+        """The next rows of the table if they are of this question; else none. To be called once for each question, in
+        order.
+        """
         found = []
         while self.ahead is not None and self.ahead["question_id"] == question:
             found.append(self.ahead)
@@ -89,6 +96,7 @@ class InOrder:
         return found
 
     def check_end(self) -> None:
+        """Raise StoreError if rows are left, since the table is in another order than the questions then."""
         if self.ahead is not None:
             raise StoreError(
                 f"The {self.name} of question {self.ahead['question_id']} are not in the order of the questions: "
@@ -99,6 +107,11 @@ class InOrder:
 def _example(
     question: Row, record: Example | None, own: StageRows, estimated: Mapping[str, Row] | None, only_imported: bool
 ) -> Example:
+    """One example: the imported record, or one made of the question, with our estimates and answers added.
+
+    `record`: the imported record, None if there is none; it is changed in place. `own`: the question's rows of each
+    table.
+    """
     example = _question(question) if record is None else record
     if estimated:
         _estimate(example, own["answers"], estimated)
@@ -111,6 +124,7 @@ def _example(
 
 
 def _question(question: Row) -> Example:
+    """An example without answers, from a row of QUESTIONS."""
     return {
         "question": question["question"],
         "annotator_id": question["annotator_id"],
@@ -124,7 +138,9 @@ def _question(question: Row) -> Example:
 
 
 def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
-    """System -> answer in the released form, of the answers that were not released. `estimated`: by claim id."""
+    """System -> answer in the released form, for all answers that were not released. `estimated`: claim id -> our
+    estimates, None to leave them out.
+    """
     labels = {row["answer_id"]: row for row in reversed(list(own["labels"]))}  # of each answer's labels the first
     revised = {row["answer_id"]: row["text"] for row in own["revised"] if row["revised_by"] in BY_PEOPLE}
     claims = grouped(own["split"], "answer_id") | grouped(own["claims"], "answer_id")
@@ -146,12 +162,17 @@ def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
 
 
 def _milliseconds(label: Row) -> float | None:
-    """The annotation time in milliseconds, the unit of the released files; sheets have seconds."""
+    """The annotation time in milliseconds, the unit of the released files; labels from sheets have seconds. None if
+    there is none.
+    """
     time = label.get("annotation_time")
     return time if time is None or label["source"] == "released" else 1_000 * time
 
 
 def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] | None) -> list[Example]:
+    """Claims in the released form, with their labels, empty where nobody labelled, and our estimates. `estimated`:
+    claim id -> our estimates, None to leave them out.
+    """
     by_claim = {label["claim_id"]: label for label in labels}
     return [
         {
@@ -165,11 +186,14 @@ def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] |
 
 
 def _cited(source: Row) -> str:
+    """'[1] address' of a source; the passage's id in place of a missing address."""
     return f"[{source['number']}] {source['url'] or source['passage_id'] or ''}".rstrip()
 
 
 def _evidence(one: Row) -> str:
-    """A released evidence text, or '[1] address' with the passage, if it is known, after an empty line."""
+    """A piece of evidence in the released form: its released text, or '[1] address' and, after an empty line, its
+    passage if known.
+    """
     if one["given"] is not None:
         return str(one["given"])
     number = "" if one["number"] is None else f"[{one['number']}] "
@@ -181,7 +205,10 @@ UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": N
 
 
 def _estimates(own: StageRows, scored: bool) -> dict[str, Row]:
-    """Claim id -> our values of the four properties `atomic_claims` to `autoais_label`, as far as they exist."""
+    """Claim id -> our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label`, as far as they exist.
+
+    `scored`: whether FActScore ran in this build.
+    """
     passages = {row["fact_id"]: row["passages"] for row in own["found"]}
     facts = judgements_of(own["facts"], own["judged"])
     labels = {row["claim_id"]: _autoais_label(row) for row in own["attributions"]}
@@ -192,6 +219,9 @@ def _estimates(own: StageRows, scored: bool) -> dict[str, Row]:
 
 
 def _scores(facts: list[Row], passages: Mapping[str, list[Row]]) -> Row:
+    """The columns of FActScore of one claim. `facts`: its atomic claims, as in `judgements_of`; `passages`: atomic
+    claim id -> passages found.
+    """
     return {
         "atomic_claims": [fact["text"] for fact in facts],
         "atomic_evidences": [_read(fact, passages.get(fact["fact_id"], [])) for fact in facts],
@@ -200,21 +230,27 @@ def _scores(facts: list[Row], passages: Mapping[str, list[Row]]) -> Row:
 
 
 def _autoais_label(attribution: Row) -> Row:
-    """`autoais_label` as Y, N or None; empty for a released label, which the claim already has."""
+    """Our `autoais_label`, Y, N or None; an empty row if AutoAIS copied the released label, which the claim already
+    has.
+    """
     if attribution["backend"] == RELEASED:
         return {}
     return {"autoais_label": {None: None, True: "Y", False: "N"}[attribution["attributable"]]}
 
 
 def _read(fact: Row, passages: list[Row]) -> str:
-    """The passages that the judge of an atomic claim read, or the ids of passages that are no longer stored."""
+    """The texts of the passages that the judge of an atomic claim read, joined by empty lines; the id of a passage that
+    is no longer stored. Without a verdict, the passages it would read.
+    """
     texts = {passage["passage_id"]: passage["text"] for passage in passages}
     read = fact["passages"] if fact["passages"] is not None else [row["passage_id"] for row in best_passages(passages)]
     return "\n\n".join(texts.get(key, key) for key in read)
 
 
 def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, Row]) -> None:
-    """Add our estimates to the claims of an imported example's answers, in place."""
+    """Adds our estimates to the claims of an imported example's answers, in place. `estimated`: claim id ->
+    estimates.
+    """
     released = {row["system"]: row["answer_id"] for row in answers if row["kind"] == "released"}
     for system, key in released.items():
         for position, claim in enumerate(example["answers"][system].get("claims") or []):
@@ -222,7 +258,9 @@ def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, 
 
 
 def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
-    """The rows of a split as chats: the question is the user's message, the revised answer the assistant's."""
+    """The rows of a split as chats: the question is the user's message, the revised answer the assistant's; ids are in
+    `metadata`.
+    """
     names = ("row_id", "question_id", "answer_id", "revised_id", "system", "field", "revised_by", "split")
     for row in rows:
         if row["split"] == split:
@@ -236,12 +274,13 @@ def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
 
 
 def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[Example | str]:
-    """(claim, evidence, label) of the published claims in a split; for a claim that is left out, the reason.
+    """A dict of claim, evidence, label and claim_id for each published claim in a split; the reason, a text, for a
+    claim that is left out.
 
-    The label is 1 for complete support, 0 for partial, incomplete and missing support, as an expert judged. Left out
-    are claims without a label or with N/A (the expert could not open the evidence), claims whose evidence has no text,
-    and claims that are only a citation mark. Pieces of evidence are joined by empty lines; citation marks are removed
-    from the claim.
+    `config`: random or domain, whose split is meant. The label is 1 for complete support, 0 for partial, incomplete and
+    missing support, as an expert judged. Left out are claims without a label or with N/A (the expert could not open the
+    evidence), claims whose evidence has no text, and claims that are only a citation mark. Pieces of evidence are
+    joined by empty lines; citation marks are removed from the claim.
     """
     for row in claims:
         if row[f"{config}_split"] == split:
@@ -258,6 +297,9 @@ def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[E
 
 
 def _why_no_pair(row: Row, claim: str, texts: list[str]) -> str | None:
+    """The reason why a claim is left out of the pairs for entailment models; None if it is not. `texts`: those of its
+    evidence.
+    """
     return first_fault({
         "nobody judged its support": row["support"] is None,
         "no evidence": not row["evidence"],
@@ -288,11 +330,12 @@ def _examples_of(export: Export) -> Iterator[Example]:
 
 
 def _questions(export: Export) -> set[str]:
-    """The questions of the split."""
+    """The ids of the questions in the export's split."""
     return {row["question_id"] for row in export.rows(SPLIT_STAGES[export.config]) if row["split"] == export.split}
 
 
 def _chats_of(export: Export) -> Iterator[Example]:
+    """The chats of the export's split; counts in `noted` those whose answer a model revised."""
     for chat in chats(export.rows(SPLIT_STAGES[export.config]), split=str(export.split)):
         if chat["metadata"]["revised_by"] == "model":
             export.noted["revised_by_model"] += 1
@@ -300,6 +343,7 @@ def _chats_of(export: Export) -> Iterator[Example]:
 
 
 def _entailments_of(export: Export) -> Iterator[Example]:
+    """The pairs of the export's split for entailment models; counts in `left_out` the claims without one, by reason."""
     for pair in entailments(export.rows("publish_claims"), split=str(export.split), config=export.config):
         if isinstance(pair, str):
             export.left_out[pair] += 1
@@ -308,6 +352,9 @@ def _entailments_of(export: Export) -> Iterator[Example]:
 
 
 def _format(rows: Callable[[Export], Iterator[Example]], split: str | None, **more: Any) -> Format:
+    """A Format as JSON lines. `split`: the split that is exported by default, None for all rows; `more`: further fields
+    of Format.
+    """
     return Format(rows, line, SPLITS, tuple(SPLIT_STAGES), split, **more)
 
 

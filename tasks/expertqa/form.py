@@ -1,7 +1,8 @@
-"""What experts fill in: usefulness of an answer, and the properties of each of its claims (section 2.2, table 3).
+"""The form that experts fill in: usefulness of an answer, and the properties of each of its claims (section 2.2, table
+3).
 
-Which system answered is not shown. Claims are shown in the order of their answer, as one may lean on those before it.
-`left_out`, or in JSON a blank `revised_claim`, leaves the claim out of the answer.
+Experts do not see which system answered. Claims are shown in the order of their answer, since a claim may refer to
+those before it. `left_out` set to Yes, or in JSON a blank `revised_claim`, leaves a claim out of the revised answer.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence"
 
 
 def _rating(name: str, question: str, *, of_item: bool = True) -> Field:
+    """A required field whose choices are the labels of this property. `of_item`: it is asked of each claim, else of the
+    answer.
+    """
     return Field(name, question, "choice", ratings(name), spellings(name), of_item=of_item, required=True)
 
 
@@ -71,7 +75,7 @@ FORM = Form(
 
 
 def sheets(store: Store, version: Version) -> Sheets:
-    """The sampled answers of a version with their claims, to be labelled."""
+    """The form and a task for each sampled answer of a version; no tasks if the version has no sampled answers."""
     missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
     if not {*STAGES} <= version.stages.keys():
         return Sheets(FORM, [], "labels", missing)
@@ -85,9 +89,10 @@ def sheets(store: Store, version: Version) -> Sheets:
 
 
 def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row]) -> Iterator[Task]:
-    """A labelling task for each sampled answer, assigned to the asker; draws are of questions, stratified by field.
+    """A labelling task for each sampled answer, meant for the expert who asked its question.
 
-    `answers`: the sampled ones. `claims`: their claims, in the order of each answer.
+    `answers`: the sampled ones. `claims`: their claims, in the order of each answer. A draw of tasks takes whole
+    questions, stratified by field.
     """
     asked = {question["question_id"]: question for question in questions}
     claims_of = grouped(claims, "answer_id")
@@ -105,15 +110,17 @@ def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row
 
 
 def _item(claim: Row) -> Item:
+    """A claim as an item of a task, with its evidence as one text."""
     return Item(claim["claim_id"], {"claim": claim["text"], "evidence": shown(claim["evidence"])})
 
 
 def shown(evidence: Sequence[Row]) -> str:
-    """The evidence of a claim as one text: number, address and passage of each piece, or its released text."""
+    """The evidence of a claim as one text, pieces separated by empty lines; "(no evidence)" if there is none."""
     return "\n\n".join(_one(each) for each in evidence) or NO_EVIDENCE
 
 
 def _one(evidence: Row) -> str:
+    """Number, address and passage of a piece of evidence; its released text if it has neither address nor passage."""
     number = f"[{evidence['number']}]" if evidence["number"] is not None else None
     text = evidence["text"] or (None if evidence["url"] else evidence["given"])
     head = " ".join(part for part in (number, evidence["url"]) if part)

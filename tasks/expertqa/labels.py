@@ -28,7 +28,10 @@ open_labels = partial(open_sheets, group="expertqa")
 
 
 def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
-    """(row of LABELS with every claim of the answer, its contradictory values, which are null in the row)."""
+    """(row of LABELS for one filled-in sheet, with every claim of the answer; its contradictory values).
+
+    A contradictory value, a claim both left out and revised, is null in the row.
+    """
     wrong: list[Unfit] = []
     row = {
         "label_id": found.key,
@@ -47,6 +50,7 @@ def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
 
 
 def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
+    """The labels of one claim, an element of LABELS.claims; a claim both left out and revised is added to `wrong`."""
     as_written = {name: found.as_written[claim_id, name] for name in LABELLED if (claim_id, name) in found.as_written}
     values = {name: found.values.get((claim_id, name)) for name in CLAIM_PROPERTIES}
     if found.values.get((claim_id, "left_out")) == "Yes":
@@ -57,28 +61,32 @@ def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
 
 
 def says_something(row: Row) -> bool:
-    """Whether any property of the answer or of one of its claims is filled in."""
+    """Whether a row of LABELS has any property of the answer, or of one of its claims, filled in."""
     return _answered(row) or any(map(_labelled, row["claims"]))
 
 
 def _answered(row: Row) -> bool:
+    """Whether a row of LABELS has any property of the whole answer filled in."""
     return any(row[name] is not None for name in ANSWER_PROPERTIES)
 
 
 def _labelled(claim: Row) -> bool:
+    """Whether any property of a claim is filled in."""
     return any(claim[name] is not None for name in CLAIM_PROPERTIES)
 
 
 def merged(rows: Iterable[Row]) -> dict[str, tuple[Row, int]]:
-    """label_id -> (one row merged from all rows with this id, number of rows that contribute nothing to it).
+    """label_id -> (one row of LABELS merged from all rows with this id, number of rows that contribute nothing to it).
 
-    The answer and each claim are taken from one row each, among the rows that label them: the latest if all are dated,
-    else the first. Annotation times of the contributing rows are summed.
+    The properties of the answer are taken from one row, and those of each claim from one row, among the rows that label
+    them: the first, or a later one if both are dated and the later one has the later date. Annotation times of the
+    contributing rows are summed.
     """
     return {name: _merged(found) for name, found in grouped(rows, "label_id").items()}
 
 
 def _merged(rows: list[Row]) -> tuple[Row, int]:
+    """The merged row of rows with one label_id, and the number of rows that contribute nothing to it; see `merged`."""
     whole = _latest([row for row in rows if _answered(row)]) or rows[0]
     sources = [
         _latest([row for row in rows if _labelled(row["claims"][place])]) or whole
@@ -93,6 +101,7 @@ def _merged(rows: list[Row]) -> tuple[Row, int]:
 
 
 def _latest(rows: list[Row]) -> Row | None:
+    """The row that counts among rows by one annotator; None if there are none."""
     return reduce(later, rows) if rows else None
 
 
@@ -101,7 +110,9 @@ def _latest(rows: list[Row]) -> Row | None:
 
 @stage(LABELS, revision=4)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
-    """Labels of annotators for answers and their claims, from files of filled-in sheets."""
+    """Labels of annotators for answers and their claims, read from files of filled-in sheets; a Rejected for what is no
+    label.
+    """
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
@@ -116,7 +127,11 @@ def read_second_labels(
 def label_rows(
     found: Iterable[Checked | Rejected], count: Callable[[str, int], None] = lambda name, number: None
 ) -> Iterator[Row | Rejected]:
-    """Rows of LABELS, one for each annotator of each answer; a Rejected for every sheet or value that is no label."""
+    """Rows of LABELS, one for each annotator and answer. A Rejected for every sheet or value that is no label, and for
+    each sheet superseded by another of the same annotator.
+
+    `count`: called for each row with NOT_SHOWN and the number of claims of the answer that the annotator's sheets lack.
+    """
     rows: list[Row] = []
     shown: defaultdict[str, set[str]] = defaultdict(set)
     for each in found:
@@ -135,7 +150,7 @@ def label_rows(
 
 
 def labelled(answers: Rows, claims: Rows) -> dict[str, Task]:
-    """Answer id -> the task of labelling this answer and its claims."""
+    """Answer id -> the labelling task of this answer and its claims, against which files of sheets are checked."""
     claims_of = grouped(claims.only("answer_id", "claim_id", "text"), "answer_id")
     items = {
         answer_id: tuple(Item(claim["claim_id"], {"claim": claim["text"]}) for claim in own)
@@ -149,9 +164,10 @@ def labelled(answers: Rows, claims: Rows) -> dict[str, Task]:
 
 @stage(LABELS, revision=3, at_most=AtMost(rows=lambda of: of["answers"] + of["given"]))
 def collect_labels(context: StageContext, answers: Rows, claims: Rows, given: AllRows) -> Iterator[Row | Rejected]:
-    """The labels of each answer by annotator, from sheets (`given`) and released; a Rejected for invalid ones.
+    """The labels of each answer, a row for each annotator, from sheets (`given`) and from the released file.
 
-    Labels from sheets replace released ones of the same annotator.
+    Sheets replace the released labels of the same annotator. A Rejected for each released value that is no label, and
+    for each answer without labels.
     """
     claims_of = grouped(claims, "answer_id")
     for batch in answers.batches():
@@ -166,6 +182,7 @@ def collect_labels(context: StageContext, answers: Rows, claims: Rows, given: Al
 def _collected(
     context: StageContext, answer: Row, claims: list[Row], from_sheets: list[Row]
 ) -> Iterator[Row | Rejected]:
+    """The labels of one answer, ordered by annotator; Rejected as in `collect_labels`."""
     taken = merged(from_sheets)
     found, lost = {name: row for name, (row, _) in taken.items()}, sum(lost for _, lost in taken.values())
     released, wrong = released_labels(answer, claims)
@@ -180,7 +197,9 @@ def _collected(
 
 
 def released_labels(answer: Row, claims: list[Row]) -> tuple[Row | None, list[Rejected]]:
-    """(row of LABELS of a released answer or None if it has no labels, a Rejected for each value that is no label)."""
+    """(row of LABELS of a released answer, a Rejected for each of its values that is no label). The row is None if the
+    answer has no label or was not released.
+    """
     if answer["kind"] != "released":
         return None, []
     row, wrong = labels_of(answer, [claim for claim in claims if claim["original"] is not None])

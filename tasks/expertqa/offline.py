@@ -1,7 +1,9 @@
-"""Rules of the offline model for ExpertQA: answers with citations, verdicts by shared words, claims taken apart.
+"""Rules of the offline model for ExpertQA: answers with citations, verdicts by shared words, claims broken into
+statements.
 
-It knows nothing and says so: its closed-book answers hedge around the question's words and cite addresses reserved
-for examples; its other answers quote. A verdict compares words without their endings, and numbers, never meaning.
+The offline model has no knowledge: its closed-book answers hedge around the question's words and cite addresses at
+example.org; its other answers quote the passages. A verdict compares words without their endings, and numbers, never
+meaning. A rule gets the prompt's inputs, `dice`, random bytes, and `room`, the number of characters that fit.
 """
 
 from __future__ import annotations
@@ -34,13 +36,15 @@ _ENDINGS = ("ies", "ing", "ed", "es", "e", "s", "y")
 
 
 class Content(NamedTuple):
-    """What rules compare of a text: its words without common ones and without endings, and its numbers."""
+    """What rules compare of a text: its words (without common ones, without endings) and its numbers."""
 
     words: frozenset[str]
     numbers: frozenset[str]
 
 
 class Sentence(NamedTuple):
+    """A sentence: its text, the words of its `Content`, and whether it is negated."""
+
     text: str
     words: frozenset[str]
     negated: bool
@@ -48,11 +52,12 @@ class Sentence(NamedTuple):
 
 @lru_cache(maxsize=128)  # one passage is read for many claims
 def content(text: str) -> Content:
-    """The content of a text without its citation marks and addresses."""
+    """The words and numbers of a text, without those of its citation marks and addresses; cached."""
     return _content(text)
 
 
 def _content(text: str) -> Content:
+    """As `content`, not cached."""
     bare = _ADDRESS.sub(" ", _MARK.sub(" ", text))
     numbers = frozenset(number.replace(",", "") for number in _NUMBER.findall(bare))
     return Content(frozenset(_stem(word) for word in _WORD.findall(bare.lower()) if word not in COMMON), numbers)
@@ -60,6 +65,7 @@ def _content(text: str) -> Content:
 
 @lru_cache(maxsize=65_536)  # most words of a text have been in others
 def _stem(word: str) -> str:
+    """A lower-case word without its ending, such as -ing or -es, where at least three letters are left."""
     for ending in _ENDINGS:
         if len(word) > len(ending) + 2 and word.endswith(ending):
             return word[: -len(ending)]
@@ -67,7 +73,9 @@ def _stem(word: str) -> str:
 
 
 def share(claim: Content, evidence: Content) -> float:
-    """Share of the claim's words that the evidence has; 0 where it lacks one of its numbers, or nothing is claimed."""
+    """Share of the claim's words that the evidence has, in [0, 1]; 0 if the evidence lacks a number of the claim, or
+    the claim has neither words nor numbers.
+    """
     if not claim.numbers <= evidence.numbers or not (claim.words or claim.numbers):
         return 0.0
     return len(claim.words & evidence.words) / len(claim.words) if claim.words else 1.0
@@ -96,7 +104,9 @@ _LACKS = {
 
 
 def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """Hedges around the question's words, with addresses at example.org as their sources: no facts."""
+    """An answer that hedges around the question's words, with addresses at example.org as sources; it states no
+    facts.
+    """
     keywords = _keywords(inputs.one("Question")[:READ_CHARACTERS])
     if not keywords:
         return _UNKNOWN
@@ -113,12 +123,15 @@ def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _keywords(question: str) -> list[str]:
+    """The words of a question that an answer can be made of, each once: 4 to 30 letters, no common ones."""
     found = (word for word in _WORD.findall(question) if 4 <= len(word) <= 30 and word.lower() not in COMMON)
     return list(dict.fromkeys(word if word.isupper() else word.lower() for word in found))
 
 
 def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """The sentences of the passages that share most words with the question, each with its passage's number."""
+    """An answer that quotes the sentences of the passages that share most words with the question, each with its
+    passage's number; "I don't know" and why if there is none.
+    """
     asked = content(inputs.one("Question")[:READ_CHARACTERS]).words
     passages = inputs.passages()
     chosen = _quoted(passages, asked)
@@ -130,7 +143,11 @@ def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tuple[int, str]]:
-    """At most five (passage number, sentence) in the order of the passages; marks of their own are left out."""
+    """At most five (passage number, sentence) that share most words with the question, in the order of the passages,
+    without citation marks of the passages.
+
+    `passages`: (number, text). `asked`: the words of the question.
+    """
     ranked = [
         (len(asked & sentence.words), number, _MARK.sub("", sentence.text))
         for number, text in passages
@@ -143,7 +160,9 @@ def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tupl
 
 
 def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """The answer as it is where its evidence supports all; else the claims that have support or had no evidence."""
+    """The unchanged answer if the evidence supports all claims and the answer fits; else its claims that are supported,
+    or have no evidence, as far as they fit.
+    """
     evidence = dict(inputs.numbered("Evidence"))
     claims = [(" ".join(text.split()), evidence.get(number, "")) for number, text in inputs.numbered("Claim")]
     kept = [claim for claim, text in claims if not text.strip() or supports(text, claim)]
@@ -154,12 +173,14 @@ def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _best(claims: list[tuple[str, str]]) -> list[str]:
-    """The claim that shares most with its evidence, so that something is left."""
+    """The one claim that shares most words with its evidence, so that some claim is left. `claims`: (claim,
+    evidence).
+    """
     return [max(claims, key=lambda pair: share(content(pair[0]), content(pair[1][:READ_CHARACTERS])))[0]]
 
 
 def _fitting(claims: list[str], room: int) -> str:
-    """The claims in their order, without those that no longer fit."""
+    """The claims in order, joined by blanks, without those that would make the text longer than `room` characters."""
     text = ""
     for claim in claims:
         longer = f"{text} {claim}".strip()
@@ -171,22 +192,27 @@ def _fitting(claims: list[str], room: int) -> str:
 
 
 def supports(evidence: str, claim: str) -> bool:
+    """Whether the evidence has two thirds of the claim's words, and all its numbers."""
     return share(content(claim), content(evidence[:READ_CHARACTERS])) >= ENTAILED
 
 
 def _entails(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    """The verdict, in its tag, whether the evidence supports the claim."""
     supported = supports(inputs.one("Evidence"), inputs.one("Claim")[:READ_CHARACTERS])
     return f"<verdict>{'supported' if supported else 'not supported'}</verdict>"
 
 
 def _judge_fact(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """True where a passage has most of its words, and its numbers, and its nearest sentence is not its negation."""
+    """The verdict, in its tag, whether the statement is true: it is if some passage bears it out (see `holds`)."""
     fact = inputs.one("Statement")[:READ_CHARACTERS]
     held = any(holds(text[:READ_CHARACTERS], fact) for _, text in inputs.passages())
     return f"<verdict>{'true' if held else 'false'}</verdict>"
 
 
 def holds(passage: str, fact: str) -> bool:
+    """Whether a passage bears a fact out: it has three quarters of the fact's words, and all its numbers, and its
+    sentence most like the fact is negated only if the fact is.
+    """
     wanted = content(fact)
     if share(wanted, content(passage)) < HELD:
         return False
@@ -196,12 +222,13 @@ def holds(passage: str, fact: str) -> bool:
 
 @lru_cache(maxsize=128)
 def _sentences(passage: str) -> tuple[Sentence, ...]:
+    """The sentences of a passage, with their words and whether they are negated; cached."""
     texts = (passage[span.start : span.end] for span in sentences(passage))
     return tuple(Sentence(text, _content(text).words, _negated(text)) for text in texts)
 
 
 def _negated(text: str) -> bool:
-    """By an odd number of negations."""
+    """Whether a text is negated: it has an odd number of negations."""
     return len(_NEGATION.findall(text)) % 2 == 1
 
 
@@ -222,13 +249,16 @@ _TAG = re.compile(r"<(?=\s{0,3}/?\s{0,3}[^\W\d_])")
 
 
 def _break_claim(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    """The atomic claims of the claim, each in its tag."""
     statements = atomic_claims(inputs.one("Claim")[:READ_CHARACTERS])
     tame = (_TAG.sub("‹", statement) for statement in statements or [""])
     return "\n".join(f"<atomic_claim>{statement}</atomic_claim>" for statement in tame)
 
 
 def atomic_claims(claim: str) -> list[str]:
-    """At most 20 statements in the order of the claim, each once; the claim itself where no rule takes it apart."""
+    """The statements that a claim makes, at most 20, in order, each once; the claim itself if no rule breaks it up,
+    none if it has no word.
+    """
     bare = " ".join(_MARKUP.sub("", _MARK.sub("", claim)).split()).rstrip(" .;:,")
     statements, subject = [], ""
     for clause in (part for whole in _CLAUSE.split(bare) for part in _split(_CLAUSE_WITH_VERB, whole)):
@@ -239,7 +269,7 @@ def atomic_claims(claim: str) -> list[str]:
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The text cut where the pattern matches, so that each piece has a verb."""
+    """The text cut where the pattern matches, but only so that each piece has a verb."""
     pieces: list[tuple[int, int]] = []
     complete, start = False, 0
     for end, then in [*(match.span() for match in pattern.finditer(text)), (len(text), len(text))]:
@@ -255,7 +285,7 @@ def _split(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def _subject(clause: str) -> str:
-    """What stands before its first verb, where that is short enough to be a subject."""
+    """The words before the clause's first verb, if they are short and have no comma; else an empty text."""
     verb = _VERB.search(clause)
     subject = clause[: verb.start()].strip() if verb else ""
     plain = len(subject) <= SUBJECT_CHARACTERS and "," not in subject
@@ -263,7 +293,10 @@ def _subject(clause: str) -> str:
 
 
 def _verb_phrases(clause: str, subject: str) -> list[str]:
-    """`It keeps cold and is cheap` as `It keeps cold`, `It is cheap`; whole where it has no plain subject."""
+    """A statement for each verb of a clause: `It keeps cold and is cheap` gives `It keeps cold` and `It is cheap`. A
+    clause without a plain subject is one statement; `subject`, that of the clause before, is put before a clause that
+    begins with a verb.
+    """
     own = _subject(clause)
     if not own:
         begins_with_verb = subject and _VERB.match(clause)
@@ -273,7 +306,9 @@ def _verb_phrases(clause: str, subject: str) -> list[str]:
 
 
 def _listed(statement: str) -> list[str]:
-    """`Kegs need gas, ice and a tap` as one statement an item; whole where what is listed is not three or more."""
+    """A statement for each item of a list: `Kegs need gas, ice and a tap` gives `Kegs need gas` and so on. The
+    statement itself if it has no plain list of three items or more.
+    """
     listing = _LISTING.search(statement)
     items = _ITEMS.split(statement[listing.end() :]) if listing else []
     plain = all(item and len(item.split()) <= ITEM_WORDS and not _VERB.search(item) for item in items)

@@ -1,7 +1,7 @@
 """The published tables: long-form questions with revised answers in two splits (section 6), and all claims.
 
-Splits are those of `splits.py`. Inputs are joined one question at a time: DuckDB, with 512 MB and a folder to spill to,
-sorts each input by question, so that memory holds the rows of one question.
+The splits are made by tasks/expertqa/splits.py. Inputs are joined one question at a time: DuckDB, with 512 MB and a
+folder to spill to, sorts each input by question, so that memory holds the rows of one question.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ CLAIM_LABELS = (
 def split_randomly(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
-    """Long-form questions in a random split: `shares` of the distinct questions go to train, validation and test."""
+    """Long-form questions, each with its random split: `shares` of the distinct questions go to train, validation and
+    test.
+    """
     asked = _asked(revised, questions)
     splits = random_splits([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
     yield from _long_form(context, "random", revised, questions, answers, splits)
@@ -59,14 +61,16 @@ def split_randomly(
 def split_by_field(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
-    """Long-form questions in a split by field: `shares` of each field's questions go to train, validation and test."""
+    """Long-form questions, each with its split by field: `shares` of each field's questions go to train, validation and
+    test.
+    """
     asked = _asked(revised, questions)
     splits = field_splits([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
     yield from _long_form(context, "domain", revised, questions, answers, splits)
 
 
 def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:
-    """Question id -> (text, field), of the questions that have a revised answer."""
+    """Question id -> (text, field), for the questions that have a revised answer."""
     wanted = {row["question_id"] for row in revised.only("question_id")}
     rows = questions.only("question_id", "question", "field")
     return {row["question_id"]: (row["question"], row["field"]) for row in rows if row["question_id"] in wanted}
@@ -80,6 +84,9 @@ def _long_form(
     answers: Rows,
     splits: Mapping[str, str],
 ) -> Iterator[Row]:
+    """The rows of LONG_FORM of all revised answers, question by question. `config`: random or domain; `splits`: folded
+    question text -> split.
+    """
     for _, (texts, [question], own) in joined(context, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
         by_id = {answer["answer_id"]: answer for answer in own}
         split = splits[folded(question["question"])]
@@ -88,7 +95,9 @@ def _long_form(
 
 
 def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: str) -> Row:
-    """A row of LONG_FORM; `model` and `response` are of the revision if a model wrote it, else of the answer."""
+    """A row of LONG_FORM. `model` and `response` are those of the revision if a model made it, else those of the
+    answer.
+    """
     by_model = revised["revised_by"] == "model"
     return {
         "row_id": f"l_{fingerprint([config, revised['revised_id']])}",
@@ -110,9 +119,10 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: 
 
 
 def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterator[tuple[str, list[list[Row]]]]:
-    """(question id, its rows of each input), for each question of the first input, in the order of the id's hash.
+    """(question id, for each input the list of its rows), for each question of the first input, in the order of the
+    id's hash.
 
-    `inputs`: pairs of rows and columns to read (empty: all). The rows of a question are in the order of their keys.
+    `inputs`: (rows, columns to read; empty for all). The rows of a question are ordered by their keys.
     """
     first, _ = inputs[0]
     asked = {row["question_id"] for row in first.only("question_id")}
@@ -136,7 +146,9 @@ def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterat
 def _grouped(
     database: duckdb.DuckDBPyConnection, rows: Rows, columns: Sequence[str], places: pa.Table
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(question id, its rows), in the order of `places`; questions that `places` lacks are left out."""
+    """(question id, its rows), in the order of `places`, a table of question ids and positions; questions that it lacks
+    are left out.
+    """
     database.register("places", places)
     query = f"""
         SELECT {", ".join(f'r."{name}"' for name in columns or rows.schema.names)}
@@ -168,7 +180,8 @@ def publish_claims(
     """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore.
 
     The labels are those of the answer's first annotator by `label_id`. Atomic claims are all of `facts`, also those
-    without a verdict in `judged`. With `released_scores`, FActScore is taken from the released file.
+    without a verdict in `judged`. With `released_scores`, FActScore is taken from the released file. `random`,
+    `domain`: the published splits.
     """
     split_of = {
         name: {row["question_id"]: row["split"] for row in rows.only("question_id", "split")}
@@ -216,7 +229,9 @@ def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
 
 
 def label_columns(claim_id: str, label: Row | None) -> Row:
-    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS; nulls if there is none."""
+    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS, null or empty where it has no label. `label`:
+    None if nobody labelled the answer.
+    """
     claim: Row = next((row for row in (label or {}).get("claims", ()) if row["claim_id"] == claim_id), {})
     return {
         "usefulness": label and label["usefulness"],
@@ -227,7 +242,10 @@ def label_columns(claim_id: str, label: Row | None) -> Row:
 
 
 def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
-    """The columns of PUBLISHED_CLAIMS with AutoAIS and FActScore. `facts`: the claim's entry in `judgements_of`."""
+    """The columns of PUBLISHED_CLAIMS with AutoAIS and FActScore; null or empty if there are no estimates.
+
+    `attribution`: the claim's row of ATTRIBUTIONS. `facts`: its entry in `judgements_of`.
+    """
     judgements = [fact["is_true"] for fact in facts]
     return {
         "autoais": attribution and attribution["attributable"],
@@ -241,7 +259,9 @@ def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
 
 
 def released_score(released: Row) -> Row:
-    """Columns of atomic claims and FActScore of a released claim's JSON; a score outside [0, 1] is unscored."""
+    """The columns of FActScore in PUBLISHED_CLAIMS from the released JSON of a claim; a score that is no number in [0,
+    1] counts as unscored.
+    """
     atomic, score = released.get("atomic_claims"), released.get("fact_score")
     texts = [text for text in atomic if isinstance(text, str)] if isinstance(atomic, list) else []
     value = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else -1.0
@@ -258,7 +278,11 @@ def released_score(released: Row) -> Row:
 def name_sources(
     context: StageContext, claims: Rows, questions: PerGroup, corpus: AllRows, pages: AllRows
 ) -> Iterator[Row]:
-    """The sources of the published claims: for each question its data set, and every address in its evidence."""
+    """The sources of the published claims: for each question a row for the question itself, and one for every address
+    in its evidence.
+
+    Title, licence and time of retrieval of an address come from the first document of `corpus` or `pages` that has it.
+    """
     named: dict[str, dict[str, str]] = {}
     for claim in claims:
         cites = named.setdefault(claim["question_id"], {})
@@ -274,14 +298,18 @@ def name_sources(
 
 
 def address_kind(system: str, text: str, url: str) -> str:
-    """`corpus` or `web` for a retrieved passage, by the system that retrieved it; `cited` for other evidence."""
+    """The kind of an address in evidence: `corpus` or `web` if a passage was retrieved from there, by the system that
+    retrieved it; else `cited`.
+
+    `text`: the piece of evidence, equal to `url` if only the address is known.
+    """
     if text != url and "_sphere" in system:
         return "corpus"
     return "web" if text != url and "_gs" in system else "cited"
 
 
 def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
-    """A row of SOURCES; `facts` may have title, licence and retrieved_at."""
+    """A row of SOURCES. `facts` may have title, licence and retrieved_at."""
     return {
         "source_id": f"s_{fingerprint([question_id, url])}",
         "question_id": question_id,
@@ -292,7 +320,9 @@ def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
 
 
 def _documents(tables: Iterable[Rows], urls: set[str]) -> dict[str, Row]:
-    """Address -> title, licence and time of retrieval of the first document with this address."""
+    """Address -> title, licence and time of retrieval of the first document with this address in these tables of
+    DOCUMENTS.
+    """
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(urls), pa.string())
     for rows in tables:

@@ -1,4 +1,6 @@
-"""The report of the expertqa dataset: the paper's tables and plots from its stages, of which only columns are read."""
+"""The report of the expertqa dataset: the paper's tables and figures from its stages, of which only the columns needed
+are read.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def tables(
     random: Rows,
     domain: Rows,
 ) -> list[ReportTable]:
-    """Tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are the published ones."""
+    """The report's tables: the paper's tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are
+    the published ones.
+    """
     asked, judged = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS)
     sampled, given = samples.to_pandas(["answer_id", "system"]), _labels(labels)
     predicted, tests = predictions.to_pandas(PREDICTIONS), {"random": _tests(random), "domain": _tests(domain)}
@@ -89,7 +93,9 @@ def tables(
 
 
 def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) -> list[Figure]:
-    """Figures 4, 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published ones."""
+    """The paper's figures 4, 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published
+    ones.
+    """
     asked, judged, given = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS), _labels(labels)
     fields = dict(zip(asked.question_id, asked.field, strict=True))
     return plots(asked, answers_of([judged], given), judged, counted.agreement(given, _labels(second_labels), fields))
@@ -99,7 +105,10 @@ def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) ->
 
 
 def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: pd.DataFrame) -> list[ReportTable]:
-    """Tables 5 to 8: AutoAIS, imported predictions and FActScore, and how they agree with people."""
+    """Tables 5 to 8: AutoAIS, imported predictions and FActScore, and how they agree with people.
+
+    `judged`: the columns CLAIMS of the published claims. `entailed`: imported predictions of entailment models.
+    """
     backends, judges = (set(judged[name].dropna()) for name in ("autoais_backend", "fact_score_model"))
     by = _said_by(backends)
     return [
@@ -130,6 +139,7 @@ def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: 
 
 
 def attribution_note(judged: pd.DataFrame) -> str:
+    """The note under table 5: who judged, of which claims, and what macro and micro mean."""
     backends = set(judged.autoais_backend.dropna())
     unreleased = backends == {RELEASED} and bool(judged.autoais.isna().all())
     return (
@@ -141,6 +151,7 @@ def attribution_note(judged: pd.DataFrame) -> str:
 
 
 def factscore_note(judges: Iterable[str]) -> str:
+    """The note under table 8: who judged, and what counts as factual."""
     by = f"Judged by {names}." if (names := ", ".join(sorted(judges))) else NOTHING_JUDGED
     return (
         f"{by} Factual: FActScore above 0.5; for people: definitely or probably correct. F1 of the claims that are "
@@ -150,10 +161,12 @@ def factscore_note(judges: Iterable[str]) -> str:
 
 
 def _said_by(backends: Iterable[str]) -> str:
+    """The sentence "By <backends>.", or one that says that nothing was estimated."""
     return f"By {names}." if (names := ", ".join(sorted(backends))) else "Nothing was estimated."
 
 
 def _of_predictions(predicted: pd.DataFrame) -> str:
+    """The note under tables 9 and 14: what the scores are, and why QAFactEval is missing, if it is."""
     note = "ROUGE: F measure against the revised answer, times 100, of the predicted test questions."
     if len(predicted) and predicted.qafacteval.isna().all():
         note += f" QAFactEval is left out: {missing(qafacteval_models()) or 'no prediction has words'}."
@@ -161,7 +174,9 @@ def _of_predictions(predicted: pd.DataFrame) -> str:
 
 
 def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[str, str]) -> ReportTable:
-    """Figure 4: agreement of a second labelling with the reference labels."""
+    """Figure 4 as a table: agreement of a second labelling (`again`) with the reference labels (`first`). `fields`:
+    question id -> field.
+    """
     own = sum(one["annotator_id"] == other["annotator_id"] for one, other in counted.both_labelled(first, again))
     note = (
         "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
@@ -178,7 +193,7 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
 
 
 def labels_table(labels: counted.Labels) -> ReportTable:
-    """Counts and shares of the labels of one property."""
+    """The table of counts and shares of the labels of one property, with title and note."""
     which = f", {labels.which}" if labels.which else ""
     title = f"{labels.property.capitalize()} by {counted.GROUPS[labels.by]}{which} (figure {FIGURES[labels.by]})"
     note = f"Shares are of the labelled {labels.what}."
@@ -191,7 +206,7 @@ def labels_table(labels: counted.Labels) -> ReportTable:
 
 
 def disagreements(judged: pd.DataFrame, claims: Rows, attributions: Rows) -> pd.DataFrame:
-    """Table 7 with the texts of its claims: these are read of the chosen claims alone, as evidence is long."""
+    """Table 7 with the texts of its claims. Texts are read for the chosen claims alone, since evidence is long."""
     scored = judged.merge(attributions.to_pandas(["claim_id", "score"]), on="claim_id", how="left")
     chosen = made.table_7_disagreements(scored, SHOWN)
     evidence = _of(claims, ["claim_id", "claim", "evidence", "evidence_urls"], chosen.claim_id)
@@ -210,13 +225,13 @@ def disagreements(judged: pd.DataFrame, claims: Rows, attributions: Rows) -> pd.
 
 
 def sources_of(claim: Row) -> list[str]:
-    """The texts, each once, that are its evidence; addresses alone are none."""
+    """The texts of a published claim's evidence, each once; evidence of which only the address is known has none."""
     pairs = zip(claim["evidence"], claim["evidence_urls"], strict=True)
     return list(dict.fromkeys(text for text, url in pairs if text.strip() and text != url))
 
 
 def shortened(text: str | None) -> str | None:
-    """At most 400 characters of it, on one line."""
+    """At most the first 400 characters of a text, on one line; None if it is empty."""
     words = " ".join((text or "").split())
     return (words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…") or None
 
@@ -225,7 +240,11 @@ def shortened(text: str | None) -> str | None:
 
 
 def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFrame:
-    """Each answer of `rows` (answers or their claims) and of labels once: its system, its first labels' usefulness."""
+    """A frame with a row for each answer in `rows` (frames of answers or of their claims) or `labels`: answer_id,
+    system, usefulness.
+
+    Usefulness is that of the answer's first row of labels, missing without one.
+    """
     columns = ["answer_id", "system", "usefulness"]
     labelled = pd.DataFrame([{name: row[name] for name in columns} for row in labels], columns=columns)
     every = [labelled, *(own[["answer_id", "system"]] for own in rows)]
@@ -233,17 +252,17 @@ def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFr
 
 
 def _labels(rows: Rows) -> list[Row]:
-    """In the order in which the first of an answer counts."""
+    """Rows of LABELS ordered by label_id: of several for an answer, the first counts."""
     return sorted(rows.only(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
 
 
 def _tests(split: Rows) -> int:
-    """The questions of its test side."""
+    """The number of questions in the test part of a split."""
     return len({row["question_id"] for row in split.only("question_id", "split") if row["split"] == "test"})
 
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:
-    """claim_id -> these columns of its row."""
+    """Claim id -> these columns of its row, read from the files for these claims alone."""
     if not (wanted := list(claim_ids)):
         return {}
     found = pq.read_table(rows.paths, columns=columns, filters=[("claim_id", "in", wanted)])

@@ -16,17 +16,19 @@ SPLITS = ("train", "validation", "test")
 
 
 def random_splits(texts: Iterable[str], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """Text -> split, of the distinct texts; sizes are the shares rounded by largest remainder, earlier splits first."""
+    """Text -> split, of the distinct texts. Sizes are the shares rounded by largest remainder; of equal remainders the
+    earlier split is rounded up.
+    """
     ranked = _ranked(texts, seed)
     return _assigned(ranked, apportioned(len(ranked), _exact(shares), [Fraction(0)] * len(SPLITS)))
 
 
 def field_splits(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """Text -> split, of (text, field) pairs; in each field the sizes are the shares, rounded up or down.
+    """Text -> split, of (text, field) pairs; in each field the sizes are its shares, rounded up or down.
 
-    Fields are taken in the order of their names. The split that the fields so far left furthest below its share is
-    rounded up, the earlier one of equals: fields of 1 to 9 questions, which cannot be cut 80/10/10, go to train first,
-    and all fields together come closest to the shares. A text of two fields counts in the first by name.
+    Fields are taken in the order of their names. Rounded up is the split that is furthest below its share over the
+    fields so far, the earlier one of equals. So fields of 1 to 9 questions, which cannot be cut 80/10/10, go to train
+    first, and all fields together come closest to the shares. A text with two fields counts in the first by name.
     """
     exact, owed = _exact(shares), [Fraction(0)] * len(SPLITS)
     fields: dict[str, str] = {}
@@ -42,9 +44,10 @@ def field_splits(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequenc
 
 
 def apportioned(n: int, shares: Sequence[Fraction], owed: Sequence[Fraction]) -> list[int]:
-    """Whole numbers that sum to n, each a share of n rounded up or down.
+    """The sizes of the splits: whole numbers that sum to n, each its share of n rounded up or down.
 
-    Rounded up are those whose remainder plus `owed`, the deficit of earlier roundings, is largest; of equals the first.
+    Rounded up are those for which remainder plus `owed` is largest, of equals the first. `owed`: for each split how
+    many rows it is short of its share by earlier roundings.
     """
     sizes = [int(share * n) for share in shares]
     rest = [share * n - size for share, size in zip(shares, sizes, strict=True)]
@@ -56,11 +59,12 @@ def apportioned(n: int, shares: Sequence[Fraction], owed: Sequence[Fraction]) ->
 
 
 def folded(text: str) -> str:
-    """The text in lower case with runs of white space as one blank: questions of equal result count as the same."""
+    """The text in lower case with runs of white space as one blank: questions with equal results count as one."""
     return " ".join(text.split()).casefold()
 
 
 def _exact(shares: Sequence[float]) -> list[Fraction]:
+    """The shares as fractions; UsageError if they are not three of 0 or more that sum to 1."""
     exact = [Fraction(str(share)) for share in shares]
     if len(exact) != len(SPLITS) or sum(exact) != 1 or min(exact) < 0:
         raise UsageError(
@@ -70,9 +74,11 @@ def _exact(shares: Sequence[float]) -> list[Fraction]:
 
 
 def _ranked(texts: Iterable[str], seed: int) -> list[str]:
+    """The distinct texts, ordered by the hash of seed and text."""
     return sorted(set(texts), key=lambda text: (key_hash(f"{seed}\x1f{text}"), text))
 
 
 def _assigned(ranked: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
+    """Text -> split: the first texts go to train, as many as its size, the next to validation, the last to test."""
     splits = [split for split, size in zip(SPLITS, sizes, strict=True) for _ in range(size)]
     return dict(zip(ranked, splits, strict=True))

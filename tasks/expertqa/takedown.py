@@ -1,7 +1,7 @@
 """What a takedown of a question or a document removes: rows, at admission, and stored model responses.
 
-The list names a question by the part of its id before #, so that all its copies are removed, and a document by its
-address or by the id of the record at that address. An imported answer that quotes a listed document
+The list of takedowns names a question by the part of its id before #, so that all its copies are removed, and a
+document by its address or by the id of the record at that address. An imported answer that quotes a listed document
 ("[1] https://… In hot water …") is removed, and a question with such a released answer; an answer that cites the
 address alone stays.
 
@@ -11,10 +11,10 @@ Responses to delete:
     a document   answers written from a passage of it, and all responses derived from these; judgements of claims and
                  atomic claims that read such a passage, and revisions of their answers
 
-Responses are found by the ids in the rows of the model stages. Those that no row names (of rejected rows, interrupted
-builds, embeddings) are found by the words of the question, the document, or derived claims in a request; a text of a
-few words must be a whole fenced or embedded text (tasks.publishing.purging). In doubt a response is deleted, since it
-can be requested again.
+Responses are found by the ids in the rows of the model stages. Responses that no row names (of rejected rows,
+interrupted builds, embeddings) are found by the words of the question, the document, or derived claims in a request; a
+text of a few words must be a whole fenced or embedded text (tasks/publishing/purging.py). In doubt a response is
+deleted, since it can be requested again.
 """
 
 from __future__ import annotations
@@ -45,32 +45,34 @@ _QUOTED = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL
 
 @stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_questions(context: StageContext, questions: Rows, *, takedowns: list[str]) -> Admitted:
-    """The questions, with their released answers, that are not taken down."""
+    """The questions, with their released answers, that are not taken down; a Rejected for each other question."""
     listed = set(takedowns)
     yield from _admitted(questions, lambda row: _is_listed(row, _released(row), listed))
 
 
 @stage(ANSWERS, revision=1, at_most=AtMost(keeps=True))
 def admit_commercial(context: StageContext, answers: Rows, *, takedowns: list[str]) -> Admitted:
-    """The answers of a commercial system that are not taken down."""
+    """The answers of a commercial system that are not taken down; a Rejected for each other answer."""
     listed = set(takedowns)
     yield from _admitted(answers, lambda row: _is_listed(row, _imported(row), listed))
 
 
 @stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
 def admit_corpus(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Admitted:
-    """The passages of the local corpus whose documents are not taken down."""
+    """The passages of the local corpus whose documents are not taken down; a Rejected for each other passage."""
     yield from _of_addresses(documents, takedowns)
 
 
 @stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
 def admit_pages(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Admitted:
-    """The passages of pages (in place of a web search) that are not taken down."""
+    """The passages of pages (in place of a web search) that are not taken down; a Rejected for each other passage."""
     yield from _of_addresses(documents, takedowns)
 
 
 def is_listed(url: str, listed: Collection[str]) -> bool:
-    """Whether the document at an address is taken down, by its address or the id of its record."""
+    """Whether the document at an address is taken down, by its address or the id of its record. `listed`: the
+    takedowns.
+    """
     return any(name in listed for name in names_of_address(url))
 
 
@@ -80,12 +82,16 @@ def question_of(question_id: str) -> str:
 
 
 def _of_addresses(documents: Rows, takedowns: list[str]) -> Admitted:
+    """The passages whose address is not taken down, and a Rejected for each other."""
     listed = set(takedowns)
     leaves = lru_cache(maxsize=1)(lambda url: is_listed(url, listed))  # windows of a document follow one another
     yield from _admitted(documents, lambda row: leaves(row["url"]), ["url"])
 
 
 def _admitted(rows: Rows, leaves: Callable[[Row], bool], columns: list[str] | None = None) -> Admitted:
+    """The rows that stay, and a Rejected for each that leaves. `leaves`: whether a row does; `columns`: those that it
+    reads, None for all.
+    """
     for batch in rows.batches():
         read = batch.select(columns) if columns else batch
         gone = [leaves(row) for row in read.to_pylist()]
@@ -95,8 +101,8 @@ def _admitted(rows: Rows, leaves: Callable[[Row], bool], columns: list[str] | No
 
 
 def _is_listed(row: Row, texts: Iterable[str], listed: Collection[str]) -> bool:
-    """Whether the row's question is listed, or one of the texts is a listed address followed by words of the document
-    there.
+    """Whether the row's question is taken down, or one of the texts is a taken-down address followed by words of the
+    document there.
     """
     quoted = (match[1] for match in map(_QUOTED.match, texts) if match and re.search(r"\w", match[2]))
     return question_of(row["question_id"]) in listed or any(is_listed(url, listed) for url in quoted)
@@ -108,11 +114,13 @@ def _released(question: Row) -> Iterator[str]:
 
 
 def _imported(answer: Row) -> Iterator[str]:
+    """The entries of an imported answer's list of sources, and address and text of each cited source."""
     yield from answer["attribution"]
     yield from (f"{each['url']} {each['text'] or ''}" for each in answer["cited"] if each["url"])
 
 
 def _strings(value: object) -> Iterator[str]:
+    """All texts in a JSON value, in order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -136,12 +144,14 @@ RESPONSES = "SELECT DISTINCT response FROM {}"
 
 
 def _cut(column: str, *limits: int) -> str:
-    """SQL for the whole column and its beginnings of `limits` characters, one row each."""
+    """SQL that yields a row for the whole column, and one for its first `limit` characters for each of `limits`."""
     return f"unnest([{', '.join([column, *(f'left({column}, {limit})' for limit in limits)])}])"
 
 
 def _read(key: str, column: str) -> str:
-    """SQL for the keys of the rows with a listed document in `column`, of passages or evidence."""
+    """SQL for the values of `key` of rows whose `column`, a list of passages or evidence, has a listed document; {}
+    stands for the table.
+    """
     return f"SELECT id FROM (SELECT {key} AS id, unnest({column}) AS one FROM {{}}) WHERE one.{LISTED_URL}"
 
 
@@ -188,7 +198,7 @@ CLAIMS: Queries = [
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses derived from the questions and addresses in `ids`."""
+    """Keys of the stored responses derived from the questions and documents in `ids`, question ids and addresses."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "listed_urls", (url for url in found(database, store, ADDRESSES) if is_listed(url, ids)))

@@ -1,6 +1,6 @@
 """Canonical spellings of labels (table 3), question types (table 2) and fields of study.
 
-The spellings are in JSON files in this folder. Case and white space never matter.
+The spellings are in JSON files in the folder tasks/expertqa. Case and white space never matter.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _SLASH = re.compile(r"\s*/\s*")
 
 
 def label(property: str, value: Any, of: str) -> tuple[str | None, str | None]:
-    """(canonical label, the value itself if it is spelled otherwise); Unfit if it is no label of the property.
+    """(canonical label, the value itself if it is spelled otherwise, else None). Unfit if the value is no label of the
+    property.
 
-    None and blank texts give no label. `of` names the labelled claim or answer in the error.
+    For None and blank texts (None, value). `of` names the labelled claim or answer in the error.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return None, value
@@ -33,7 +34,8 @@ def label(property: str, value: Any, of: str) -> tuple[str | None, str | None]:
 
 
 def question_types(text: str | list[str]) -> tuple[list[str], list[str]]:
-    """(numerals of the types, in order, each once; unknown pieces) of "I,III", ["I", "III"], or the types' full texts.
+    """(numerals of the types, in order, each once; pieces that are no type) of "I,III", ["I", "III"], or the types'
+    full texts.
 
     The released files separate full texts by `|`, with stray blanks.
     """
@@ -48,6 +50,7 @@ def question_types(text: str | list[str]) -> tuple[list[str], list[str]]:
 
 
 def _types_in(piece: str) -> set[str]:
+    """The numerals of the types in one piece, a full text or numerals; empty if any of them is unknown."""
     known = _types()
     if whole := known.get(_folded(piece)):
         return {whole}
@@ -56,12 +59,14 @@ def _types_in(piece: str) -> set[str]:
 
 
 def type_text(types: list[str]) -> str:
-    """The full texts of these types, joined by `| ` as in the released files."""
+    """The full texts of the types with these numerals, joined by `| ` as in the released files."""
     return "| ".join(type_texts()[one] for one in types)
 
 
 def field_of_study(name: str) -> tuple[str, bool]:
-    """(the canonical spelling of one of the 32 fields, True); (the name itself, False) for any other."""
+    """(its canonical spelling, True) for one of the 32 fields; for any other name (the name with single blanks,
+    False).
+    """
     known = _fields().get(_folded_field(name))
     return (known, True) if known else (" ".join(name.split()), False)
 
@@ -86,7 +91,7 @@ def type_texts() -> dict[str, str]:
 
 @cache
 def spellings(property: str) -> dict[str, str]:
-    """Spelling -> canonical label, for the labels of a property, including those that only released files have."""
+    """Spelling -> canonical label, for all labels of a property, including labels that occur only in released files."""
     known = _read("labels")
     labels = known["ratings"][property] | known["also"].get(property, {})
     return {each: ours for ours, others in labels.items() for each in (ours, *others)}
@@ -94,11 +99,13 @@ def spellings(property: str) -> dict[str, str]:
 
 @cache
 def _fields() -> dict[str, str]:
+    """Spelling of a field, as `_folded_field` returns it -> its canonical spelling."""
     return {_folded_field(spelling): ours for ours, others in fields().items() for spelling in (ours, *others)}
 
 
 @cache
 def _types() -> dict[str, str]:
+    """Full text of a question type, in lower case -> its numeral."""
     return {_folded(text): numeral for numeral, text in type_texts().items()}
 
 
@@ -107,6 +114,7 @@ def _folded(text: str) -> str:
 
 
 def _folded_field(text: str) -> str:
+    """The name of a field in lower case with single blanks, "and" for &, and no blanks around slashes."""
     return _SLASH.sub("/", _folded(text.replace("&", " and ")))
 
 

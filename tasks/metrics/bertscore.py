@@ -1,7 +1,7 @@
 """BERTScore (Zhang et al. 2020) by the package `bert_score`, where it is installed: F1 times 100, not rescaled.
 
-The package cuts what its tokenizer calls too long and says nothing of it. Here a text that the model cannot read whole
-is left out, and said to be.
+The package silently cuts texts that are too long for its tokenizer. Here a text that the model cannot read whole gets
+no score, and the reason instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Pair = tuple[str, str]  # text, reference
 
 @dataclass(frozen=True, slots=True)
 class Bert:
-    """A model of BERTScore: the tokens of a text as it reads them, how many it may have, the F1 of pairs that fit."""
+    """A model for BERTScore. `count`: the number of tokens of a text; `most_tokens`: how many the model can read.
+
+    `f1`: the F1, in general from 0 to 1, of pairs (text, reference) that fit.
+    """
 
     model: str
     most_tokens: int
@@ -39,7 +42,11 @@ class Bert:
 
 
 def bertscore(bert: Bert, pairs: Sequence[Pair]) -> list[tuple[float | None, str | None]]:
-    """Of each text and its reference the F1, 0 to 100 and seldom below 0; else None, and why it is left out."""
+    """For each pair (text, reference): (F1 times 100, None), or (None, the reason why it has no score). F1 is seldom
+    below 0.
+
+    No score for pairs of which a text is empty or too long for the model.
+    """
     counted = {text: bert.count(text) for pair in pairs for text in pair if text.strip()}
     reasons = [_left_out(bert, *(counted.get(text, 0) for text in pair)) for pair in pairs]
     fit = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
@@ -48,6 +55,7 @@ def bertscore(bert: Bert, pairs: Sequence[Pair]) -> list[tuple[float | None, str
 
 
 def _left_out(bert: Bert, text: int, reference: int) -> str | None:
+    """Why a pair gets no score, from the numbers of tokens of its text and reference; None if it gets one."""
     sides = {"draft": text, "reference": reference}
     if empty := [name for name, tokens in sides.items() if not tokens]:
         return f"empty {empty[0]}"
@@ -56,11 +64,12 @@ def _left_out(bert: Bert, text: int, reference: int) -> str | None:
 
 
 def _shown(f1: float) -> tuple[float | None, str | None]:
+    """(F1 times 100, None), or (None, reason) if it is no finite number."""
     return (round(100 * f1, DECIMALS), None) if math.isfinite(f1) else (None, "the package gave no number")
 
 
 def check_bertscore(model: str | None, package: str = PACKAGE) -> None:
-    """Raise UsageError where a model is set and the package is missing; only its use shows whether it can be loaded."""
+    """Raise UsageError if a model is set and the package is missing. Whether the model can be loaded is not checked."""
     if model and package not in sys.modules and find_spec(package) is None:
         raise UsageError(
             f'BERTScore by the model "{model}" needs the package {package}: install it with `pip install bert-score`, '
@@ -70,9 +79,10 @@ def check_bertscore(model: str | None, package: str = PACKAGE) -> None:
 
 @cache
 def load_bertscore(model: str, package: str = PACKAGE) -> Bert:
-    """A model that the package knows, by its name or in a folder of that name; on a graphics card if there is one.
+    """A model that the package knows, by its name or in a folder of that name; cached, on a graphics card if there is
+    one.
 
-    Raises UsageError where the package is missing, has no layer for this model, or cannot load it.
+    UsageError if the package is missing, knows no layer for this model, or cannot load it.
     """
     check_bertscore(model, package)
     utils = import_module(f"{package}.utils")
@@ -94,7 +104,9 @@ def load_bertscore(model: str, package: str = PACKAGE) -> Bert:
 
 
 def _bert(model: str, tokenizer: Any, network: Any, utils: Any) -> Bert:
-    """As the package's own `score`, but with the tokenizer's limit lifted: else it would cut what is to be counted."""
+    """A Bert that scores as the package's own `score` does. The tokenizer's limit is lifted, since it would cut the
+    texts whose tokens are to be counted.
+    """
     most = min(MOST_TOKENS, int(tokenizer.model_max_length))
     tokenizer.model_max_length = LIFTED
     device = "cuda" if import_module("torch").cuda.is_available() else "cpu"

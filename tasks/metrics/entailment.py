@@ -1,7 +1,7 @@
-"""Whether evidence supports a claim: a lexical score, an NLI model, and how long evidence is cut for either.
+"""Whether evidence supports a claim: by a lexical score or an NLI model, and how long evidence is shortened for either.
 
-The lexical score needs nothing and knows little: it compares words. "Not" is one word among many to it, and a
-paraphrase without shared words is not supported. It is a baseline, named in whatever it scores.
+The lexical score needs no model and compares words only. "Not" is one word among many to it, and a paraphrase without
+shared words counts as not supported. It is a baseline; rows that it scores name it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ Measure = Callable[[str, str], int]  # (evidence, claim) -> tokens of both as th
 
 
 class Evidence(NamedTuple):
-    """What is read: the whole evidence, or its best sentences with their scores, in the order of the text."""
+    """The evidence as a judge reads it: `text` is all of it, or its best sentences joined; `best` has these sentences
+    with their scores, in the order of the text, and is empty if all was read.
+    """
 
     text: str
     best: tuple[tuple[str, float], ...] = ()
@@ -66,10 +68,10 @@ class Evidence(NamedTuple):
 def stretched(
     texts: Sequence[str], claim: str, *, sentences: Callable[[str], list[str]], fits: Fits, score: Score
 ) -> Evidence:
-    """The texts one after the other where they fit, else the two sentences that entail the claim most.
+    """The texts joined by empty lines if they fit, else the two sentences of them that entail the claim most, joined.
 
-    No sentence reaches from one text into the next, and one that comes again counts once; of equal ones the first is
-    taken (Schuster et al. 2022; section 5.1 of ExpertQA).
+    `sentences`: cuts a text into sentences; `fits`, `score`: see the types. A repeated sentence counts once; of equal
+    scores the earlier sentence is taken (Schuster et al. 2022; section 5.1 of ExpertQA).
     """
     whole = "\n\n".join(texts)
     if fits(whole, claim):
@@ -84,11 +86,11 @@ def stretched(
 
 
 def lexical_entailment(evidence: str, claim: str) -> float:
-    """Share of the claim's content words that the evidence has, in [0, 1].
+    """Share of the claim's content words that the evidence has, in [0, 1]; 0 for a claim without a word.
 
-    Content words are its distinct words but for some 140 English ones without content of their own (if it has no
-    others, these), as light stems; numbers count as words and must be equal (1,000 is 1000, 3.5 is not 3). Case,
-    compatibility forms of characters, order and repetition do not matter. A claim without a word scores 0.
+    Content words are the distinct words of the claim except some 140 English stop words (if it has no others, these),
+    as light stems. Numbers count as words and must be equal (1,000 is 1000, 3.5 is not 3). Case, compatibility forms of
+    characters, order and repetition do not matter.
     """
     wanted = content_words(claim)
     return round(len(wanted & _stems(evidence)) / len(wanted), DECIMALS) if wanted else 0.0
@@ -96,20 +98,23 @@ def lexical_entailment(evidence: str, claim: str) -> float:
 
 @lru_cache(maxsize=64)  # a claim is compared with every sentence of its evidence
 def content_words(claim: str) -> frozenset[str]:
-    """The stems that lexical entailment looks for."""
+    """The stems of the claim's words that lexical entailment looks for: without stop words, unless it has no others.
+    Cached.
+    """
     found = _words(claim)
     return frozenset(map(stem, [word for word in found if word not in _STOPPED] or found))
 
 
 def lexical_scores(texts: Sequence[str], claim: str) -> list[float]:
+    """The lexical entailment of the claim by each text; a `Score`."""
     return [lexical_entailment(text, claim) for text in texts]
 
 
 @lru_cache(maxsize=65_536)  # most words of a text have been in others
 def stem(word: str) -> str:
-    """A lower-case word without the endings of plural, past and -ing forms: a key, not always a word.
+    """A lower-case word without the endings of plural, past and -ing forms: a key for comparison, not always a word.
 
-    studies, studied and studying become study; housing and houses hous. Numbers and words of three letters stay.
+    studies, studied and studying become study; housing and houses hous. Numbers and words of up to three letters stay.
     """
     if len(word) <= 3 or not word.isalpha():
         return word
@@ -131,6 +136,7 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1_024)  # the sentences of a passage are read for several claims of an answer
 def _stems(evidence: str) -> frozenset[str]:
+    """The stems of all words of the evidence; cached."""
     return frozenset(map(stem, _words(evidence)))
 
 
@@ -140,9 +146,9 @@ def _stems(evidence: str) -> frozenset[str]:
 class Nli:
     """A model of natural language inference: the probability that evidence entails a claim.
 
-    `measure` counts the tokens of a pair as the model reads it, `predict` says the probabilities of a batch of pairs
-    that fit. What does not fit into `most_tokens` is cut off at its end: the claim to half of them, then the evidence.
-    Padding moves a score by about 1e-7, so the scores of one call depend on nothing but its pairs.
+    `measure` counts the tokens of a pair (evidence, claim) as the model reads it, `predict` returns the probabilities
+    of a batch of pairs of at most `most_tokens`. Longer pairs are cut at their ends: the claim to half of these tokens,
+    then the evidence. Pairs of one call are padded to one length, which moves a score by about 1e-7.
     """
 
     def __init__(
@@ -151,13 +157,19 @@ class Nli:
         self._measure, self._predict, self._most = measure, predict, most_tokens
 
     def fits(self, evidence: str, claim: str) -> bool:
-        """Whether both together have at most 512 tokens, or as many as the model can read."""
+        """Whether evidence and claim together have at most as many tokens as the model reads: 512, or fewer if it can
+        read fewer.
+        """
         return self._measure(evidence, claim) <= self._most
 
     def score(self, texts: Sequence[str], claim: str) -> list[float]:
+        """The probability that each text entails the claim, in [0, 1]; a `Score`."""
         return self.scores([(text, claim) for text in texts])
 
     def scores(self, pairs: Sequence[Pair]) -> list[float]:
+        """The probability of entailment for each pair (evidence, claim), in [0, 1]. UsageError if the model returns no
+        finite number.
+        """
         cut = [self.cut(*pair) for pair in pairs]
         batches = (cut[start : start + BATCH] for start in range(0, len(cut), BATCH))
         found = [score for batch in batches for score in self._predict(batch)]
@@ -168,7 +180,7 @@ class Nli:
         return [round(float(score), DECIMALS) for score in found]
 
     def cut(self, evidence: str, claim: str) -> Pair:
-        """The pair as it is read."""
+        """The pair (evidence, claim) as the model reads it, cut if it does not fit."""
         if self.fits(evidence, claim):
             return evidence, claim
         claim = _longest(claim, lambda text: self._measure("", text) <= self._most // 2)
@@ -176,7 +188,7 @@ class Nli:
 
 
 def _longest(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest beginning that fits, by bisection."""
+    """The longest beginning of a text that fits, found by bisection."""
     if fits(text):
         return text
     low, high = 0, len(text)
@@ -188,7 +200,11 @@ def _longest(text: str, fits: Callable[[str], bool]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NliModel:
-    """A Hugging Face model: `place` is a folder or a name of the hub; identity is what rows call it, and its files."""
+    """Name of a Hugging Face model in settings; its weights are not loaded. `place`: a folder or a name of the hub.
+
+    `name`: what rows call it. `digest`: hash of its files, for the hub the commit, None if unknown; name and digest are
+    its identity.
+    """
 
     name: str
     place: str
@@ -200,7 +216,11 @@ class NliModel:
 
 
 def nli_model(place: str, digest: Callable[[Path], str]) -> NliModel:
-    """The model, opened but for its weights; UsageError where that, or a package that it needs, is missing."""
+    """The model as a setting; all but its weights is opened as a check. UsageError if it, or a package it needs, is
+    missing, or it is no entailment model.
+
+    `place`: a folder or a name of the hub. `digest`: the hash of a file.
+    """
     folder = Path(place)
     if not folder.is_dir():
         return NliModel(place, place, getattr(check_nli(place).config, "_commit_hash", None))
@@ -210,7 +230,7 @@ def nli_model(place: str, digest: Callable[[Path], str]) -> NliModel:
 
 
 class Opened(NamedTuple):
-    """What of a Hugging Face model is read before its weights."""
+    """The parts of a Hugging Face model that can be read before its weights."""
 
     config: Any
     tokenizer: Any
@@ -220,9 +240,10 @@ class Opened(NamedTuple):
 
 @cache
 def check_nli(model: str) -> Opened:
-    """All of a model but its weights, named or in a folder; UsageError where that or a package is missing.
+    """The configuration and tokenizer of a model, a name of the hub or a folder; cached. UsageError if it cannot be
+    opened, is no entailment model, or a package is missing.
 
-    A text that holds `</s>` or `[SEP]` means these letters: a tokenizer left to itself would end the evidence there.
+    A text with `</s>` or `[SEP]` in it means these letters: by default a tokenizer would end the evidence there.
     """
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
@@ -251,17 +272,18 @@ def check_nli(model: str) -> Opened:
 
 
 def load_nli(model: str) -> Nli:
-    """As `loaded_nli`, once for all units of a build."""
+    """As `loaded_nli`, but under a lock, so that threads load a model only once."""
     with _LOADING:
         return loaded_nli(model)
 
 
 @cache
 def loaded_nli(model: str) -> Nli:
-    """A Hugging Face model, named or in a folder: sequence classification, or one that writes 1 or 0 (T5 TRUE).
+    """The loaded model, a name of the hub or a folder: a sequence classifier, or a model that writes 1 or 0 (as T5
+    TRUE). Cached; on a graphics card if there is one.
 
-    It computes in 32 bits, whatever it was stored in: in 16, batches change scores in the second decimal. Raises
-    UsageError where transformers is missing, the model cannot be loaded, lacks weights, or is of neither kind.
+    It computes in 32 bits, however it was stored: in 16 bits, batches change scores in the second decimal. UsageError
+    if transformers is missing, or the model cannot be loaded, lacks weights, or is of neither kind.
     """
     opened = check_nli(model)
     torch, transformers = import_module("torch"), import_module("transformers")
@@ -278,6 +300,7 @@ def loaded_nli(model: str) -> Nli:
 
 
 def _unloadable(model: str, error: Exception) -> UsageError:
+    """The UsageError that says why a model cannot be loaded."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
     return UsageError(
         f'The entailment model "{model}" cannot be loaded ({reason}): give a folder that holds it, '
@@ -286,12 +309,12 @@ def _unloadable(model: str, error: Exception) -> UsageError:
 
 
 def premise(evidence: str, claim: str) -> str:
-    """How models of the TRUE kind are asked (Honovich et al. 2022)."""
+    """The input of models of the TRUE kind for a pair (Honovich et al. 2022)."""
     return f"premise: {evidence} hypothesis: {claim}"
 
 
 def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
-    """The probability of the reply 1 where it must be 1 or 0."""
+    """An Nli of a model that writes 1 or 0: the probability of the reply 1, given that it is one of the two."""
     tokenizer = opened.tokenizer
     replies = tokenizer(REPLIES).input_ids
 
@@ -306,14 +329,14 @@ def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
 
 
 def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list[int]) -> Any:
-    """Of the same reply to each of the encoded texts."""
+    """The log-likelihood of the same reply, its token ids, to each of the encoded texts."""
     labels = torch.tensor([reply] * mask.shape[0], device=mask.device)
     logits = model(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
     return logits.float().log_softmax(-1).gather(2, labels.unsqueeze(-1)).squeeze(-1).sum(1)
 
 
 def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
-    """The probability of the label entailment among all labels."""
+    """An Nli of a sequence classifier: the probability of its label for entailment among all its labels."""
     tokenizer, place = opened.tokenizer, entailment_place(opened.config.name_or_path, opened.config.id2label)
 
     def predict(pairs: list[Pair]) -> list[float]:
@@ -327,7 +350,11 @@ def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
 
 
 def entailment_place(name: str, labels: dict[int, str]) -> int:
-    """Which of a classifier's labels is entailment; UsageError where none is, or more than one, or it is the only."""
+    """The index of the label of a classifier that means entailment. UsageError if none does, several do, or it is the
+    only label.
+
+    `name`: the model, in the error. `labels`: index -> label.
+    """
     places = [place for place, label in labels.items() if str(label).strip().lower() in ENTAILING]
     if len(places) != 1 or len(labels) < 2:
         raise UsageError(

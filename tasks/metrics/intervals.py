@@ -1,4 +1,6 @@
-"""95 % intervals: of what sums over units decide, such as a mean or a ratio, by bootstrap; of a share by Wilson."""
+"""Intervals (95 %): by bootstrap for a measure that sums of rows decide, such as a mean or a ratio; Wilson's for a
+share.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,33 @@ NONE: Bounds = (math.nan, math.nan)
 
 
 def mean_interval(values: ArrayLike) -> Bounds:
-    """Bounds of the mean; of paired means, pass the differences of the pairs."""
+    """(low, high) of the mean of the values. For the difference of two paired means, pass the differences of the
+    pairs.
+    """
     return ratio_interval(values, np.ones_like(values, np.float64))
 
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Bounds:
-    """Bounds of sum(parts) / sum(wholes); an entry is a cluster, of which both sums are passed."""
+    """(low, high) of sum(parts) / sum(wholes) by bootstrap over entries. An entry is a cluster, e.g. an answer with its
+    claims: pass the sums over its members.
+    """
     rows = np.stack([np.asarray(parts, np.float64), np.asarray(wholes, np.float64)], axis=1)
     return bootstrap(rows, lambda sums: ratio(sums[..., 0], sums[..., 1]))
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:
-    """part / whole, NaN over 0."""
+    """part / whole elementwise, NaN where whole is 0."""
     found: Floats = np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole != 0)
     return found
 
 
 def bootstrap(rows: Floats, of: Callable[[Floats], Floats], *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
-    """Bounds of a measure by percentile bootstrap (Efron 1979): a resample draws rows with replacement.
+    """(low, high) of a measure by percentile bootstrap (Efron 1979): each resample draws as many rows as there are,
+    with replacement.
 
-    `of` makes the measure of the sums of the rows: (draws, columns) -> (draws,). Equal rows have equal bounds, in
-    whatever order they come. Resamples without a value (NaN) are left out. NaN of fewer than two rows, or where every
-    resample is left out.
+    `of` computes the measure from the sums of the rows of all resamples: (draws, columns) -> (draws,). The order of the
+    rows does not change the bounds. Resamples without a value (NaN) are left out. Both bounds are NaN for fewer than
+    two rows, or if every resample is left out.
     """
     number = len(rows)
     if number < 2:
@@ -54,7 +61,9 @@ def bootstrap(rows: Floats, of: Callable[[Floats], Floats], *, seed: int = 0, dr
 
 
 def share_interval(successes: int, trials: int) -> Bounds:
-    """Wilson's bounds of successes / trials, in [0, 1], sound for few trials and shares of 0; NaN without a trial."""
+    """(low, high) of successes / trials by Wilson, in [0, 1], sound for few trials and shares of 0; both NaN without a
+    trial.
+    """
     from scipy.stats import binomtest
 
     if not trials:

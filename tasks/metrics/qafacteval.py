@@ -1,7 +1,7 @@
 """QAFactEval (Fabbri et al. 2022) by its own package `qafacteval`, where it and its models are installed.
 
-It asks questions about a text and has the reference answer them; the score is that of LERC, from 0 to 5. The package
-brings no models: its own script downloads them into a folder.
+QAFactEval asks questions about a text and lets the reference answer them; the score, from 0 to 5, is that of LERC. The
+package comes without models: its own script downloads them into a folder.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MODELS = ("quip-512-mocha", "generation/model.tar.gz", "answering", "lerc/model.
 
 
 def installed(models: Path | None, package: str = PACKAGE) -> bool:
-    """Whether the package is installed and the folder of its models holds all of them."""
+    """Whether the package is installed and the folder `models` has all models that QAFactEval needs."""
     return models is not None and find_spec(package) is not None and all((models / name).exists() for name in MODELS)
 
 
 def qafacteval(scorer: Any, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float | None]:
-    """Of each text and its references the score, the mean over the references: these are what it is checked against.
+    """For each pair (text, its references, at least one) the score of the text, from 0 to 5: the mean over the
+    references, each of which the text is checked against. None for an empty text.
 
-    `scorer` is the package's QAFactEval, of which only `score_batch_qafacteval` is called. None for an empty text, of
-    which the package can ask nothing.
+    `scorer`: the package's QAFactEval, of which only `score_batch_qafacteval` is called.
     """
     asked = [(text, references) for text, references in pairs if text.strip()]
     sources = [reference for _, references in asked for reference in references]
@@ -39,7 +39,9 @@ def qafacteval(scorer: Any, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[
 
 @cache
 def load_scorer(models: Path) -> Any:
-    """The package's metric with these models, on the first graphics card, else on the processor."""
+    """The package's QAFactEval with the models of this folder, on the first graphics card if there is one, else on the
+    processor; cached.
+    """
     quip, generation, answering, lerc, pretrained = (str(models / name) for name in MODELS)
     return import_module(PACKAGE).QAFactEval(
         lerc_quip_path=quip,

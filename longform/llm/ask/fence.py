@@ -1,12 +1,13 @@
-"""Text from sources is data: it stands in a prompt between fences that its author cannot forge.
+"""Fences around texts from sources in a prompt, so that a model can tell data from instructions; the author of a text
+cannot forge them.
 
     Question:
     <<<text 5f0c1d2e3a4b
     How long does an opened keg keep?
     5f0c1d2e3a4b text>>>
 
-The mark is the start of the sha256 of the text, so equal texts give equal prompts (and stored replies),
-yet nobody can write the mark of his own text into it. What only looks like a fence is taken out.
+The mark is the start of the SHA-256 of the text. So equal texts give equal prompts (and stored replies), yet nobody can
+write the mark of a text into that text. Whatever else in a text looks like a fence is removed.
 """
 
 import hashlib
@@ -23,15 +24,17 @@ _MARK = re.compile(r"<<<text ([0-9a-f]{12})\n")
 
 
 def mark_of(text: str) -> str:
+    """The mark of a text's fence: the first 12 hex digits of the text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def marks(message: str) -> set[str]:
-    """Of all fences in a message, and of what looks like one."""
+    """The marks of everything in a message that looks like the first line of a fence."""
     return set(_MARK.findall(message))
 
 
 def fenced(text: str) -> str:
+    """The text between the two lines of its fence. What looks like a fence in the text becomes `[fence removed]`."""
     mark = mark_of(text)
     if "<<<" in text or ">>>" in text:
         text = _LOOKALIKE.sub("[fence removed]", text)
@@ -39,7 +42,9 @@ def fenced(text: str) -> str:
 
 
 def unfenced(message: str) -> list[tuple[str, str]]:
-    """(label, text) of each fence in order; the label is the line before it, without its colon."""
+    """(label, text) of each fenced text in a message, in order; the label is the line before the fence, without its
+    colon. Ends at a fence that is not closed.
+    """
     found = []
     at = 0
     while (start := message.find("<<<text ", at)) >= 0:

@@ -1,10 +1,10 @@
-"""The key of a request in the response store: the sha256 of what goes on the wire, in a canonical form.
+"""The key of a request in the response store: the SHA-256 of what is sent, in a canonical form.
 
     sha256([version, endpoint name, path, body as sent, sample, attempt])
 
-Fields that do not change the reply are left out by name, so that a field nobody thought of counts. Only the top
-level is sorted: the order inside (of messages, of a JSON schema's properties) is part of what the model reads.
-The address and the key of an endpoint are no part of it.
+The fields that do not change the reply are listed by name and left out, so that an unknown field counts. Only the top
+level is sorted: the order inside (of messages, of a JSON schema's properties) is part of what the model reads. The
+address and the API key of an endpoint are no part of the key.
 """
 
 import hashlib
@@ -34,7 +34,9 @@ _name = lru_cache(maxsize=256)(_encode)
 
 
 class Encoded(dict[str, Any]):
-    """A part of many bodies that never changes, such as a schema: its JSON is made once."""
+    """A dict that is part of many request bodies and never changes, such as a JSON schema. Its JSON text, `json`, is
+    made only once.
+    """
 
     __slots__ = ("json",)
 
@@ -44,7 +46,9 @@ class Encoded(dict[str, Any]):
 
 
 def canonical(body: Mapping[str, Any]) -> str:
-    """The JSON of a request's body as far as it changes the reply: what is hashed, and what is stored of it."""
+    """The JSON text of a request's body, sorted by field, without the fields that do not change the reply. The key is
+    made of it, and it is stored with the reply.
+    """
     pieces = (
         f"{_name(name)}:{value.json if type(value) is Encoded else _encode(value)}"
         for name, value in sorted(body.items())
@@ -54,9 +58,11 @@ def canonical(body: Mapping[str, Any]) -> str:
 
 
 def key_of(endpoint: str, path: str, sent: str, *, sample: int = 0, attempt: int = 0) -> str:
-    """64 hex digits, of a body in its canonical form.
+    """The key of a request, 64 hex digits. `endpoint` is the endpoint's name, `path` the URL path of the API, `sent`
+    the body in canonical form.
 
-    `sample` tells apart wanted repetitions, `attempt` a repeated question after a bad reply.
+    `sample` numbers the answers where several to one request are wanted; `attempt` is above 0 if the question is
+    repeated after a reply of no use.
     """
     document = f"[{KEY_VERSION},{_name(endpoint)},{_name(path)},{sent},{sample},{attempt}]"
     return hashlib.sha256(document.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A prompt is a file: its inputs and the reply it asks for on top, then a system and a user part.
+"""Prompts, which are files: the inputs and the kind of reply on top, then a system and a user message.
 
     ---
     inputs: question, passages
@@ -10,13 +10,13 @@
     Question:
     {{ question | fenced }}
 
-A prompt for a structured reply ends with two more parts, `# as tags` and `# as json`: how the user message closes
-where the reply is asked for in that form. A reply that holds objects, such as a list of edits, is one JSON object in
-both: `# as json` closes for servers that hold a model to the schema, `# as tags` for those that do not, so it names all
-fields and asks for nothing but the object.
+A prompt for a structured reply ends with two more parts, `# as tags` and `# as json`. One of them closes the user
+message: the one for the form in which the reply is asked for. A reply with objects in it, such as a list of edits, is
+one JSON object in both forms: `# as json` is for servers that hold a model to the JSON schema, `# as tags` for those
+that do not, so it names all fields and asks for nothing but the object.
 
-Parts are Jinja templates, rendered in a sandbox, strictly: a missing or an extra input is an error.
-Text from sources enters only as a value, never as a template, and only through the filter `fenced`.
+Parts are Jinja templates, rendered in a sandbox, strictly: a missing or an extra input is an error. Text from sources
+enters only as a value, never as a template, and only through the filter `fenced`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ _TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`hash` is the sha256 of the file; `reply` names the model of schemas.replies that a reply is read into.
+    """A prompt that was read from a file. `name`: `<dataset>/<file name>`. `hash`: the SHA-256 of the file. `inputs`:
+    the names of its variables. `reply`: the class in schemas.replies into which a reply is read.
 
-    `tags` and `json` close the user message where a reply in that form is asked for; empty in a prompt for plain text.
+    `system` and `user` are the templates of the two messages. `tags` and `json` are those that close the user message
+    where the reply is asked for in that form; both are empty in a prompt for plain text.
     """
 
     name: str
@@ -61,13 +63,16 @@ class Prompt:
 
     @property
     def forms(self) -> tuple[Form, ...]:
+        """The forms in which the prompt can ask for a reply."""
         return ("tags", "json") if self.tags else ("text",)
 
     @property
     def parts(self) -> tuple[str, ...]:
+        """The prompt's four templates, of which some may be empty."""
         return self.system, self.user, self.tags, self.json
 
     def identity(self) -> str:
+        """What identifies the prompt in a recipe: its hash."""
         return self.hash
 
     def request(
@@ -80,7 +85,9 @@ class Prompt:
         logprobs: int | None = None,
         **inputs: Any,
     ) -> Request:
-        """The question to this endpoint: with `reply`, in the form that it can be asked for."""
+        """A request to this endpoint with these inputs. With `reply`, a pydantic model, it asks for a structured reply
+        in the endpoint's form, else for plain text. UsageError if the inputs or the form do not fit.
+        """
         form: Form = endpoint.form if reply else "text"
         return Request(
             messages=self.render(form=form, **inputs),
@@ -94,7 +101,7 @@ class Prompt:
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:
-        """(role, content) of the system and the user message."""
+        """(role, content) of the system and the user message. UsageError if the inputs or the form do not fit."""
         if form not in self.forms:
             raise UsageError(f"Prompt {self.name} cannot ask for a reply as {form}, only as {' or '.join(self.forms)}.")
         missing = [name for name in self.inputs if name not in inputs]
@@ -108,9 +115,11 @@ class Prompt:
 
 
 def load_prompt(name: str, *folders: Path) -> Prompt:
-    """The prompt `<name>.md` of the first of these folders that has it, checked.
+    """The prompt `<name>.md` of the first of these folders that has it. UsageError if none has it, or if the file is no
+    valid prompt.
 
-    It declares exactly the inputs that it uses, and asks for what the prompts whose place it takes ask for.
+    The prompt must use exactly the inputs that it declares. If later folders have a prompt of this name too, it must
+    have the same inputs, reply and forms as that one.
     """
     found = [folder / f"{name}.md" for folder in folders if os.path.lexists(folder / f"{name}.md")]
     if not found:
@@ -122,7 +131,11 @@ def load_prompt(name: str, *folders: Path) -> Prompt:
 
 
 def prompt_folders(chosen: str | None, own: Path) -> tuple[Path, ...]:
-    """Where prompts are looked for: a user's folder, if any, whose files must be named as in `own`; then `own`."""
+    """The folders in which prompts are looked for, in order: `chosen`, a user's folder, if any; then `own`, the
+    project's.
+
+    UsageError if the user's folder cannot be read, has no prompt, or has one whose name is not in `own`.
+    """
     if chosen is None:
         return (own,)
     folder, known = Path(chosen), prompt_names(own)
@@ -139,14 +152,16 @@ def prompt_folders(chosen: str | None, own: Path) -> tuple[Path, ...]:
 
 
 def prompt_names(folder: Path) -> list[str]:
-    """`<dataset>/<name>` of each prompt file in a folder; files that lie directly in it by their name alone."""
+    """The names of the prompts in a folder: `<dataset>/<name>` for a file in a subfolder, `<name>` for one directly in
+    it.
+    """
     entries = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     files = [*entries, *(path for entry in entries if entry.is_dir() for path in sorted(entry.iterdir()))]
     return [path.relative_to(folder).with_suffix("").as_posix() for path in files if path.suffix == ".md"]
 
 
 def list_inputs(prompt: Prompt) -> set[str]:
-    """The inputs that a prompt goes through one by one."""
+    """The inputs that must be lists, as the prompt loops over them (`for` in the template)."""
     from jinja2 import nodes
 
     loops = [loop for part in prompt.parts for loop in _environment().parse(part).find_all(nodes.For)]
@@ -154,7 +169,9 @@ def list_inputs(prompt: Prompt) -> set[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to say to somebody who wrote a name that is not known."""
+    """The end of an error message for an unknown name: `did you mean <the most similar>?`, else a list of the known
+    names.
+    """
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -162,6 +179,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _check_replaces(path: Path, prompt: Prompt, own: Prompt) -> None:
+    """Raise UsageError unless a user's prompt, from the file `path`, has the inputs, reply and forms of the project's
+    own prompt.
+    """
     if set(prompt.inputs) != set(own.inputs):
         raise UsageError(
             f"The prompt {path} declares the inputs {', '.join(prompt.inputs)}, "
@@ -176,6 +196,7 @@ def _check_replaces(path: Path, prompt: Prompt, own: Prompt) -> None:
 
 
 def _load(name: str, path: Path) -> Prompt:
+    """The prompt in a file, checked; UsageError, which names the file, if it cannot be read or is no valid prompt."""
     try:
         prompt = _parse(name, path.read_bytes())
         _check_inputs(prompt)
@@ -189,6 +210,9 @@ def _load(name: str, path: Path) -> Prompt:
 
 
 def _parse(name: str, content: bytes) -> Prompt:
+    """The prompt that a file's content describes; UsageError if it has another form than shown at the top of this
+    module.
+    """
     match = _FILE.match(content.decode().replace("\r\n", "\n"))
     if match is None:
         raise UsageError(
@@ -207,7 +231,9 @@ def _parse(name: str, content: bytes) -> Prompt:
 
 
 def _closings(name: str, user: str) -> tuple[str, dict[str, str]]:
-    """The user part, and the parts that close it by form: none, or one for each form."""
+    """(the user part alone, form -> the part that closes it), from the text after `# user`: no closing part, or one for
+    each form. UsageError for anything else.
+    """
     user, *rest = _CLOSING.split(user)
     forms, parts = rest[::2], rest[1::2]
     if forms and (sorted(forms) != ["json", "tags"] or not all(part.strip() for part in parts)):
@@ -219,6 +245,7 @@ def _closings(name: str, user: str) -> tuple[str, dict[str, str]]:
 
 
 def _field(name: str, line: str) -> tuple[str, str]:
+    """(field, value) of one line of a prompt's head; `name` is the prompt's."""
     key, colon, value = line.partition(":")
     if not colon:
         raise UsageError(f'Prompt {name} has the line "{line}" on top: expected `name: value`.')
@@ -226,6 +253,7 @@ def _field(name: str, line: str) -> tuple[str, str]:
 
 
 def _check_inputs(prompt: Prompt) -> None:
+    """Raise UsageError unless the prompt's templates are valid and use exactly the inputs it declares."""
     from jinja2 import TemplateSyntaxError, meta
 
     try:
@@ -240,11 +268,13 @@ def _check_inputs(prompt: Prompt) -> None:
 
 
 def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got") -> str:
+    """The message of an error about inputs that are missing or not declared."""
     wrong = [f"no {item}" for item in missing] + [f"the undeclared {item}" for item in extra]
     return f"Prompt {name} {verb} {' and '.join(wrong)}: it declares the inputs {', '.join(declared)}."
 
 
 def _rendered(part: str, inputs: dict[str, Any]) -> str:
+    """A template rendered with these inputs, without white space around it."""
     return _template(part).render(inputs).strip() if "{" in part else part.strip()
 
 

@@ -1,4 +1,6 @@
-"""What a stage asks a model, and what comes back. No transport here."""
+"""The types of what a stage asks a model (endpoint, request) and of what comes back (answer, failure). Nothing here
+sends.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "i
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens. `cached_input`: of prompt tokens the provider had cached. `batch`: factor of a batch."""
+    """USD per million tokens. `cached_input`: for prompt tokens that the provider had cached (None: as `input`).
+    `batch`: the factor by which batch mode changes all prices.
+    """
 
     input: float
     output: float
@@ -27,11 +31,12 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model behind an OpenAI-compatible API.
+    """A model behind an OpenAI-compatible API; without `base_url` the built-in offline model.
 
-    `name`, `model`, `parameters` and whether it takes a JSON schema are its identity (they change what it says);
-    address, key, limits, price and time-out are not. `limit_field` is what the server calls the limit of a reply's
-    tokens. `rpm` and `tpm` are requests and tokens allowed a minute, where the server does not say so itself.
+    `name`, `model`, `parameters` and whether it takes a JSON schema are its identity, as they change its replies;
+    address, key, limits, price and time-out are not. `key_env` is the environment variable with the API key.
+    `concurrency`: requests at the same time. `limit_field` is the server's name for the limit of a reply's tokens.
+    `rpm` and `tpm` are requests and tokens allowed a minute, where the server does not say so itself.
     """
 
     name: str
@@ -53,21 +58,24 @@ class Endpoint:
 
     @property
     def form(self) -> Literal["json", "tags"]:
-        """How it is asked for a structured reply."""
+        """The form in which the endpoint is asked for a structured reply: JSON if it takes a schema, else tags."""
         return "json" if "json_schema" in self.capabilities else "tags"
 
     def identity(self) -> dict[str, Any]:
+        """What identifies the endpoint in a recipe, as a JSON value."""
         shown = {"endpoint": self.name, "model": self.model, "parameters": dict(self.parameters)}
         return {**shown, "json_schema": True} if self.form == "json" else shown
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question: the rendered messages, and which rule the offline model follows (`task`, not sent).
+    """One question to a model: the rendered messages, the limit of the reply's tokens and how often to ask.
 
-    `prompt` is kept beside the stored reply, e.g. the hash of the prompt file; it changes neither call nor key.
-    With `reply` the answer is read into that model, from JSON or from tags (`form`). `samples` are asked for as
-    separate answers; `logprobs` is how many alternatives to return at each position (0: of the chosen token only).
+    `task` names the prompt: statistics are kept by it, and the offline model's rule is chosen by it; it is not sent.
+    `prompt`, e.g. the hash of the prompt file, is stored beside the reply; it changes neither what is sent nor the key.
+    With `reply` the answer is read into that pydantic model, from JSON or from tags (`form`). `samples`: how many
+    separate answers are wanted. `logprobs`: how many alternatives to return at each position (0: only the chosen
+    token's probability; None: none at all).
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -82,9 +90,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A model's reply. `key` names it in the response store; `text` is what it said; `value` is it read into `reply`.
+    """A model's reply to one sample of a request. `text` is the reply, `value` the same read into the request's `reply`
+    model. `key` is its key in the response store; `cached`: it was stored before. `finish`: why the reply ended.
 
-    `logprobs` is the choice's `logprobs.content` as it came, where it was asked for.
+    `logprobs` is the choice's `logprobs.content` as received, if it was asked for.
     """
 
     text: str
@@ -101,17 +110,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that this request can never get a usable answer to.
+    """The final result of a request that got no usable answer. `kind` is the reason:
 
-    request     refused for what it is: too long, not acceptable
-    filter      held back by a provider's filter, of the question or of the reply
+    request     refused for its content: too long, not acceptable
+    filter      the question or the reply was held back by a provider's filter
     refusal     the model declined
-    length      cut off at the limit of tokens, also with twice the limit
-    whitespace  ran into the limit with nothing but white space
-    invalid     not in the form that was asked for, even after one repair
-    empty       nothing said
+    length      the reply was cut off at the limit of tokens, also with twice the limit
+    whitespace  the reply ran into the limit with white space at its end, also without a schema's constraint
+    invalid     the reply did not have the form that was asked for, even after one repair
+    empty       the reply was empty, also when asked again
 
-    `detail["text"]` is what the model said, where it said anything.
+    `detail["text"]` is the reply's text, if there is a reply. `key` is that of the last attempt.
     """
 
     kind: FailureKind
@@ -122,5 +131,5 @@ class Failure:
 
 
 def broken_off() -> Incomplete:
-    """What who asks is told once the models are closed."""
+    """The error that callers get once the build is stopped and the models are closed."""
     return Incomplete("The build was broken off: run the same command again.")

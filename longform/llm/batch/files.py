@@ -1,9 +1,10 @@
-"""The files of a batch, one JSON document a line: the requests that are uploaded, the replies that come.
+"""The files of a batch, one JSON document a line: the requests that are uploaded, the replies that come back.
 
     {"custom_id": KEY, "method": "POST", "url": "/v1/chat/completions", "body": {...}}
     {"custom_id": KEY, "response": {"status_code": 200, "request_id": "...", "body": {...}}, "error": null}
 
-Replies come in any order. One that has no response was never worked on: its batch expired or was cancelled.
+Replies come in any order. A line without a response is for a request that was never worked on, as the batch expired or
+was cancelled.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _BODY = len(_HEAD) + 64 + len(_MIDDLE)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A request: its key, its body in canonical form, what its record says of it, and the most it can cost."""
+    """One request of a batch: its key, its body in canonical form (`sent`), the task and prompt that are stored with
+    the reply, and the upper bound of its cost in billionths of a US dollar.
+    """
 
     key: str
     sent: str
@@ -38,7 +41,9 @@ class Item:
 
 
 class Reply(NamedTuple):
-    """What came for a request: the HTTP status it would have had, and its body."""
+    """The reply to one request of a batch: the HTTP status that it would have had by itself, its body, the provider's
+    id.
+    """
 
     status: int
     body: bytes
@@ -49,7 +54,12 @@ Keep = Callable[[Item, Mapping[str, Any], Reply], tuple[Record | None, Paid | No
 
 
 class Collector:
-    """Reads the lines of a job's files into records and lines of the ledger."""
+    """Turns the replies in a job's files into records of the response store and lines of the ledger.
+
+    `spool`: the file of the job's requests, which may be gone. `keys`: the keys of the requests, in their order. `keep`
+    gives the record and the ledger line of a reply, None for one that the reply is not worth. `answered`: keys that
+    have a usable record. `broken`: number of lines without a key.
+    """
 
     def __init__(self, job: Job, spool: Path, keys: Sequence[str], keep: Keep) -> None:
         self.places = {key: place for place, key in enumerate(keys)}
@@ -60,7 +70,9 @@ class Collector:
         self._lines = _index(spool)
 
     def groups(self, content: bytes) -> Iterator[dict[str, Reply]]:
-        """Replies by key, some hundreds at a time; of several to one request the first."""
+        """The replies in a file's content in groups of at most 500, each key -> reply; of several replies to one
+        request in a group the first. Lines without a reply, or of other jobs, are left out.
+        """
         group: dict[str, Reply] = {}
         for line in io.BytesIO(content):
             found = self._read(line) if line.strip() else None
@@ -75,7 +87,12 @@ class Collector:
     def worth(
         self, replies: dict[str, Reply], stored: Mapping[str, Record]
     ) -> tuple[list[tuple[str, Record]], list[Paid]]:
-        """What is to be written: nothing twice, and nothing in place of what a single call has stored meanwhile."""
+        """(records with their keys, ledger lines) to be stored for these replies. `stored`: key -> record that is
+        stored already.
+
+        A reply that was collected before is left out. One whose request was meanwhile answered by a single call gives a
+        ledger line only. Adds to `answered`.
+        """
         records: list[tuple[str, Record]] = []
         lines: list[Paid] = []
         sent = self._sent(replies)
@@ -98,6 +115,7 @@ class Collector:
         return records, lines
 
     def _read(self, line: bytes) -> tuple[str, Reply] | None:
+        """(key, reply) on a line; None if it has no key (counted in `broken`), no response, or a key of another job."""
         document = read_json(line)
         key, response = document.get("custom_id"), document.get("response")
         if not isinstance(key, str):
@@ -109,7 +127,7 @@ class Collector:
         return None
 
     def _sent(self, keys: Iterable[str]) -> dict[str, str]:
-        """The requests as they were sent; `{}` where that is not known any more."""
+        """key -> body of the request as it was sent; `{}` if it is no longer known."""
         places = {key: self._lines.get(key) for key in keys}
         if not any(places.values()):
             return dict.fromkeys(places, "{}")
@@ -118,12 +136,13 @@ class Collector:
 
 
 def kind_of(context: dict[str, Any], place: int) -> tuple[str, str]:
+    """(task, prompt) of a job's request at this position, from the job's context."""
     task, prompt = context["kinds"][context["which"][place] if context["which"] else 0]
     return task, prompt
 
 
 def reread(job: Job, path: Path, keys: Sequence[str]) -> Iterator[Item]:
-    """The items of a job's file, which is removed after the last."""
+    """The items of a job's file of requests, in its order; the file is deleted after the last one is taken."""
     context, bound_nano = json.loads(job.context), mean_bound_nano(job)
     places = {key: place for place, key in enumerate(keys)}
     with path.open("rb") as file:
@@ -134,15 +153,17 @@ def reread(job: Job, path: Path, keys: Sequence[str]) -> Iterator[Item]:
 
 
 def mean_bound_nano(job: Job) -> int:
+    """The mean upper bound of the cost of a job's requests, in billionths of a US dollar, rounded up."""
     return -(-job.reserved_nano // job.requests)
 
 
 def line_of(item: Item) -> bytes:
+    """The line of the upload file for a request."""
     return b"".join((_HEAD, item.key.encode(), _MIDDLE, item.sent.encode(), b"}\n"))
 
 
 def _index(spool: Path) -> dict[str, tuple[int, int]]:
-    """key -> where the line of that request begins, and its length."""
+    """key -> (offset, length) of the request's line in the file; empty if there is no file."""
     found: dict[str, tuple[int, int]] = {}
     offset = 0
     if spool.exists():
@@ -155,14 +176,19 @@ def _index(spool: Path) -> dict[str, tuple[int, int]]:
 
 
 def _body_at(file: Any, offset: int, size: int) -> str:
+    """The body of the request in the line at this offset."""
     file.seek(offset)
     return str(file.read(size)[_BODY:].rstrip()[:-1].decode())
 
 
 def _bytes(body: Any) -> bytes:
+    """A reply's body as bytes: a text as it is, any other value as JSON."""
     text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
     return text.encode("utf-8", "replace")
 
 
 def usable(record: Record | None) -> bool:
+    """Whether there is a record and it is not of a reply that could not be read. A permanent error (tombstone) is
+    usable.
+    """
     return record is not None and record.code != "unusable"

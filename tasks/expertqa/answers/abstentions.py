@@ -1,13 +1,13 @@
-"""Abstentions: the words by which an answer declines (ExpertQA, section 3.1).
+"""Abstentions: the words by which an answer declines to answer (ExpertQA, section 3.1).
 
     I'm sorry, but the passages [1][2] do not mention tin. They are about lead.    the passages do not mention
     Do you mean the metal?                                                         Do you mean the metal?
     The passages do not mention tin, but it melts at 232 degrees.                  None: it answers
 
-An answer is cut into clauses. One of them must decline, and each other must decline, too, or be one that stands
-beside such words: an apology, an offer, whom to ask, why it declines, what the passages are about. All words are in
-abstentions.txt, whose head says how to add to them. Every pattern is bounded: an answer is hostile until proven
-otherwise.
+An answer is cut into clauses. It abstains if one clause declines, and every other clause declines, too, or may go with
+one that does: an apology, an offer, whom to ask, why it declines, what the passages are about. All phrases are in
+abstentions.txt, whose head explains their grammar; TEXTS there is any word for what the answer was to be read from.
+Every pattern is bounded, so that no answer can make matching slow.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ _AND_HOW = re.compile(
 
 
 class Clause(NamedTuple):
-    """A piece of an answer, and where it begins; `joint`: the sentence goes on with it (", so …", "but …")."""
+    """A piece of an answer. `start`: its offset in the answer. `joint`: it continues the sentence of the clause before
+    (", so …", "but …").
+    """
 
     text: str
     start: int
@@ -89,7 +91,11 @@ class Clause(NamedTuple):
 
 
 def abstention(text: str) -> str | None:
-    """The words by which an answer declines, as they stand there, white space folded; None where it answers."""
+    """The words by which an answer declines to answer, without citation marks and on one line; None if it answers.
+
+    An answer that only asks back declines by its first question. None for answers of more than 150 words or 2,000
+    characters.
+    """
     words = text.split(maxsplit=MAX_WORDS)
     if len(words) > MAX_WORDS:
         return None
@@ -99,6 +105,7 @@ def abstention(text: str) -> str | None:
 
 
 def _declining_span(answer: str) -> Span | None:
+    """(start, end) of the first words by which the answer declines, else of its first question; None if it answers."""
     plain = _written_over(answer)
     clauses = list(_clauses(plain))
     plainly = any(_has("declines plainly", clause.text) for clause in clauses)
@@ -110,6 +117,11 @@ def _declining_span(answer: str) -> Span | None:
 
 
 def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: int, plainly: bool) -> bool:
+    """Whether the clause at `place`, which does not decline itself, may go with clauses that do.
+
+    `declining`: for each clause the span of the words by which it declines, or None. `plainly`: whether some clause
+    declines plainly ("I don't know").
+    """
     clause, before, after = clauses[place], clauses[:place], clauses[place + 1 : place + 2]
     follows = after and declining[place + 1] and after[0].joint and _THEREFORE.match(after[0].text)
     if clause.is_question or (follows and _is_a_reason(clause.text)):  # "The passages are old, so I cannot say"
@@ -121,7 +133,9 @@ def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: i
 
 
 def _written_over(answer: str) -> str:
-    """Of equal length, with plain quotes; what is quoted is out of sight, unless it is the first sentence."""
+    """The answer with plain quotes, and with quotations and the words TEXTS masked; of equal length, so that offsets
+    stay valid. A quotation that is the first sentence is not masked.
+    """
     plain = answer.translate(_PLAIN)
     if quoted := _QUOTED_SENTENCE.match(plain):
         plain = f"{' ' * quoted.start(2)}{quoted[2]} {plain[quoted.end() :]}"
@@ -130,6 +144,7 @@ def _written_over(answer: str) -> str:
 
 
 def _clauses(plain: str) -> Iterator[Clause]:
+    """The clauses of a masked answer, in order."""
     start, joint = 0, False
     for cut in _CUT.finditer(plain):
         yield Clause(plain[start : cut.start()], start, joint)
@@ -138,7 +153,11 @@ def _clauses(plain: str) -> Iterator[Clause]:
 
 
 def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
-    """Where a clause declines, in its main part: "If I don't know the dose, I ask" does not."""
+    """(start, end) in the answer of the words by which a clause declines; None if it does not.
+
+    Only the main part of the clause counts: "If I don't know the dose, I ask" does not decline. `texts_named`: whether
+    TEXTS were named up to this clause, or some clause declines plainly.
+    """
     head = (_JOINT if clause.joint else _SUBORDINATE).match(clause.text)
     main = clause.text[head.end() :] if head else clause.text
     found = _found_in(main, texts_named)
@@ -151,25 +170,34 @@ def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
 
 
 def _found_in(text: str, texts_named: bool) -> re.Match[str] | None:
+    """The first words that decline; with `texts_named` also phrases that decline only after TEXTS were named. None if
+    there are none.
+    """
     found = _patterns()["declines"].search(text)
     return found or (_patterns()["declines, after TEXTS"].search(text) if texts_named else None)
 
 
 def _head_answers(head: re.Match[str]) -> bool:
-    """ "While lead melts at 327 degrees, I don't know …" """
+    """Whether the subordinate clause in front makes a statement, as in "While lead melts at 327 degrees, I don't know
+    …".
+    """
     parts = head.groupdict()
     words = parts.get("reason") or (parts.get("first") if (parts.get("if") or "").lower() not in _CONDITIONS else None)
     return words is not None and not _is_a_reason(words.strip(" ,"))
 
 
 def _answers_before(words: str) -> bool:
-    """ "Lead melts over a candle, I don't know …", but not "From the passages, I can't tell …" """
+    """Whether the words before those that decline make a statement: "Lead melts over a candle, I don't know …" does,
+    "From the passages, I can't tell …" does not.
+    """
     words = words.rstrip()
     return words.endswith(",") and not _PREPOSED.match(words) and not _is_a_reason(words.strip(" ,"))
 
 
 def _answers_after(rest: str) -> bool:
-    """What follows the words that decline: "… do not mention tin, which melts at 232 degrees"."""
+    """Whether the words after those that decline make a statement: "… do not mention tin, which melts at 232
+    degrees".
+    """
     if _has("answers", rest.lstrip()) or _NUMBER.search(rest.partition(", ")[2]):
         return True
     relative = _RELATIVE.search(rest)
@@ -177,7 +205,9 @@ def _answers_after(rest: str) -> bool:
 
 
 def _is_a_reason(text: str) -> bool:
-    """What may stand before ", so I cannot say": it is about the texts, the question or who answers."""
+    """Whether a text can be the reason for declining, as before ", so I cannot say": it is about TEXTS, the question or
+    who answers, and has no number.
+    """
     if _NUMBER.search(text):
         return False
     sections = ("reasons", "beside", "beside, about TEXTS", "beside, after TEXTS")
@@ -185,6 +215,9 @@ def _is_a_reason(text: str) -> bool:
 
 
 def _is_beside(clause: Clause, sections: list[str]) -> bool:
+    """Whether a clause may go with one that declines: it has no words, continues a list of what TEXTS do not say, gives
+    a reason, or matches a phrase of `beside` or of these sections of abstentions.txt. A clause with a number may not.
+    """
     text = clause.text.strip()
     if not any(map(str.isalnum, text)) or (clause.joint and _is_of_a_list(text)):
         return True
@@ -200,12 +233,13 @@ def _is_beside(clause: Clause, sections: list[str]) -> bool:
 
 
 def _is_of_a_list(text: str) -> bool:
-    """The rest of what the texts do not say: "…, and how long it is"."""
+    """Whether a clause continues a list of what TEXTS do not say: "…, and how long it is"."""
     short = text.startswith("and ") and len(text.split()) <= FEW_WORDS and not _FINITE.search(text)
     return short or _AND_HOW.match(text) is not None
 
 
 def _has(section: str, text: str) -> bool:
+    """Whether the text matches a phrase of this section of abstentions.txt."""
     return _patterns()[section].search(text) is not None
 
 
@@ -218,7 +252,9 @@ _WORD = r"[^\s,;:]{1,300}"
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """One for each section of the file, one for the words TEXTS."""
+    """Section of abstentions.txt -> pattern of all its phrases; and TEXTS -> pattern of all words that it stands
+    for.
+    """
     sections = file_sections()
     lists = _lists(sections.pop("words"))
     found = {name: _compiled([_pattern(line, lists) for line in lines]) for name, lines in sections.items()}
@@ -226,7 +262,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 
 def file_sections() -> dict[str, list[str]]:
-    """Name -> lines of the data file, without comments."""
+    """Section of abstentions.txt -> its lines, without comments and blank lines."""
     sections: dict[str, list[str]] = {}
     for line in map(str.strip, _FILE.read_text("utf-8").splitlines()):
         if line.startswith("== "):
@@ -237,7 +273,10 @@ def file_sections() -> dict[str, list[str]]:
 
 
 def _lists(lines: list[str]) -> dict[str, str]:
-    """Name -> pattern; several lines of a name add up."""
+    """Name of a list of words, such as TEXTS -> pattern of its words; several lines of one name are joined.
+
+    `lines`: "NAME = a|b"; a line may use the names of lines before it.
+    """
     lists: dict[str, str] = {}
     for line in lines:
         name, _, choices = line.partition(" = ")
@@ -247,16 +286,20 @@ def _lists(lines: list[str]) -> dict[str, str]:
 
 
 def _compiled(patterns: list[str]) -> re.Pattern[str]:
+    """One pattern for all of these, which matches whole words, in upper or lower case."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
 
 
 def _pattern(line: str, lists: dict[str, str]) -> str:
-    """The regular expression of a line whose grammar is as the head of the file says."""
+    """The regular expression of one line of abstentions.txt, in the grammar that the head of the file explains.
+    `lists`: name -> pattern of the lists that the line may use.
+    """
     start = rf"\A(?:(?:{lists['OPENERS']}),? ){{0,3}}" if line.startswith("^") else ""
     return start + _TOKEN.sub(lambda token: _translated(token, lists), line.removeprefix("^"))
 
 
 def _translated(token: re.Match[str], lists: dict[str, str]) -> str:
+    """The regular expression of one special sign of a line: `<3>`, the name of a list, a bracket or a full stop."""
     if token["most"]:
         most = int(token["most"])
         return f"(?:{_WORD} ){{0,{most}}}" if token["blank"] else f"{_WORD}(?: {_WORD}){{0,{most - 1}}}"

@@ -34,11 +34,15 @@ PASSAGE_CHARACTERS = 40_000
 
 
 def _longest(of: Sizes, **texts: Any) -> list[Request]:
+    """The longest request that can be sent for an answer, for the token bound of a plan. `texts`: further prompt
+    inputs.
+    """
     asked = {"field": longest(FIELD_CHARACTERS), "question": longest(QUESTION_CHARACTERS), **texts}
     return [of["prompt"].request(of["model"], max_tokens=ANSWER_TOKENS, **asked)]
 
 
 def _longest_reading(of: Sizes) -> list[Request]:
+    """The longest request that can be sent for an answer from passages, for the token bound of a plan."""
     search = of.arguments_of("found")["search"]
     return _longest(of, passages=[longest(PASSAGE_CHARACTERS)] * max(search.corpus_k, search.pages_k))
 
@@ -51,9 +55,10 @@ def _longest_reading(of: Sizes) -> list[Request]:
 def write_closed_book(
     context: StageContext, questions: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Answers written from the model's memory, which cite web addresses: LLM(q).
+    """Answers that the model writes from memory, with web addresses as citations: LLM(q) of the paper.
 
-    `text` leaves out the list of references at the end; `cited` holds its entries.
+    `text` leaves out the list of references at the end; `cited` holds its entries. A Rejected for questions with
+    released answers, and for all questions if `systems` lacks gpt4.
     """
     asked = []
     for question in questions:
@@ -70,6 +75,7 @@ def write_closed_book(
 
 
 def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+    """The row of a closed-book answer; a Rejected if the model gave no usable one. `key`: the question's id."""
     if isinstance(answer, Failure):
         return unanswered(key, answer)
     text = usable(key, answer)
@@ -93,10 +99,11 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
 def write_from_passages(
     context: StageContext, questions: Rows, found: Rows, *, systems: list[str], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Answers of each system from the passages of its corpus, cited by number: LLM(P, q).
+    """Answers that the model writes for each system from the passages of that system's corpus, cited by number: LLM(P,
+    q) of the paper.
 
-    A system without a passage for a question writes no answer; such cases are counted as
-    `rr_gs_gpt4: no passage found`.
+    A system without a passage for a question writes no answer; such cases are counted as `rr_gs_gpt4: no passage
+    found`. A Rejected for each question that no system answers for lack of passages, or that has released answers.
     """
     asked = []
     for question, row in zip(questions, found, strict=True):
@@ -114,7 +121,7 @@ def write_from_passages(
 
 
 def _passages_by_system(context: StageContext, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
-    """System -> passages of its corpus; systems without any are left out, and counted."""
+    """System -> the passages of its corpus. Systems without a passage are left out, and counted in `context`."""
     found = {system: [each for each in passages if each["corpus"] == CORPORA[system]] for system in systems}
     for system in found:
         if not found[system]:
@@ -123,6 +130,7 @@ def _passages_by_system(context: StageContext, passages: list[Row], systems: Ite
 
 
 def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
+    """The request for an answer to the question from these passages, each cut to PASSAGE_CHARACTERS."""
     texts = [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
     return prompt.request(model, max_tokens=ANSWER_TOKENS, passages=texts, **_inputs(question))
 
@@ -130,6 +138,9 @@ def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt
 def _from_passages(
     key: str, system: str, passages: list[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
 ) -> Row | Rejected:
+    """The row of an answer from passages; a Rejected that names the system if the model gave no usable one. `key`: the
+    question's id.
+    """
     if isinstance(answer, Failure):
         return _of_system(system, unanswered(key, answer))
     text = usable(key, answer)
@@ -140,6 +151,7 @@ def _from_passages(
 
 
 def _of_system(system: str, rejected: Rejected) -> Rejected:
+    """The Rejected with the system's name in front of its detail."""
     return replace(rejected, detail=f"{system}: {rejected.detail}" if rejected.detail else system)
 
 
@@ -156,9 +168,10 @@ def _inputs(question: Row) -> Row:
 
 @stage(POST_HOC, revision=2, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
 def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
-    """Copies of the closed-book answer without its citations, one for each post-hoc system.
+    """For each post-hoc system a copy of the closed-book answer without its citations.
 
-    Evidence for their claims is retrieved later (`find_for_claims`).
+    Evidence for the claims of these copies is retrieved later (`find_for_claims`). A Rejected for an answer that is
+    nothing but citations, and for all answers if there are no `systems`.
     """
     for answer in closed:
         text = without_marks(answer["text"])
@@ -172,6 +185,7 @@ def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) 
 
 
 def _written(question: str, system: str, kind: str, text: str, cited: list[Row], origin: Row) -> Row:
+    """A row of ANSWERS that a model of ours wrote. `cited`: rows of CITED. `origin`: the columns of MADE_BY."""
     return {
         "answer_id": f"a_{fingerprint([question, system, text])}",
         "question_id": question,
@@ -197,9 +211,10 @@ def collect_answers(
     post_hoc: Rows,
     commercial: AllRows,
 ) -> Iterator[Row | Rejected]:
-    """All answers in the order of questions, then systems, with the phrase by which they abstain.
+    """All answers of the questions, each with the words by which it abstains, if it does; in the order of questions,
+    then systems.
 
-    If a system answers a question twice, the first answer in the order of the inputs is kept.
+    If a system has two answers to a question, the first in the order of the inputs is kept.
     """
     keys = {question["question_id"]: None for question in questions}
     imported = (answer for answer in commercial if answer["question_id"] in keys)
@@ -209,7 +224,10 @@ def collect_answers(
 
 
 def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:
-    """One answer for each system: ours in the order of SYSTEMS, then others by name; a Rejected for each left out."""
+    """One answer of each system to a question: in the order of SYSTEMS, then other systems by name.
+
+    A Rejected for each further answer of a system, and for a question without any answer. Fills in `abstention`.
+    """
     if not answers:
         yield Rejected(question, "filtered", "no answer")
     first: dict[str, Row] = {}

@@ -75,6 +75,7 @@ def marks(text: str) -> list[int]:
 
 
 def _numbers(mark: str) -> list[int]:
+    """The numbers that one mark cites, ranges written out; none if 0 is among them, as in the interval [0, 1]."""
     found: list[int] = []
     for first, last in _NUMBER.findall(mark.partition("†")[0].translate(_BARE_NUMBERS)):
         low, high = int(first), int(last or first)
@@ -83,7 +84,7 @@ def _numbers(mark: str) -> list[int]:
 
 
 def mark_spans(text: str) -> Spans:
-    """(start, end) of each citation by number or address, including the blanks before it."""
+    """(start, end) of each citation by number or address, in order, including the blanks before it."""
     return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
 
 
@@ -98,6 +99,7 @@ def _citation_runs(text: str) -> Spans:
 
 
 def _is_interval(citation: str) -> bool:
+    """Whether a citation mark is an interval such as [0, 1], which cites nothing."""
     mark = _MARK.match(citation.lstrip())
     return mark is not None and not _numbers(mark[0])
 
@@ -135,6 +137,7 @@ def urls(text: str) -> list[str]:
 
 
 def _clean(url: str) -> str:
+    """The address without punctuation at its end."""
     return url.rstrip(".,;:!?'*_`|}’”»。")
 
 
@@ -142,21 +145,24 @@ def _clean(url: str) -> str:
 
 
 class Source(NamedTuple):
-    """An entry of a list of references: its address and its words without the address, where it has them."""
+    """An entry of a list of references: its address, and as `title` its other words; each None if it has none."""
 
     url: str | None
     title: str | None
 
 
 def references(text: str) -> tuple[int, dict[int, Source]]:
-    """(offset where the list of references begins, number -> source). The offset is len(text) if there is no list."""
+    """(offset where the list of references at the end of the text begins, number -> source). The offset is len(text) if
+    there is no list.
+    """
     return _one_line(text) or _read_upwards(text)
 
 
 def cited_sources(text: str) -> tuple[str, list[Row]]:
-    """(the text without its list of references, its sources as rows of CITED by number).
+    """(the text without its list of references, the sources of this list and of citations in the text as rows of CITED,
+    by number).
 
-    An address without a number gets the number after the highest that the text lists or cites.
+    An address in brackets without a number gets the number after the highest that the text lists or cites.
     """
     end, sources = references(text)
     body = text[:end].rstrip() if end < len(text) else text
@@ -180,7 +186,9 @@ def _addresses(text: str) -> list[str]:
 
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
-    """Offset and entries of a list on one line: `References: [1] https://… [2] https://…` or `Source: https://…`."""
+    """Offset and entries of a list on one line at the end: `References: [1] https://… [2] https://…` or `Source:
+    https://…`. None if there is none.
+    """
     headings = list(_ONE_LINE.finditer(text))
     if not headings:
         return None
@@ -198,9 +206,10 @@ def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
 
 
 def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
-    """Offset and entries of a list of one entry a line, read from the last line upwards.
+    """Offset and entries of a list of references with one entry a line, read from the last line of the text upwards.
 
-    Under a heading such as "References" every numbered line is an entry, without one only lines where `_is_sure`.
+    Under a heading such as "References" every numbered line is an entry. Without a heading only the lines at the end
+    count for which `_is_sure` holds.
     """
     start_of_sure, sure = len(text), 0
     entries: list[tuple[int, Source]] = []
@@ -221,12 +230,15 @@ def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
 
 
 def _in_order(upwards: list[tuple[int, Source]]) -> dict[int, Source]:
-    """Number -> source in the order of the text; the first entry of a repeated number."""
+    """Number -> source in the order of the text, from entries in reverse order; of a repeated number the first entry in
+    the text.
+    """
     first = dict(upwards)
     return {number: first[number] for number, _ in reversed(upwards)}
 
 
 def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
+    """(offset, line) of each line, from the last to the first."""
     end = len(text)
     while end > 0:
         start = text.rfind("\n", 0, end) + 1
@@ -235,7 +247,9 @@ def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
-    """(number, source) of an entry; takes its address from `bare`, the addresses on lines below, if it has none."""
+    """(number, source) of an entry. If it has no address, it takes the nearest of those on lines of their own below it:
+    the last of `bare`, which is removed there.
+    """
     rest = entry["rest"].strip()
     found = urls(rest) or ([bare.pop()] if bare else [])
     title = _ANY_URL.sub("", rest).strip(' \t-–—:,.()<>[]*"') or None
@@ -248,6 +262,7 @@ def _is_sure(entry: re.Match[str], source: Source) -> bool:
 
 
 def _only_address(line: str) -> str | None:
+    """The address of a line that holds nothing else but a bullet; None for other lines."""
     bullet = _BULLET.fullmatch(line)
     found = _ANY_URL.fullmatch(bullet["rest"].strip().strip("<>")) if bullet else None
     return _clean(found[0]) if found else None

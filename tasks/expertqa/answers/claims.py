@@ -25,9 +25,10 @@ _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
 
 
 class Claim(NamedTuple):
-    """A sentence of an answer with its span there; the numbers and addresses it cites, each once.
+    """A sentence of an answer: its text with each run of white space as one blank, and its character offsets in the
+    answer.
 
-    `text` has white space runs replaced by one blank; `start` and `end` are character offsets into the answer.
+    `marks`, `urls`: the numbers and addresses that the sentence cites, in order, each once.
     """
 
     text: str
@@ -40,11 +41,12 @@ class Claim(NamedTuple):
 def claims_of(
     text: str, *, splitter: str, small_talk: bool = True, least_characters: int = 6, questions: bool = True
 ) -> list[Claim]:
-    """The claims of an answer, in order. `splitter` is `sentences` (the paper's) or `lists` (see tasks/text/lists.py).
+    """The claims of an answer, in order: its sentences, except those that are no claims.
 
-    A claim's text is `text[start:end]` with white space runs replaced by one blank and without marks of the form
-    [^1^], which still count among its marks. Sentences shorter than `least_characters` are dropped; `small_talk` and
-    `questions` drop these too. A citation after a full stop belongs to the sentence before it.
+    `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences of fewer than
+    `least_characters`, with `small_talk` chatbots' phrases, with `questions` sentences that end in a question mark. A
+    citation after a full stop belongs to the sentence before it. Marks of the form [^1^] are left out of a claim's
+    text, but not of its `marks`.
     """
     spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
     found = (
@@ -60,11 +62,13 @@ def _citations(text: str) -> list[tuple[int, int]]:
 
 
 def _folded(text: str) -> str:
+    """The text with each run of white space as one blank, and without marks of the form [^1^]."""
     carets = caret_spans(text)
     return Folded(text, carets).text if carets else " ".join(text.split())
 
 
 def _is_claim(text: str, small_talk: bool, least_characters: int, questions: bool) -> bool:
+    """Whether a sentence is a claim, by the rules of `claims_of`."""
     if len(text) < least_characters or (questions and text.endswith("?")):
         return False
     return not (small_talk and text.casefold().replace("’", "'").startswith(_small_talk()))
@@ -72,6 +76,7 @@ def _is_claim(text: str, small_talk: bool, least_characters: int, questions: boo
 
 @cache
 def _small_talk() -> tuple[str, ...]:
+    """The beginnings of chatbots' phrases in small_talk.txt, in lower case."""
     lines = Path(__file__).with_name("small_talk.txt").read_text("utf-8").splitlines()
     return tuple(line.strip().casefold() for line in lines if line.strip() and not line.startswith("#"))
 
@@ -83,7 +88,11 @@ def _small_talk() -> tuple[str, ...]:
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
-    """The claims of each answer, in order; released claims are kept unchanged."""
+    """The claims of each answer, in order; the claims of released answers are kept unchanged.
+
+    A Rejected for each answer that abstains (unless its claims were released) or has no claim. `splitter`,
+    `least_characters` and `small_talk` as in `claims_of`.
+    """
     for answer in answers:
         rows = list(_claims(answer, splitter, least_characters, small_talk))
         if answer["abstention"] is not None and answer["claims"] is None:
@@ -102,6 +111,7 @@ def split_claims(
 
 
 def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool) -> Iterator[Row]:
+    """Rows of CLAIMS of one answer: its released claims if it has any, else its sentences."""
     if answer["claims"] is not None:
         yield from released_claims(answer)
         return
@@ -111,6 +121,7 @@ def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool)
 
 
 def _columns(answer: Row, position: int) -> Row:
+    """The columns of CLAIMS that follow from the answer and the claim's position in it."""
     return {
         "claim_id": f"{answer['answer_id']}#{position}",
         **{name: answer[name] for name in ("answer_id", "question_id", "system")},
@@ -120,9 +131,10 @@ def _columns(answer: Row, position: int) -> Row:
 
 
 def linked(claim: Claim, cited: Iterable[Row]) -> Row:
-    """Columns of CLAIMS for a claim, with the sources it cites by number or address as evidence.
+    """The columns of CLAIMS that follow from a claim and the sources its answer cites; those that the claim cites by
+    number or address are its evidence.
 
-    Cited numbers without a source go to `unmatched`.
+    `cited`: rows of CITED. Numbers that the claim cites and no source has go to `unmatched`.
     """
     sources = {source["number"]: source for source in reversed(list(cited))}
     wanted = [number for number in claim.marks if number in sources]
@@ -144,9 +156,10 @@ def linked(claim: Claim, cited: Iterable[Row]) -> Row:
 
 
 def released_claims(answer: Row) -> Iterator[Row]:
-    """Rows of CLAIMS of a released answer, with the span where each claim stands in it.
+    """Rows of CLAIMS of a released answer; `start` and `end` are None for a claim that is not found in the answer.
 
-    A claim is searched after the claim before it, then anywhere. Released claims lack marks of the form [^1^].
+    A claim is searched after the claim before it, then from the beginning. Released claims lack marks of the form
+    [^1^], so these are ignored in the answer.
     """
     folded = Folded(answer["text"], caret_spans(answer["text"]))
     known = {source["number"] for source in answer["cited"]}
@@ -168,9 +181,10 @@ def released_claims(answer: Row) -> Iterator[Row]:
 
 
 def _span_of(claim: str, answer: Folded, search_from: int) -> tuple[int | None, int | None, int]:
-    """(start, end, offset to search the next claim from) of a claim in the answer; None, None if it is not there.
+    """(start, end, offset to search the next claim from) of a claim in the answer; start and end are None if it is not
+    there.
 
-    White space runs count as one blank, and marks of the form [^1^] are left out in both.
+    Runs of white space count as one blank, and marks of the form [^1^] are left out of both texts.
     """
     text = _folded(claim)
     found = answer.text.find(text, search_from)
@@ -184,7 +198,7 @@ def _span_of(claim: str, answer: Folded, search_from: int) -> tuple[int | None, 
 def parse_evidence(released: str) -> dict[str, Any]:
     """A row of EVIDENCE from a released text: `[3] https://…`, an empty line, the passage.
 
-    Number and address may be missing; all else is the passage.
+    Number and address may be missing; all else is the passage, None if that is empty. `given` keeps the whole text.
     """
     numbered = _NUMBERED.match(released)
     number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, released.strip())

@@ -49,10 +49,11 @@ Query = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Settings of retrieval: the backend (bm25, tantivy, dense or hybrid) and the number of passages per corpus.
+    """Settings of retrieval. `backend`: bm25, tantivy, dense or hybrid.
 
-    `results`: pages read for each web search; they are cut into windows of `size` tokens of `tokenizer`, of which
-    neighbours share `overlap`.
+    `corpus_k`, `pages_k`: passages for one query from the local corpus, and from the web. `results`: pages read for
+    each web search; they are cut into windows of `size` tokens of `tokenizer`, of which neighbours share `overlap`
+    tokens.
     """
 
     backend: str = "bm25"
@@ -82,7 +83,9 @@ def check_search(
 
 
 def _embedded(of: Sizes, queries: str) -> float:
-    """Upper bound of embedding calls for the queries and, once per build, the corpora; UNKNOWN for a web search."""
+    """Upper bound of embedding calls for the queries and, once per build, the corpora; UNKNOWN for a web search.
+    `queries`: the input whose rows are the queries.
+    """
     if of["web"] is not None:
         return UNKNOWN
     return embedding_calls(of[queries] + of["corpus"] + of["pages"], 2 + of.units)
@@ -101,7 +104,9 @@ def find_for_questions(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """The best passages of these corpora for each question; an empty list for questions with released answers."""
+    """For each question the best passages of these corpora (`sphere`, `gs`); an empty list for questions with released
+    answers.
+    """
     rows = questions.only("question_id", "question", "answers")
     queries = [(row["question_id"], row["question"]) for row in rows if not row["answers"]]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
@@ -121,10 +126,10 @@ def find_for_claims(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """The best passages for each claim of a post-hoc system, from that system's corpus (`systems`: system -> corpus).
+    """For each claim of a post-hoc system the best passages of that system's corpus (`systems`: system -> corpus).
 
-    The query is the claim without its citation marks. Claims of other systems and released claims, which have their
-    own evidence, get an empty list.
+    The query is the claim without its citation marks. Claims of other systems get an empty list, and so do released
+    claims, which have evidence already.
     """
     asked: dict[str, list[Query]] = {name: [] for name in systems.values()}
     for claim in claims.only("claim_id", "system", "text", "original"):
@@ -146,7 +151,9 @@ def find_for_facts(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """The best passages of these corpora for each atomic claim: `corpus_k` and `pages_k`, 3 for FActScore."""
+    """For each atomic claim the best passages of these corpora (`sphere`, `gs`): at most `search.corpus_k` and
+    `search.pages_k` of them, 3 each for FActScore.
+    """
     queries = [(row["fact_id"], row["text"]) for row in facts.only("fact_id", "text")]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
     yield from _with_passages(context, facts, dict.fromkeys(corpora, queries), retrieval)
@@ -154,7 +161,11 @@ def find_for_facts(
 
 @stage(CLAIMS, revision=1)
 def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[Row]:
-    """All claims; the passages found for a claim replace its evidence, claims without any stay unchanged."""
+    """All claims, with the passages found for a claim as its evidence; a claim for which none was found stays
+    unchanged.
+
+    ConservationError if `found` is not in the order of the claims.
+    """
     for claim, own in zip(claims, found, strict=True):
         if claim["claim_id"] != own["claim_id"]:
             raise ConservationError(f"link_evidence: {own['claim_id']} was found where {claim['claim_id']} was asked.")
@@ -169,7 +180,7 @@ def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[
 
 
 class _Retrieval(NamedTuple):
-    """Collections of passages and the settings of the search in them."""
+    """The tables of passages to search, `corpus` (sphere) and `pages` (gs), and the settings of the search."""
 
     corpus: Rows
     pages: Rows
@@ -190,7 +201,12 @@ class _Retrieval(NamedTuple):
 def _with_passages(
     context: StageContext, rows: Rows, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval
 ) -> Iterator[Row]:
-    """Key, question id and passages for each of `rows`, in their order; passages of sphere come before those of gs."""
+    """For each of `rows`, in order: its key, question id and passages; passages of sphere come before those of gs, each
+    best first.
+
+    `asked`: corpus -> queries (key of a row, text); rows without a query get no passage. UsageError for unknown corpora
+    and for settings that cannot work together. Counts searches, and those without a passage.
+    """
     check_search(retrieval.search, embedding=retrieval.embedding, web=retrieval.web, crawl=retrieval.crawl)
     if unknown := set(asked) - set(CORPORA):
         raise UsageError(f'There is no corpus "{min(unknown)}": choose one of {", ".join(CORPORA)}.')
@@ -211,6 +227,7 @@ def _with_passages(
 
 
 def _passage(corpus: str, hit: Hit, row: Row) -> Row:
+    """A row of PASSAGE from a hit and the row of the window that was hit."""
     return {"corpus": corpus, "score": hit.score, **{name: row[name] for name in KEPT}}
 
 
@@ -220,7 +237,11 @@ def _passage(corpus: str, hit: Hit, row: Row) -> Row:
 def _search_local(
     context: StageContext, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval
 ) -> Callable[[str], list[Row]]:
-    """Query id -> its best passages of the corpora stored in files; their texts are in a memory-mapped file."""
+    """A function from the id of a query to its best passages in the corpora that are files; with a web search `gs` is
+    not one.
+
+    All queries are searched at once; the texts of their hits are kept in a memory-mapped file.
+    """
     held = {SPHERE: retrieval.corpus} if retrieval.web else {SPHERE: retrieval.corpus, GS: retrieval.pages}
     held = {name: rows for name, rows in held.items() if asked.get(name)}
     hits: defaultdict[str, list[tuple[str, Hit]]] = defaultdict(list)
@@ -242,6 +263,7 @@ def _search_local(
 
 
 def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
+    """Writes the passages whose ids are in `wanted` to an Arrow file. `held`: the tables that hold them."""
     columns = pa.schema([DOCUMENTS.field(name) for name in KEPT])
     with pa.ipc.new_file(file, columns) as writer:
         for batch in (batch for rows in held for batch in rows.batches(KEPT)):
@@ -282,7 +304,12 @@ def _search_web(
 def _web_passages(
     results: Mapping[str, Sequence[Found]], held: dict[str, dict[str, Row]], windows: Callable[[str], list[Row]]
 ) -> Iterator[Passage]:
-    """The windows of the pages found for each query; adds their rows to `held` (query id -> passage id -> row)."""
+    """The windows of the pages found for each query, as passages to rank.
+
+    `results`: query id -> pages found. `windows`: function from an address to the page's windows. Before the passages
+    of a query come, their rows are put in `held` (query id -> passage id -> row); queries without a window are left
+    out.
+    """
     for name, found in results.items():
         rows = [{**row, "title": row["title"] or one.title or None} for one in found for row in windows(one.url)]
         if rows:
@@ -291,7 +318,7 @@ def _web_passages(
 
 
 def _windows(page: Page, extractor: Extractor, crawl: Crawl, search: Search) -> list[Row]:
-    """Windows of a page as rows of DOCUMENTS; empty if it is unreadable or redirects to an address taken down."""
+    """Windows of a page as rows of DOCUMENTS; none if it is unreadable or redirects to an address taken down."""
     if crawl.leaves(page.final):
         return []
     try:

@@ -47,13 +47,15 @@ def released_at_most(size: float) -> float:
 
 @stage(ANSWERS, revision=2, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
-    """The released answers of the questions, of any system, in the order of the file."""
+    """The released answers of the questions, of any system, in the order of the file; see `answers_of`."""
     for question in questions:
         yield from answers_of(question)
 
 
 def answers_of(question: Row) -> Iterator[Row | Rejected]:
-    """The released answers of a question as rows of ANSWERS; a Rejected for each ill-typed one, or if it has none."""
+    """The released answers of a question as rows of ANSWERS. A Rejected for each answer that is ill-typed, or for the
+    question if it has no answer.
+    """
     key = question["question_id"]
     if question["answers"] is None:
         yield Rejected(key, "filtered", "no released answer")
@@ -67,7 +69,7 @@ def answers_of(question: Row) -> Iterator[Row | Rejected]:
 
 
 def ill_typed(system: str, answer: Any) -> str | None:
-    """Reason why later stages could not read a released answer; None if they can."""
+    """The first reason why later stages could not read a released answer; None if they can."""
     fields = answer if isinstance(answer, dict) else {}
     claims = fields.get("claims")
     return first_fault({
@@ -89,6 +91,7 @@ def is_texts(value: Any) -> bool:
 
 
 def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
+    """A row of ANSWERS of kind `released`; `original` and `claims` keep the released JSON."""
     claims = answer.get("claims")
     kept = answer if claims is None else {**answer, "claims": None}
     return {
@@ -100,7 +103,7 @@ def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
 
 
 def answer_columns(question: str, system: str, text: str, attribution: list[str]) -> Row:
-    """A row of ANSWERS of kind `imported`, written by no model of this project."""
+    """A row of ANSWERS of kind `imported`, written by no model of this project. `question`: the question's id."""
     return {
         "answer_id": f"a_{fingerprint([question, system, text])}",
         "question_id": question,
@@ -117,10 +120,10 @@ def answer_columns(question: str, system: str, text: str, attribution: list[str]
 
 
 def sources_listed(attribution: list[str]) -> list[Row]:
-    """Rows of CITED of a released list of sources: '[2] https://…' is source 2, of a repeated number the first.
+    """Rows of CITED of a released list of sources: '[2] https://…' is source 2.
 
-    A source without a number gets its position in the list, from 1. Words after an address are its text, words
-    without an address a title.
+    A source without a number gets its position in the list, from 1. Of several sources with one number the first is
+    kept. Words after an address are the source's text, words without an address its title.
     """
     found: dict[int, Row] = {}
     for position, listed in enumerate(attribution, 1):
@@ -147,7 +150,7 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
 def read_commercial(
     context: StageContext, files: Shard, questions: AllRows, *, system: str
 ) -> Iterator[Row | Rejected]:
-    """Answers of a commercial system, read from its file, in the order of the file."""
+    """Answers of a commercial system, read from its file, in the order of the file. `system`: the name to give it."""
     asked = [(row["question_id"], row["question"]) for row in questions.only("question_id", "question")]
     yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
 
@@ -155,10 +158,11 @@ def read_commercial(
 def parse_commercial(
     records: Iterable[dict[str, Any] | Rejected], asked: Iterable[tuple[str, str]], system: str
 ) -> Iterator[Row | Rejected]:
-    """Rows of ANSWERS from a commercial system's records; a Rejected for each further answer to a question.
+    """Rows of ANSWERS from a commercial system's records; a Rejected for each ill-formed record, unknown question, or
+    further answer to a question.
 
-    `asked`: (question id, text). A record names its question by id or by text, white space aside; of questions with
-    equal texts it gets the first without an answer.
+    `asked`: (id, text) of all questions. A record names its question by id or by text, white space aside; if several
+    questions have this text, it answers the first that has no answer yet.
     """
     by_id: dict[str, list[str]] = {}
     by_text: defaultdict[str, list[str]] = defaultdict(list)
@@ -191,7 +195,7 @@ def parse_commercial(
 
 
 def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
-    """A row of ANSWERS whose text leaves out the list of references at its end.
+    """A row of ANSWERS for the question with id `question`; its text leaves out the list of references at the end.
 
     Its sources are those of the record's `attribution`, else those that the text cites.
     """
@@ -206,9 +210,9 @@ def _folded(text: str) -> str:
 
 
 def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
-    """(row of LABELS of a released answer, its values that are no labels, each with the reason and its place).
+    """(row of LABELS of a released answer, its invalid labels, each with the reason and the answer or claim it is of).
 
-    Such a value is null in the row, other labels are kept; `original` of the answer and its claims still has it.
+    An invalid label is null in the row, the others are kept. `original` of the answer and of its claims still has it.
     """
     original, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Unfit] = []
@@ -231,7 +235,7 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
 
 
 def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) -> Row:
-    """An element of LABELS.claims from a released claim; values that are no labels are added to `wrong`.
+    """An element of LABELS.claims from a released claim; invalid labels are null, and are added to `wrong`.
 
     `source_reliability` and `revised_claim_string` replace a missing `reliability` and `revised_claim`.
     """
@@ -253,7 +257,9 @@ def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) ->
 
 
 def _revised_evidence(value: Any, of: str) -> list[str] | None:
-    """The revised evidence as a list; an empty text gives an empty list."""
+    """The revised evidence as a list of texts, none for an empty text; None stays None. Unfit for other types; `of`
+    names the claim in the error.
+    """
     if isinstance(value, str):
         return [value] if value else []
     if not is_texts(value):
@@ -262,6 +268,9 @@ def _revised_evidence(value: Any, of: str) -> list[str] | None:
 
 
 def _text(original: dict[str, Any], name: str, of: str) -> str | None:
+    """The text of this name, None if there is none. Unfit for other types; `of` names the claim or answer in the
+    error.
+    """
     value = original.get(name)
     if value is not None and not isinstance(value, str):
         raise Unfit(f"ill-formed {name}", of)
@@ -269,6 +278,9 @@ def _text(original: dict[str, Any], name: str, of: str) -> str | None:
 
 
 def _time(original: dict[str, Any], of: str) -> float | None:
+    """The annotation time in milliseconds, None if there is none. Unfit for what is no number; `of` names the answer in
+    the error.
+    """
     value = original.get("annotation_time")
     if value is None:
         return None

@@ -39,7 +39,9 @@ def revise_answers(
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
-    """A revised answer of each sampled answer, by a person, else by the model; a Rejected where neither gives one."""
+    """For each sampled answer its revision, by a person, else by the model if one is set. A Rejected for each answer
+    that was not sampled or not revised.
+    """
     sampled = {row["answer_id"] for row in samples}
     claims_of, labels_of = (
         grouped((row for row in rows if row["answer_id"] in sampled), "answer_id") for rows in (claims, labels)
@@ -60,8 +62,8 @@ def revise_answers(
 def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row | Rejected | None:
     """The revision of an answer by annotators as a row of REVISED; None if nobody revised it.
 
-    A revised answer is preferred to revised claims; among annotators the first by `label_id` is taken. Rejected if an
-    annotator left out all claims.
+    A revised answer is preferred to revised claims; of several annotators the first by `label_id` is taken. A Rejected
+    if the annotator whose claims are taken left out all of them.
     """
     labels = sorted(labels, key=lambda label: str(label["label_id"]))
     for label in labels:
@@ -78,8 +80,10 @@ def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row 
 
 
 def join_revised_claims(claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
-    """The claims in order, one a line: the revision, or the claim itself where that is None; empty revisions are
-    left out. `revised`: claim id -> revision.
+    """The claims of an answer in order, one a line: the revision of a claim, or the claim itself if it has none; claims
+    with a blank revision are left out.
+
+    `revised`: claim id -> revision, None if it has none.
     """
     own = (revised.get(claim["claim_id"]) for claim in claims)
     texts = [str(claim["text"]) if text is None else text for claim, text in zip(claims, own, strict=True)]
@@ -87,7 +91,7 @@ def join_revised_claims(claims: Sequence[Row], revised: Mapping[str, str | None]
 
 
 def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """The model's revision as a row of REVISED; a Rejected for an unusable reply or one that abstains."""
+    """The model's revision of an answer as a row of REVISED; a Rejected for an unusable reply or one that abstains."""
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return unanswered(key, reply)
@@ -107,7 +111,11 @@ def _requests(
     model: Endpoint,
     prompt: Prompt,
 ) -> Iterator[tuple[Row, Request]]:
-    """(answer, request to revise it), with its claims and the evidence AutoAIS read for each; "" if it read none."""
+    """(answer, request to revise it) of each answer. A request has the answer's claims and, for each, the evidence that
+    AutoAIS read, "" if it read none.
+
+    `claims`: answer id -> claims.
+    """
     asked = {row["question_id"]: row["question"] for row in questions}
     read = {row["claim_id"]: row["evidence"] or "" for row in attributions}
     for answer in answers:
@@ -125,6 +133,7 @@ def _requests(
 
 
 def _revised(answer: Row, text: str, by: str, annotator: str | None, written_by: Row) -> Row:
+    """A row of REVISED. `by`: person, claims or model. `written_by`: the columns of MADE_BY."""
     key = answer["answer_id"]
     return {
         "revised_id": f"r_{fingerprint([key, text])}",

@@ -21,9 +21,10 @@ NOT_DRAWN, RELEASED_INSTEAD = "not drawn", "its question has released answers"
 
 
 def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
-    """One of the systems, all equally likely: the one with the lowest hash of seed, question and system.
+    """The system whose answer is drawn for a question, all equally likely: that with the lowest hash of seed, question
+    and system.
 
-    Adding questions changes no draw; adding a system changes only the draws that it wins.
+    Adding questions changes no draw; adding a system changes only those draws in which the new system is drawn.
     """
     return min(sorted(systems), key=lambda system: xxh3_64_intdigest(f"{seed}\x1f{question_id}\x1f{system}".encode()))
 
@@ -31,10 +32,12 @@ def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
 def sample(
     question_id: str, answers: list[Row], claims: Mapping[str, int], *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
-    """Rows of SAMPLES for a question, and a Rejected with the reason for every other answer.
+    """A row of SAMPLES for each answer of a question that is to be labelled; a Rejected with the reason for every other
+    answer, and for the question if none is.
 
     `claims`: answer id -> number of claims. Released answers were drawn by the authors of ExpertQA: where a question
-    has some, all of them are kept, of any length, and no other answer is.
+    has some, all of them are kept, of any length, and no other answer is. Else one answer is drawn, of those that do
+    not abstain and have 1 to `most_claims` claims.
     """
     released = [answer for answer in answers if answer["kind"] == "released"]
     if released:
@@ -61,10 +64,12 @@ def sample(
 
 
 def _sample(answer: Row, eligible: list[str]) -> Row:
+    """A row of SAMPLES. `eligible`: the systems whose answers could be drawn."""
     return {**{name: answer[name] for name in ("answer_id", "question_id", "system")}, "eligible": eligible}
 
 
 def _left_out(answer: Row, reason: str, claims: int = 0) -> Rejected:
+    """The Rejected of an answer that is not sampled. `claims`: its number of claims, named if these are too many."""
     return Rejected(answer["answer_id"], "filtered", reason, f"{claims} claims" if reason == TOO_MANY else None)
 
 
@@ -76,7 +81,9 @@ def _left_out(answer: Row, reason: str, claims: int = 0) -> Rejected:
 def sample_answers(
     context: StageContext, questions: Rows, answers: Rows, claims: Rows, *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
-    """For each question its released answers, else one answer with 1 to `most_claims` claims that does not abstain."""
+    """For each question its released answers, else one answer, drawn by `seed`, that does not abstain and has 1 to
+    `most_claims` claims.
+    """
     counts = Counter(row["answer_id"] for row in claims.only("answer_id"))
     columns = ("answer_id", "question_id", "system", "kind", "abstention")
     by_question = grouped(answers.only(*columns), "question_id")
@@ -86,7 +93,7 @@ def sample_answers(
 
 
 def _taken_at_most(of: Sizes) -> float:
-    """Upper bound of the claims: `most_claims` for each drawn answer, and all claims of released answers."""
+    """Upper bound of the number of claims: `most_claims` for each drawn answer, and all claims of released answers."""
     drawn = of["samples"] * bound_by(of.arguments_of("samples").get("most_claims"))
     least = min(len(LEAST_CLAIM), of.arguments_of("claims").get("least_characters", 1))
     return float(min(of["claims"], drawn + of.bytes / least))
@@ -94,7 +101,7 @@ def _taken_at_most(of: Sizes) -> float:
 
 @stage(CLAIMS, revision=1, at_most=AtMost(rows=_taken_at_most, keeps=True))
 def take_claims(context: StageContext, claims: Rows, samples: Rows) -> Iterator[Row | Rejected]:
-    """The claims of the sampled answers."""
+    """The claims of the sampled answers; a Rejected for every other claim."""
     sampled = {row["answer_id"] for row in samples}
     for claim in claims:
         if claim["answer_id"] in sampled:

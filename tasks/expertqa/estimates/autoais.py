@@ -44,10 +44,11 @@ def estimate_attribution(
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
-    """Whether the evidence of each claim supports it, as `backend` judges: lexical, model, nli or released.
+    """For each claim whether its evidence supports it, as `backend` judges: lexical, nli, model (a language model) or
+    released.
 
-    `released` copies the claim's released label (`autoais_label`) and calls no model. A claim with more than one piece
-    of evidence is judged once, against all of them in their order.
+    `released` copies the claim's released label (`autoais_label`) and calls no model. A claim with several pieces of
+    evidence is judged once, against all of them in their order. UsageError if a model is needed and not set.
     """
     rows = list(claims)
     context.count("claims without the text of any evidence", sum(not sources(claim) for claim in rows))
@@ -69,10 +70,10 @@ def estimate_attribution(
 
 
 def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliModel | None]:
-    """(backend, entailment model) of a setting such as `lexical` or `nli:<model>`; weights are not loaded yet.
+    """(backend, entailment model) of a setting: (`nli`, model) of `nli:<model>`, else (the setting, None). Weights are
+    not loaded yet.
 
-    The model is None except for `nli`. UsageError for an unknown backend, a missing package, or a model that is no
-    entailment model.
+    UsageError for an unknown backend, a missing package, or a model that is no entailment model.
     """
     named = backend.startswith(NLI) and backend.removeprefix(NLI).strip()
     if backend not in ("lexical", "model", RELEASED) and not named:
@@ -102,9 +103,11 @@ def judged_text(claim: Row) -> str:
 
 
 def read_evidence(claim: Row, fits: Fits, score: Score) -> Evidence | None:
-    """The evidence to judge a claim by, whole or its two best sentences; None if it has no text.
+    """The evidence to judge a claim by: all its texts if they fit the judge, else their two best sentences; None if the
+    evidence has no text.
 
-    Each text is cut to its first 100,000 characters.
+    Each text is cut to its first 100,000 characters. `fits`: whether the judge can read so much; `score`: by which
+    sentences are chosen.
     """
     texts = [text[:EVIDENCE_CHARACTERS] for text in evidence_texts(claim)]
     if not texts:
@@ -113,18 +116,20 @@ def read_evidence(claim: Row, fits: Fits, score: Score) -> Evidence | None:
 
 
 def _sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line and cut to SENTENCE_CHARACTERS."""
     found = (" ".join(text[start:end].split())[:SENTENCE_CHARACTERS] for start, end in sentence_spans(text))
     return [sentence for sentence in found if sentence]
 
 
 def _is_short(evidence: str, claim: str) -> bool:
-    """Whether the evidence has at most 512 tokens of spaCy's English tokenizer."""
+    """Whether the evidence has at most 512 tokens of spaCy's English tokenizer; the claim does not count."""
     if len(evidence) <= entailment.MOST_TOKENS:
         return True
     return next(islice(check_tokenizer(SPACY)(evidence), entailment.MOST_TOKENS, None), None) is None
 
 
 def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
+    """Rows of ATTRIBUTIONS by the lexical score."""
     for claim in claims:
         read = read_evidence(claim, _is_short, entailment.lexical_scores)
         score = entailment.lexical_entailment(read.text, judged_text(claim)) if read else None
@@ -137,13 +142,13 @@ def _as_released(claim: Row, label: Any) -> Row:
 
 
 def released_claim(claim: Row) -> Row:
-    """The released JSON of a claim; empty if the claim was not released."""
+    """The released JSON object of a claim; an empty dict if the claim was not released."""
     released: Row = read_exact(claim["original"]) if claim["original"] else {}
     return released
 
 
 def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
-    """Attributions by an NLI model, one claim at a time, since batches change the last decimals of scores."""
+    """Rows of ATTRIBUTIONS by an NLI model, one claim at a time, since batches change the last decimals of scores."""
     judge = entailment.load_nli(model.place)
     for claim in claims:
         read = read_evidence(claim, judge.fits, judge.score)
@@ -154,7 +159,11 @@ def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
 def _by_model(
     context: StageContext, claims: Sequence[Row], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Attributions by a language model; the lexical score selects sentences of long evidence, to save calls."""
+    """Rows of ATTRIBUTIONS by a language model; a Rejected for each claim without a usable reply.
+
+    The lexical score selects sentences of long evidence, to save calls. In a plan, where no model replies, only claims
+    without evidence have rows.
+    """
     read = {claim["claim_id"]: read_evidence(claim, _is_short, entailment.lexical_scores) for claim in claims}
     requests = (
         (
@@ -177,6 +186,9 @@ def _by_model(
 
 
 def _attribution(claim: Row, backend: str, read: Evidence | None, score: float | None, threshold: float) -> Row:
+    """A row of ATTRIBUTIONS without a model's columns. `read`: the evidence that was judged; `threshold`: the score
+    from which a claim is attributable.
+    """
     return {
         **{name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system")},
         "backend": backend,

@@ -24,18 +24,20 @@ CORRECT = frozenset(("Definitely correct", "Probably correct"))
 
 
 def _longest_claim(of: Sizes) -> list[Request]:
+    """The longest request that `break_claims` can send, for the token bound of a plan."""
     return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
 
 
 @stage(FACTS, revision=1, at_most=AtMost(rows=unbounded, questions=_longest_claim))
 def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """The atomic claims of each claim, in the model's order, each once."""
+    """The atomic claims of each claim, in the model's order, each once. A Rejected for each claim without one."""
     requests = ((claim, prompt.request(model, reply=AtomicClaims, claim=judged_text(claim))) for claim in claims)
     for claim, reply in context.ask(model, requests):
         yield from _facts(claim, reply, model, prompt)
 
 
 def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
+    """Rows of FACTS of one claim from the model's reply; a Rejected if there is no reply or no atomic claim."""
     if isinstance(reply, Failure):
         yield unanswered(claim["claim_id"], reply)
         return
@@ -54,13 +56,15 @@ def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt)
 
 @stage(FACTS, revision=1, at_most=AtMost(rows=lambda of: 0))
 def leave_facts(context: StageContext, claims: Rows) -> Iterator[Row | Rejected]:
-    """No atomic claims, for builds without FActScore: every claim is rejected with this reason."""
+    """Makes no atomic claims, for builds without FActScore: a Rejected for every claim."""
     for claim in claims:
         yield Rejected(claim["claim_id"], "filtered", "FActScore not asked for")
 
 
 def atomic_claims(reply: AtomicClaims) -> list[str]:
-    """The distinct atomic claims of a reply, each on one line without its list mark; those without words left out."""
+    """The distinct atomic claims of a model's reply, in order, each on one line without its list mark; those without a
+    word left out.
+    """
     folded = (" ".join(text.split()).removeprefix("- ") for text in reply.atomic_claim)
     return list(dict.fromkeys(text for text in folded if any(map(str.isalnum, text))))
 
@@ -69,7 +73,11 @@ def atomic_claims(reply: AtomicClaims) -> list[str]:
 def judge_facts(
     context: StageContext, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Whether each atomic claim is true, by a model that reads its retrieved passages; null if there are none."""
+    """For each atomic claim whether it is true, as a model judges that reads the passages found for it; null if none
+    was found.
+
+    A Rejected for each atomic claim without a usable reply.
+    """
     by_id = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
     texts = ((key, [passage["text"][:PASSAGE_CHARACTERS] for passage in read[key]]) for key in by_id)
@@ -89,9 +97,10 @@ def judge_facts(
 
 
 def best_passages(passages: Sequence[Row]) -> list[Row]:
-    """The passages, repeated texts left out: the best of each corpus, then the second best of each, and so on.
+    """The passages in the order in which the judge reads them: the best of each corpus, then the second best of each,
+    and so on; repeated texts left out.
 
-    Scores of different corpora are not comparable, ranks are.
+    Passages of one corpus must come best first. Scores of different corpora are not comparable, ranks are.
     """
     ranked = [(rank, passage) for own in grouped(passages, "corpus").values() for rank, passage in enumerate(own)]
     distinct: dict[str, Row] = {}
@@ -101,6 +110,7 @@ def best_passages(passages: Sequence[Row]) -> list[Row]:
 
 
 def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
+    """The columns of JUDGED without a model's. `read`: the passages that the model read."""
     kept = {name: fact[name] for name in ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")}
     return {**kept, "is_true": is_true, "passages": [passage["passage_id"] for passage in read]}
 
@@ -109,13 +119,19 @@ def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
 
 
 def fact_score(judgements: Iterable[bool | None]) -> float | None:
-    """The share of true ones among the judged atomic claims, in [0, 1]; None if none is judged."""
+    """The share of the judged atomic claims of a claim that are true, in [0, 1]; None if none is judged. None in
+    `judgements` is an atomic claim without a verdict.
+    """
     judged = [value for value in judgements if value is not None]
     return sum(judged) / len(judged) if judged else None
 
 
 def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
-    """Claim id -> its atomic claims in the model's order, with `is_true` (None: no verdict), `judge` and `passages`."""
+    """Claim id -> its atomic claims in the model's order, as rows of FACTS with three more columns.
+
+    `is_true` is the verdict, `judge` the model that gave it, `passages` the ids of those it read; all None without a
+    verdict.
+    """
     verdicts = {
         row["fact_id"]: {"is_true": row["is_true"], "judge": row["model"], "passages": row.get("passages")}
         for row in judged

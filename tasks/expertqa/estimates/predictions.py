@@ -57,12 +57,15 @@ open_entailments = partial(open_files, group=GROUP, endings=ENDINGS)
 
 
 def scorer_of(models: Path | None) -> str | None:
-    """The argument `scorer` of `read_predictions`: "qafacteval", or None if its package or models are missing."""
+    """The argument `scorer` of `read_predictions`: "qafacteval"; None if its package or one of its models is missing.
+
+    `models`: the folder of QAFactEval's models.
+    """
     return "qafacteval" if installed(models) else None
 
 
 def missing(models: Path | None, package: str = PACKAGE) -> str | None:
-    """Reason why QAFactEval cannot run, as a clause of a message; None if it can."""
+    """Why QAFactEval cannot run, as a clause of a message; None if it can. `models`: the folder of its models."""
     if find_spec(package) is None:
         return "its package is not installed"
     return None if installed(models, package) else "LONGFORM_QAFACTEVAL_MODELS names no folder with all its models"
@@ -72,7 +75,10 @@ def missing(models: Path | None, package: str = PACKAGE) -> str | None:
 def read_predictions(
     context: StageContext, files: Shard, random: AllRows, domain: AllRows, *, scorer: str | None
 ) -> Iterator[Row | Rejected]:
-    """Predictions for test questions with their scores, in the order of the file. Without `scorer`, no QAFactEval."""
+    """Predicted answers to test questions with their scores, in the order of the file; see `predictions`.
+
+    `random`, `domain`: the published splits. QAFactEval scores are null if `scorer` is None.
+    """
     tests = {"random": references_of(random), "domain": references_of(domain)}
     models = qafacteval_models()
     score = partial(qafacteval, load_scorer(models)) if scorer and models else None
@@ -81,10 +87,9 @@ def read_predictions(
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The test questions of a split.
+    """The test questions of a split. `references`: question id -> its revised answers without citation marks.
 
-    `references`: question id -> its revised answers without citation marks. `ids`: normalised question text -> id of
-    the first question with this text.
+    `ids`: question text, normalised by `folded` -> id of the first question with this text.
     """
 
     references: dict[str, list[str]]
@@ -105,7 +110,11 @@ def references_of(rows: Rows) -> References:
 def predictions(
     lines: Iterable[bytes], tests: Mapping[str, References], score: Score | None
 ) -> Iterator[Row | Rejected]:
-    """Rows of PREDICTIONS; a Rejected for lines that are no prediction, not of a test question, or repeated."""
+    """Rows of PREDICTIONS with scores; a Rejected for lines that are no prediction, not for a test question, or
+    repeated.
+
+    `tests`: random and domain -> its test questions. `score`: QAFactEval; None leaves its column null.
+    """
     seen: set[tuple[Any, ...]] = set()
     waiting: list[Row] = []
     for number, line in enumerate(lines, start=1):
@@ -126,7 +135,10 @@ def predictions(
 
 
 def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Row | Rejected:
-    """The row of PREDICTIONS without its scores; a Rejected if the line is no prediction for a test question."""
+    """A row of PREDICTIONS without its scores; a Rejected if the line is no prediction for a test question.
+
+    `number`: that of the line, from 1.
+    """
     key = f"line {number}"
     try:
         record = orjson.loads(line)
@@ -150,7 +162,7 @@ def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Ro
 
 
 def _why_no_prediction(record: Any) -> str | None:
-    """Reason why a record is no prediction; None if it is one."""
+    """The reason why a JSON value is no prediction; None if it is one."""
     if not isinstance(record, dict):
         return "no record"
     text, model = record.get("prediction", record.get("text")), record.get("model")
@@ -167,6 +179,7 @@ def _why_no_prediction(record: Any) -> str | None:
 
 
 def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | None) -> Iterator[Row]:
+    """The rows with ROUGE and, if `score` is set, QAFactEval against the revised answers of their questions."""
     pairs = [(without_marks(row["text"]), tests[row["config"]].references[row["question_id"]]) for row in rows]
     checked = score(pairs) if score and pairs else [None] * len(rows)
     for row, measures, fact in zip(rows, rouge(pairs), checked, strict=True):
@@ -178,7 +191,10 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
 
 @stage(ENTAILED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST_ENTAILMENT)))
 def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
-    """Predictions in the order of the file; a Rejected for a model's second prediction for a claim."""
+    """Imported predictions of entailment models as rows of ENTAILED, in the order of the file.
+
+    A Rejected for ill-formed records, unknown claims, and a model's second prediction for a claim.
+    """
     known = {row["claim_id"] for row in claims.only("claim_id")}
     seen: set[tuple[str, str]] = set()
     for position, record in enumerate(jsonl_records(read_lines(files))):
@@ -192,7 +208,10 @@ def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> It
 
 
 def entailed(record: dict[str, Any], position: int, known: set[str]) -> Row | Rejected:
-    """The row of ENTAILED of a record; a Rejected if it is no prediction for a known claim."""
+    """A row of ENTAILED; a Rejected if the record is no prediction for a known claim.
+
+    `position`: that of the record in its file, from 0. `known`: the ids of all published claims.
+    """
     claim, model, label = (record.get(name) for name in ("claim_id", "model", "label"))
     if not is_filled_text(model):
         return defect(position, "missing or ill-formed model", str(record))

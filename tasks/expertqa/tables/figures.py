@@ -1,4 +1,4 @@
-"""Figures 4, 5, 8, 9 and 10 of ExpertQA as plots: stacked bars, one panel a property, on a light ground."""
+"""Figures 4, 5, 8, 9 and 10 of ExpertQA as plots: stacked bars, one panel for each property, on a light background."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ SHARES = "Shares of the labelled; how many these are stands at the right of each
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """Bars of the shares of each group's labels, or of `shares=False` their counts; at the right of each a number.
+    """One panel of a plot: a stacked bar for each group, and a number at its right.
 
-    `labels`: a frame of groups by labels; `numbers`: a number a group, of `what`.
+    `labels`: counts, a row for each group, a column for each label. `numbers`: the number of each group; `what` is its
+    heading. `shares`: bars show counts as shares of that number, else the counts themselves.
     """
 
     title: str
@@ -60,13 +61,20 @@ class Panel:
 
 
 def of_labels(title: str, counts: pd.DataFrame, what: str) -> Panel:
-    """The shares of a frame of counts, and of how many they are."""
+    """A panel of the shares of each group's labels; the number of a group is how many labels it has.
+
+    `counts`: a frame of counts (see label_counts.py), of which ALL and NO_LABEL are left out. `what`: heading of the
+    numbers.
+    """
     labels = counts.drop(columns=NO_LABEL, index=ALL)
     return Panel(title, labels, what, labels.sum(axis=1))
 
 
 def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, agreed: Iterable[Row]) -> list[Figure]:
-    """Figures 4, 5, 8, 9 and 10; those without a single label are left out. `agreed` are rows of `agreement`."""
+    """Figures 4, 5, 8, 9 and 10; those without a single label are left out.
+
+    `questions`, `answers`, `claims`: frames as tasks/expertqa/report.py reads them. `agreed`: the rows of `agreement`.
+    """
     asked = figure_8_types_by_field(questions).drop(index=ALL)
     types = Panel("Types of the questions", asked.drop(columns="questions"), "questions", asked.questions, shares=False)
     second = [of_labels(name, counts, "labels") for name, counts in agreement_counts(agreed).items()]
@@ -91,19 +99,23 @@ def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, 
 
 
 def _panel(labels: Labels) -> Panel:
+    """The panel of one property's labels, with its title."""
     which = labels.which or ("of answers" if labels.property == "usefulness" else "")
     title = f"{labels.property.capitalize()}{f' ({which})' if which else ''}"
     return of_labels(title, labels.counts, labels.what)
 
 
 def _drawn(name: str, title: str, note: str, panels: Sequence[Panel]) -> Figure | None:
+    """A figure of these panels as SVG; None if no panel has a label. `name`: that of its file, without ending."""
     if not any(panel.labels.to_numpy().any() for panel in panels):
         return None
     return Figure(name, title, note, svg_of(partial(draw, aligned(panels)), title))
 
 
 def aligned(panels: Sequence[Panel]) -> list[Panel]:
-    """The panels with the groups of all of them, in the order of the one that has most."""
+    """The panels, all with the same groups: those of the panel that has most, then the others. A group that a panel
+    lacked gets zeros.
+    """
     most_first = sorted(panels, key=lambda panel: -len(panel.labels))
     names = list(dict.fromkeys(group for panel in most_first for group in panel.labels.index))
     return [
@@ -117,9 +129,10 @@ def aligned(panels: Sequence[Panel]) -> list[Panel]:
 
 
 def draw(panels: Sequence[Panel]) -> Plot:
-    """At most three side by side, with the names of their groups, which are the same, at the left of the first.
+    """A matplotlib figure of the panels, at most three side by side. The panels must have the same groups (`aligned`);
+    their names are written once, at the left.
 
-    Places are reckoned here: what matplotlib's own layout solves differs from run to run in the last digits.
+    Positions are computed here, since matplotlib's own layout differs from run to run in the last digits.
     """
     from matplotlib.figure import Figure as Plot
 
@@ -142,7 +155,9 @@ def draw(panels: Sequence[Panel]) -> Plot:
 
 
 def _bars(ax: Axes, panel: Panel) -> None:
-    """A bar a group, the first on top: a piece for each label that was given."""
+    """Draws a bar for each group, the first on top, with a segment for each label that was given; shares of at least 10
+    % are written in.
+    """
     counts = panel.labels
     widths = counts.div(panel.numbers.clip(lower=1), axis=0) if panel.shares else counts.astype(float)
     ends = widths.cumsum(axis=1)
@@ -156,10 +171,14 @@ def _bars(ax: Axes, panel: Panel) -> None:
 
 
 def _write(ax: Axes, text: str, x: float, y: float, *, color: str, ha: Literal["center", "right"]) -> None:
+    """Writes a text of 7 points at a position in data coordinates."""
     ax.text(x, y, text, color=color, ha=ha, va="center_baseline", fontsize=7)
 
 
 def _frame(ax: Axes, panel: Panel, *, inches: float, named: bool) -> None:
+    """Draws title, axes, legend, and the numbers at the right of the bars. `inches`: the width of the axes. `named`:
+    whether the names of the groups are written.
+    """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     groups = [shown(str(name)) for name in panel.labels.index]
@@ -183,7 +202,9 @@ def _frame(ax: Axes, panel: Panel, *, inches: float, named: bool) -> None:
 
 
 def colour(labels: Sequence[str], label: str) -> str:
-    """From good to bad in the order of the labels, greys for what is no judgement."""
+    """The fill colour of `label` by its position in `labels`, which go from good to bad (blue to red); grey for Missing
+    and N/A.
+    """
     if label in APART:
         return APART[label]
     ordered = [name for name in labels if name not in APART]
@@ -191,13 +212,15 @@ def colour(labels: Sequence[str], label: str) -> str:
 
 
 def ink(fill: str) -> str:
-    """Black or white, whichever is read better on this colour."""
+    """The colour of text, "black" or "white", that is easier to read on this fill colour (#rrggbb)."""
     red, green, blue = (int(fill[start : start + 2], 16) / 255 for start in (1, 3, 5))
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > BLACK_ABOVE else "white"
 
 
 def shown(text: str) -> str:
-    """A group's name on one line, short, and without characters that no XML may hold."""
+    """A name as plots show it: on one line, at most 30 characters, without control characters and others that XML does
+    not allow.
+    """
     kept = "".join(
         char for char in " ".join(text.split()) if unicodedata.category(char) not in ("Cc", "Cs", "Cn", "Co")
     )

@@ -1,9 +1,8 @@
-"""How often each label was given, by system, field or question type: figures 5, 8, 9 and 10, as frames of counts.
+"""How often each label was given, by system, field or question type (figures 5, 8, 9 and 10), and how far a second
+labelling agrees with the reference labels (figure 4, section 4.2).
 
-A frame of counts has a row a group and a last row ALL, which counts each claim once, also where it is in several
-groups; a column a label, in the order of table 3, and last NO_LABEL: what nobody labelled is counted beside the
-labels, never among them and never dropped. Of a second labelling, figure 4: how far it agrees with the reference labels
-(section 4.2).
+A frame of counts has a row for each group and a last row ALL, which counts each claim once, also one that is in several
+groups. It has a column for each label, in the order of table 3, and a last column NO_LABEL for what nobody labelled.
 """
 
 from __future__ import annotations
@@ -27,7 +26,9 @@ Pair = tuple[str, str]
 
 
 class Labels(NamedTuple):
-    """Counts of a property's labels by group; `what` is counted (answers, claims), `which` of them (cite-worthy)."""
+    """Counts of one property's labels by group: a frame of counts. `by`: what the groups are. `what`: what is counted,
+    answers or claims. `which`: the selection of them that is counted, such as cite-worthy claims; empty for all.
+    """
 
     property: str
     by: By
@@ -37,7 +38,9 @@ class Labels(NamedTuple):
 
 
 def figure_5_by_system(answers: pd.DataFrame, claims: pd.DataFrame) -> Iterator[Labels]:
-    """Figure 5: usefulness of answers, then each property of claims; support first of cite-worthy claims alone."""
+    """Figure 5, counts by system: usefulness of answers, then each property of claims; support comes twice, first of
+    cite-worthy claims alone.
+    """
     yield Labels("usefulness", "system", "answers", "", label_counts(answers, "usefulness", "system"))
     worthy = label_counts(claims[claims.worthiness == "Yes"], "support", "system")
     yield Labels("support", "system", "claims", "cite-worthy claims", worthy)
@@ -47,15 +50,15 @@ def figure_5_by_system(answers: pd.DataFrame, claims: pd.DataFrame) -> Iterator[
 
 
 def figures_9_and_10(claims: pd.DataFrame, by: By) -> Iterator[Labels]:
-    """Figure 9 (by field) or 10 (by question type): each property of claims."""
+    """Figure 9 (by field) or 10 (by question type): counts of each property of claims."""
     for name in LABELLED:
         yield Labels(name, by, "claims", "", label_counts(claims, name, by))
 
 
 def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
-    """Figure 8: how many questions of each field have each type, the largest field first; `questions` is all of them.
+    """Figure 8: how many questions of each field have each type, the largest field first, and a last row ALL.
 
-    A question of several types counts in each.
+    The first column, `questions`, is the number of questions of the field. A question of several types counts in each.
     """
     types = questions[["field", "question_types"]].explode("question_types")
     counts = pd.crosstab(types.field, types.question_types.fillna(NO_LABEL)).reindex(
@@ -67,10 +70,10 @@ def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
-    """The frame of counts of one property.
+    """The frame of counts of one property. `rows`: a frame with the columns `by` and `property`.
 
-    Systems come in the paper's order, question types from I to VII, fields from the largest down; others by name. A
-    row of several question types counts in each of them, one of none in `none`.
+    Systems come in the paper's order, question types from I to VII, fields from the largest down; other groups by name.
+    A row of several question types counts in each of them, a row without any in the group `none`.
     """
     known = ratings(property)
     every = rows[[by, property]].fillna({property: NO_LABEL})
@@ -83,6 +86,7 @@ def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
 
 
 def _order(by: By, sizes: pd.Series[int]) -> list[str]:
+    """The names of the groups in the order of the frame. `sizes`: number of rows of each group."""
     if by == "system":
         return in_order(sizes.index)
     if by == "field":
@@ -95,11 +99,12 @@ def _order(by: By, sizes: pd.Series[int]) -> list[str]:
 
 
 def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> list[Row]:
-    """Of each field, and of all (field None, which comes first), each property of table 3 in its order.
+    """How far a second labelling agrees with the reference: a row for each field, first None for all fields, and each
+    property of table 3.
 
-    The rows are of LABELS; `fields`: question_id -> field. Of an answer the first reference row counts, and each
-    second row is compared with it. What either of them left empty is not compared. `labelled` counts claims, of
-    usefulness answers; `agreement` and `kappa` are None where there is nothing to compare.
+    `reference`, `second`: rows of LABELS; each second row is compared with the first reference row of its answer, where
+    both have a label. `fields`: question id -> field. `labelled` is the number of labels compared: of claims, or for
+    usefulness of answers. `agreement` (a share) and `kappa` are None if that is 0.
     """
     compared = both_labelled(reference, second)
     of_field: dict[str | None, list[tuple[Row, Row]]] = {None: compared}
@@ -113,13 +118,17 @@ def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[s
 
 
 def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
-    """Of each answer the first reference row, with each second row."""
+    """(first reference row of the answer, second row) for each row of the second labelling whose answer the reference
+    has.
+    """
     first_of = {row["answer_id"]: row for row in reversed(list(reference))}
     return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
 
 
 def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
-    """What both rows say of a property: of the answer, or of each claim that both label."""
+    """(label in `first`, label in `second`) of a property, of the answer or of each claim; left out where either has no
+    label.
+    """
     if name == "usefulness":
         both = [(first[name], second[name])]
     else:
@@ -129,6 +138,7 @@ def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
 
 
 def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
+    """A row of `agreement`. `both`: the pairs of labels."""
     return {
         "field": field,
         "property": name,
@@ -140,9 +150,11 @@ def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
 
 
 def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
-    """Figure 4: of each field, and of all fields, how many labels of each property two labellings share.
+    """Figure 4: field, or "all fields" -> how many labels of each property are the same in two labellings, and how many
+    are not.
 
-    From the rows of `agreement`; its frames of counts have a row a property.
+    `rows`: those of `agreement`. The frames of counts have a row for each property; properties without labels are left
+    out.
     """
     labelled = pd.DataFrame(
         [row for row in rows if row["labelled"]], columns=["field", "property", "labelled", "agreed"]
@@ -159,12 +171,14 @@ def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
 
 
 def with_total(counts: pd.DataFrame) -> pd.DataFrame:
-    """With a last row ALL, the sums of the others."""
+    """The counts with a last row ALL, the sums of the other rows."""
     return pd.concat([counts, counts.sum().to_frame(ALL).T])
 
 
 def labels_table(labels: Labels) -> pd.DataFrame:
-    """A row a group and one for all: each label's count and its share of the labelled, in percent."""
+    """A row for each group and a last one for all: each label's count and its share of the labelled, in percent; the
+    number labelled, and the number without a label.
+    """
     counts = labels.counts.drop(columns=NO_LABEL)
     labelled = counts.sum(axis=1)
     rows = with_shares(counts, labelled)
@@ -173,13 +187,17 @@ def labels_table(labels: Labels) -> pd.DataFrame:
 
 
 def types_table(counts: pd.DataFrame) -> pd.DataFrame:
-    """Figure 8 as a table: each type's count and its share of the field's questions, in percent."""
+    """Figure 8 as a table: for each field the number of questions, and each type's count and share of these, in
+    percent.
+
+    `counts`: the frame of `figure_8_types_by_field`.
+    """
     rows = with_shares(counts.drop(columns="questions"), counts.questions)
     rows.insert(0, "questions", counts.questions)
     return rows.reset_index()
 
 
 def with_shares(counts: pd.DataFrame, wholes: pd.Series[int]) -> pd.DataFrame:
-    """Each column of counts followed by its share of the group's whole, in percent."""
+    """Each column of counts, followed by its share in percent of `wholes`, which has a number for each row."""
     shares = (100 * counts).div(wholes, axis=0).add_suffix(" %")
     return pd.concat([counts, shares], axis=1)[[both for name in counts.columns for both in (name, f"{name} %")]]

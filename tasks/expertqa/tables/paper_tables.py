@@ -1,11 +1,11 @@
 """Tables 2, 4 to 9 and 14 of ExpertQA: question types, abstentions, AutoAIS and FActScore against people, predictions.
 
-Shares are in percent.
+Shares are in percent. The paper's figures stand beside ours.
 
-Frames of claims have a row a claim of the published table: claim_id, answer_id, system, the labels of people (missing
-where nobody gave one), `autoais` (true or false) and `fact_score`, missing where nothing was scored. What is not
-scored is counted as `unscored` and is in no figure. A figure that is not defined is NaN: nothing scored, or a division
-by zero. Intervals (95 %) are by bootstrap over answers.
+Frames of claims have a row for each published claim: claim_id, answer_id, system, the labels of people (missing where
+nobody gave one), `autoais` (true or false) and `fact_score`, both missing where nothing was scored. Claims that are not
+scored are counted as `unscored` and enter no other figure. A figure that is not defined is NaN: nothing scored, or a
+division by zero. Intervals (95 %) are by bootstrap over answers.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ JUDGED: dict[str, Selection] = {
 def table_2_question_types(questions: pd.DataFrame) -> pd.DataFrame:
     """Table 2 (Question Type, Count): how many questions have each type, and their share of all questions.
 
-    `questions`: question_types, a list of I to VII. A question may have several types, so that shares sum to more
-    than 100; a row counts those without a type, where there are any, and the last all of them.
+    `questions`: a frame with `question_types`, lists of I to VII. A question may have several types, so that shares sum
+    to more than 100. The last row counts all questions, the one before those without a type, if there are any.
     """
     types = questions.question_types.explode()
     named = pd.DataFrame({"type": list(type_texts()), "meaning": list(type_texts().values())})
@@ -70,11 +70,12 @@ def table_2_question_types(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_4_abstentions(answers: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """Table 4 (Count, Abstention Rate): by system its sampled answers, and how many of the generated ones abstain.
+    """Table 4 (Count, Abstention Rate): for each system how many of its answers are sampled, how many generated ones
+    there are, and how many of these abstain.
 
-    `answers`: system, kind, abstention (missing where it does not abstain); `samples`: system. Released answers were
-    chosen among those that do not abstain: they count as sampled alone. The rate of a system of which none was
-    generated is NaN, not 0.
+    `answers`: system, kind, abstention (missing if it does not abstain); `samples`: system. Released answers were
+    chosen among those that do not abstain, so they count as sampled only. The rate of a system without generated
+    answers is NaN, not 0.
     """
     generated = answers[answers.kind != "released"]
     counts = pd.DataFrame({
@@ -91,9 +92,9 @@ def table_5_autoais(claims: pd.DataFrame) -> pd.DataFrame:
     """Table 5 (AutoAIS, Num. Claims): the share of claims that AutoAIS calls attributable, by system and over all.
 
     `macro` is the mean over answers of the share within an answer, `micro` the share over claims; `claims` and
-    `answers` count what went into both. First the claims with complete support, as the paper's text has it, then
-    those of them worth a citation, as its authors' scoring has it: the printed figures stand beside both. Then all
-    claims worth a citation, and all claims.
+    `answers` count those scored. First come the claims with complete support, as the paper's text has it, then those of
+    them worth a citation, as its authors' scoring has it: the printed figures stand beside both. Then all claims worth
+    a citation, and all claims.
     """
     rows = _selected(claims, SELECTIONS, "claims with", _attributable)
     paper = printed(PRINTED, "table_5").merge(pd.DataFrame({"claims with": OF_THE_PAPER}), how="cross")
@@ -101,6 +102,7 @@ def table_5_autoais(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def _attributable(claims: pd.DataFrame) -> dict[str, Any]:
+    """The figures of table 5 of these claims."""
     scored = claims.dropna(subset="autoais")
     answers = scored.autoais.astype(float).groupby(scored.answer_id)
     shares = answers.mean()
@@ -116,20 +118,21 @@ def _attributable(claims: pd.DataFrame) -> dict[str, Any]:
 
 
 def table_6_autoais_against_people(claims: pd.DataFrame) -> pd.DataFrame:
-    """Table 6, zero-shot (P, R, F1): AutoAIS against people, whose label is positive if it is `Complete`.
+    """Table 6, zero-shot (P, R, F1): AutoAIS against people, by system and over all.
 
-    Claims that are both scored and labelled, by system and over all, then those of them worth a citation: `Partial`,
-    `Incomplete`, `Missing` and `N/A` are negatives.
+    People's label is positive if support is `Complete`; `Partial`, `Incomplete`, `Missing` and `N/A` are negatives.
+    First all claims that are both scored and labelled, then those of them worth a citation.
     """
     rows = _selected(claims, JUDGED, "claims", _against_people)
     return beside(rows, _of_all_claims("table_6_zero_shot"), on=["claims", "system"])
 
 
 def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame) -> pd.DataFrame:
-    """Table 6, finetuned (P, R, F1): as the first half, of predictions that were imported.
+    """Table 6, finetuned (P, R, F1): as `table_6_autoais_against_people`, for imported predictions of entailment
+    models.
 
-    `entailed`: claim_id, model, attributable. Of each model all claims, then those of the random split's test
-    questions, beside which the printed figures stand.
+    `entailed`: claim_id, model, attributable; of a model's several predictions for a claim the last counts. For each
+    model first all claims, then those of the random split's test questions, beside which the printed figures stand.
     """
     last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
     chosen = {"all": claims, "test": claims[claims.random_split == "test"]}
@@ -146,10 +149,12 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
 
 
 def _of_all_claims(table: str) -> pd.DataFrame:
+    """The printed figures of a table, to stand beside those of all labelled claims."""
     return printed(PRINTED, table).assign(claims="labelled")
 
 
 def _against_people(claims: pd.DataFrame) -> dict[str, Any]:
+    """The figures of table 6 of these claims."""
     scored = claims.dropna(subset="autoais")
     predicted, true = scored.autoais.astype(bool), _complete(scored)
     precision, recall, f1 = _precision_recall_f1(true, predicted)
@@ -166,10 +171,11 @@ def _against_people(claims: pd.DataFrame) -> dict[str, Any]:
 
 
 def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
-    """Table 7: at most `k` claims that people call `Complete` and AutoAIS does not, then `k` the other way round.
+    """Table 7: at most `k` claims that people call `Complete` and AutoAIS does not, then at most `k` the other way
+    round.
 
-    `claims` have `score`, AutoAIS's own in [0, 1]. Claims worth a citation come first, then those of which AutoAIS
-    was surest, ties by claim_id. The rows are those of `claims` with their `kind`.
+    The rows are those of `claims`, with a column `kind`. `claims` must have `score`, the score of AutoAIS in [0, 1].
+    Claims worth a citation come first, then those of which AutoAIS was surest, ties by claim_id.
     """
     both = claims.dropna(subset=["autoais", "support"])
     both = both.assign(predicted=both.autoais.astype(bool), unworthy=~_worthy(both), sure=both.score.fillna(0.0))
@@ -183,17 +189,19 @@ def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
 
 
 def table_8_factscore(claims: pd.DataFrame) -> pd.DataFrame:
-    """Table 8 (F1 (T), F1 (F), F1 (overall)): FActScore against people on which claims are factual, by system.
+    """Table 8 (F1 (T), F1 (F), F1 (overall)): FActScore against people on which claims are factual, by system and over
+    all.
 
-    A claim counts as factual for FActScore above 0.5 (exactly 0.5 does not), for people if it is definitely or
-    probably correct. The three are of claims both scored and labelled; overall is micro-averaged, the share on which
-    both agree. `FActScore` is the mean of all scored claims, labelled or not.
+    A claim is factual for FActScore above 0.5 (not at exactly 0.5), for people if it is definitely or probably correct.
+    The three F1 are of claims both scored and labelled; overall is micro-averaged, the share of claims on which both
+    agree. `FActScore` is the mean over all scored claims, labelled or not.
     """
     rows = [{"system": system, **_factual(own)} for system, own in by_system(claims, of=claims.system)]
     return beside(pd.DataFrame(rows), printed(PRINTED, "table_8"), on=["system"])
 
 
 def _factual(claims: pd.DataFrame) -> dict[str, Any]:
+    """The figures of table 8 of these claims."""
     scored = claims.dropna(subset="fact_score")
     labelled = scored.dropna(subset="correctness")
     predicted, true = labelled.fact_score > FACTUAL_ABOVE, labelled.correctness.isin(CORRECT)
@@ -215,19 +223,21 @@ def _factual(claims: pd.DataFrame) -> dict[str, Any]:
 
 
 def table_9_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) -> pd.DataFrame:
-    """Table 9 (Split, Model, R1, R2, RL, QFE): predicted answers of tuned models, that is table 14 without zero-shot.
+    """Table 9 (Split, Model, R1, R2, RL, QFE): predicted answers of tuned models, that is table 14 without zero-shot
+    models.
 
-    Llama2-70B stands in the paper's table 9 although it was asked zero-shot; here only in table 14.
+    The paper has Llama2-70B in table 9 although it was asked zero-shot; here it is in table 14 only.
     """
     tuned = table_14_predictions(predictions[~predictions.zero_shot.astype(bool)], tests)
     return tuned.drop(columns="zero-shot")
 
 
 def table_14_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) -> pd.DataFrame:
-    """Table 14 (Split, Model, R1, R2, RL, QFE): means of predicted answers by split and model, ROUGE times 100.
+    """Table 14 (Split, Model, R1, R2, RL, QFE): mean scores of predicted answers by split and model, ROUGE times 100.
 
-    `predictions`: question_id, model, zero_shot, config and the scores; of those of one question the first counts.
-    `tests`: config -> its test questions. Means are over the `predicted` questions: missing ones are no zeros.
+    `predictions`: question_id, model, zero_shot, config and the scores; of a model's several predictions for a question
+    the first counts. `tests`: config -> number of its test questions. Means are over the questions predicted
+    (`predicted`), not over all test questions.
     """
     first = predictions.drop_duplicates([*OF_A_PREDICTION, "question_id"]).astype(dict.fromkeys(SCORES, float))
     means = first.groupby(OF_A_PREDICTION)[list(SCORES)].mean()
@@ -247,14 +257,14 @@ def table_14_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) ->
 
 
 def by_system(rows: pd.DataFrame, *, of: Iterable[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(system, its rows) of each system in `of`, in the paper's order, others by name; last `all`, all rows."""
+    """(system, its rows) of each system in `of`, in the paper's order, others by name; last ("all", all rows)."""
     for system in in_order(of):
         yield system, rows[rows.system == system]
     yield ALL, rows
 
 
 def in_order(systems: Iterable[str]) -> list[str]:
-    """Each once, in the paper's order, others by name."""
+    """The distinct systems in the paper's order, others after them by name."""
     place = {system: at for at, system in enumerate(SYSTEMS)}
     return sorted(set(systems), key=lambda system: (place.get(system, len(place)), system))
 
@@ -265,7 +275,9 @@ def _selected(
     column: str,
     figures: Callable[[pd.DataFrame], dict[str, Any]],
 ) -> pd.DataFrame:
-    """A row a selection and system: the figures of its claims."""
+    """A row for each selection of claims and each system: the result of `figures` for these claims. `column`: name of
+    the column that names the selection.
+    """
     return pd.DataFrame([
         {column: name, "system": system, **figures(own)}
         for name, keep in selections.items()
@@ -274,7 +286,9 @@ def _selected(
 
 
 def _precision_recall_f1(true: pd.Series[bool], predicted: pd.Series[bool]) -> tuple[float, float, float]:
-    """NaN where undefined: precision where nothing is predicted, recall where nothing is true, F1 where both."""
+    """(precision, recall, F1). NaN where undefined: precision if nothing is predicted, recall if nothing is true, F1 if
+    neither.
+    """
     from sklearn.metrics import precision_recall_fscore_support
 
     if not len(true):
@@ -286,11 +300,16 @@ def _precision_recall_f1(true: pd.Series[bool], predicted: pd.Series[bool]) -> t
 def _f1_bounds(
     name: str, true: pd.Series[bool], predicted: pd.Series[bool], answers: pd.Series[str]
 ) -> dict[str, float]:
-    """F1 = 2 TP / (predicted + true), each summed by answer."""
+    """The columns `<name> from` and `<name> to`: the interval of F1 = 2 TP / (predicted + true), by bootstrap over
+    answers. `answers`: the answer id of each claim.
+    """
     parts, wholes = (2 * (true & predicted)).groupby(answers).sum(), (true.astype(int) + predicted.astype(int))
     return _bounds(name, parts, wholes.groupby(answers).sum())
 
 
 def _bounds(name: str, parts: Any, wholes: Any) -> dict[str, float]:
+    """The columns `<name> from` and `<name> to`: the interval of sum(parts) / sum(wholes) in percent; an entry of both
+    for each answer.
+    """
     low, high = ratio_interval(parts, wholes)
     return {f"{name} from": 100 * low, f"{name} to": 100 * high}
